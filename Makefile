@@ -1,0 +1,46 @@
+# make demo   train on the bundled Adult data, print the certificate, leave a convergence plot
+# make test   lint, format, types, import layers, all tests
+# Both need only Python >= 3.11, pip, make and a C++ compiler: each makes .venv by itself.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# meson, ninja and cython are found by name when the compiled modules are built.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
+
+.PHONY: demo test lint check package clean
+
+demo: .venv/demo
+	$(BIN)/python examples/adult.py
+
+test: lint check
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# An sdist and a wheel in dist/, and the tests run from each of them.
+package: .venv/dev
+	$(BIN)/python -m build
+	$(BIN)/python .ci/test_package.py
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+.venv/demo: .venv/bin/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet "meson-python>=0.17" "meson>=1.5" ninja "Cython>=3.1"
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[demo]"
+	touch $@
+
+.venv/dev: .venv/demo
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv build dist

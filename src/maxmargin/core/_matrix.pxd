@@ -1,0 +1,37 @@
+from libc.stdint cimport int64_t
+
+
+cdef extern from "rows.hpp" namespace "maxmargin" nogil:
+    cdef struct Reads:
+        int64_t stored
+        int64_t dense
+
+    cdef cppclass Lines:
+        int64_t count
+        int64_t width
+        int64_t size(int64_t i)
+        double dot(int64_t i, const double* v)
+        void axpy(int64_t i, double a, double* v)
+        double sq_norm(int64_t i)
+        int64_t read(int64_t i, int64_t* where, double* value)
+        double entry(int64_t i, int64_t j)
+
+
+cdef class Ledger:
+    cdef Reads reads
+    cdef readonly dict purposes
+
+
+cdef class Matrix:
+    cdef Lines* rows
+    cdef Lines* columns
+    cdef bint by_rows
+    cdef object source
+    cdef object turned
+    cdef readonly Ledger ledger
+    cdef readonly tuple shape
+    cdef readonly int64_t stored
+
+    cdef object turn_over(self)
+    cdef Lines* need_rows(self) except NULL
+    cdef Lines* need_columns(self) except NULL

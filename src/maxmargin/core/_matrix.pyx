@@ -1,0 +1,318 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Rows and columns of any matrix, and the ledger of what was read. See `rows.hpp` for the reading itself."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import scipy.sparse as sp
+
+from libc.math cimport isfinite
+from libc.stdint cimport int32_t, int64_t
+
+ctypedef fused Real:
+    float
+    double
+
+ctypedef fused Index:
+    int32_t
+    int64_t
+
+
+cdef extern from "rows.hpp" namespace "maxmargin" nogil:
+    cdef cppclass Strided[T](Lines):
+        Strided(const T* data, int64_t count, int64_t width, int64_t line_stride, int64_t entry_stride, Reads* reads)
+
+    cdef cppclass Compressed[T, I](Lines):
+        Compressed(const T* data, const I* indices, const I* indptr, int64_t count, int64_t width, Reads* reads)
+
+
+cdef class Ledger:
+    """What was read of a matrix, exactly.
+
+    `stored` counts each stored entry (a non-zero of a sparse matrix, any entry of a dense one) each time it is
+    read; `dense` counts what the same reads would be if zeros were stored too. Both count reading for learning.
+    Reading for anything else is kept apart, by name, in `purposes`.
+    """
+
+    def __cinit__(self):
+        self.reads.stored = 0
+        self.reads.dense = 0
+        self.purposes = {}
+
+    @property
+    def stored(self):
+        return self.reads.stored
+
+    @property
+    def dense(self):
+        return self.reads.dense
+
+    @contextmanager
+    def on(self, str purpose):
+        """Book what is read inside the `with` block under `purpose`, not under learning."""
+        cdef int64_t stored = self.reads.stored, dense = self.reads.dense
+        try:
+            yield self
+        finally:
+            self.book(purpose, self.reads.stored - stored, self.reads.dense - dense)
+            self.reads.stored, self.reads.dense = stored, dense
+
+    def book(self, str purpose, int64_t stored, int64_t dense):
+        """Add to the count of a purpose."""
+        before = self.purposes.get(purpose, (0, 0))
+        self.purposes[purpose] = (before[0] + stored, before[1] + dense)
+
+    def __repr__(self):
+        apart = "".join(f", {name}: {stored:,}" for name, (stored, _) in self.purposes.items())
+        return f"Ledger(stored: {self.stored:,}, dense: {self.dense:,}{apart})"
+
+
+cdef Lines* strided_lines(const Real[:, :] X, Reads* reads) except NULL:
+    cdef const Real* data = &X[0, 0] if X.shape[0] and X.shape[1] else NULL
+    cdef int64_t line = X.strides[0] // <int64_t>sizeof(Real), entry = X.strides[1] // <int64_t>sizeof(Real)
+    return new Strided[Real](data, X.shape[0], X.shape[1], line, entry, reads)
+
+
+cdef Lines* compressed_lines(
+    const Real[:] data, const Index[:] indices, const Index[:] indptr, int64_t width, Reads* reads
+) except NULL:
+    cdef const Real* values = &data[0] if data.shape[0] else NULL
+    cdef const Index* where = &indices[0] if indices.shape[0] else NULL
+    return new Compressed[Real, Index](values, where, &indptr[0], indptr.shape[0] - 1, width, reads)
+
+
+cdef Lines* lines_of(object source, int64_t width, Reads* reads) except NULL:
+    """The lines of a dense array, or of the major axis of a compressed matrix."""
+    if not sp.issparse(source):
+        if source.dtype == np.float32:
+            return strided_lines[float](source, reads)
+        return strided_lines[double](source, reads)
+    if source.dtype == np.float32:
+        if source.indices.dtype == np.int32:
+            return compressed_lines[float, int32_t](source.data, source.indices, source.indptr, width, reads)
+        return compressed_lines[float, int64_t](source.data, source.indices, source.indptr, width, reads)
+    if source.indices.dtype == np.int32:
+        return compressed_lines[double, int32_t](source.data, source.indices, source.indptr, width, reads)
+    return compressed_lines[double, int64_t](source.data, source.indices, source.indptr, width, reads)
+
+
+cdef class Matrix:
+    """One way to read a matrix, whatever it is made of; make one with :func:`maxmargin.data.as_matrix`.
+
+    The source is never copied or converted. A CSR matrix has no columns (nor CSC rows): the first time they are
+    asked for, an index of them is built, and booked in the ledger under "index".
+    """
+
+    def __cinit__(self, source):
+        self.source = source
+        self.ledger = Ledger()
+        self.shape = (int(source.shape[0]), int(source.shape[1]))
+        self.rows = NULL
+        self.columns = NULL
+        if not sp.issparse(source):
+            self.stored = self.shape[0] * self.shape[1]
+            self.rows = lines_of(source, self.shape[1], &self.ledger.reads)
+            self.columns = lines_of(source.T, self.shape[0], &self.ledger.reads)
+            self.by_rows = abs(source.strides[0]) >= abs(source.strides[1])
+        else:
+            self.stored = int(source.indptr[-1])
+            self.by_rows = source.format == "csr"
+            if self.by_rows:
+                self.rows = lines_of(source, self.shape[1], &self.ledger.reads)
+            else:
+                self.columns = lines_of(source, self.shape[0], &self.ledger.reads)
+
+    def __dealloc__(self):
+        del self.rows
+        del self.columns
+
+    @property
+    def dtype(self):
+        return self.source.dtype
+
+    @property
+    def has_columns(self):
+        """Whether columns can be read as they stand, without building an index."""
+        return self.columns != NULL
+
+    cdef object turn_over(self):
+        """The same compressed matrix along its other axis: every entry is read once."""
+        self.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
+        self.ledger.book("index", self.stored, self.stored)
+        return self.turned
+
+    cdef Lines* need_rows(self) except NULL:
+        if self.rows == NULL:
+            self.rows = lines_of(self.turn_over(), self.shape[1], &self.ledger.reads)
+        return self.rows
+
+    cdef Lines* need_columns(self) except NULL:
+        if self.columns == NULL:
+            self.columns = lines_of(self.turn_over(), self.shape[0], &self.ledger.reads)
+        return self.columns
+
+    # One line
+
+    def row(self, int64_t i):
+        """The stored entries of row i: their columns and their values."""
+        return read_line(self.need_rows(), checked(i, self.shape[0], "row"))
+
+    def column(self, int64_t j):
+        """The stored entries of column j: their rows and their values."""
+        return read_line(self.need_columns(), checked(j, self.shape[1], "column"))
+
+    def entry(self, int64_t i, int64_t j):
+        """The entry at row i and column j."""
+        checked(i, self.shape[0], "row")
+        checked(j, self.shape[1], "column")
+        if self.by_rows:
+            return self.rows.entry(i, j)
+        return self.columns.entry(j, i)
+
+    def dot_row(self, int64_t i, const double[::1] w):
+        """<row i, w>."""
+        fits(w.shape[0], self.shape[1], "w")
+        return self.need_rows().dot(checked(i, self.shape[0], "row"), at(w))
+
+    def add_row(self, int64_t i, double scale, double[::1] w):
+        """w <- w + scale * row i, in place."""
+        fits(w.shape[0], self.shape[1], "w")
+        self.need_rows().axpy(checked(i, self.shape[0], "row"), scale, &w[0] if w.shape[0] else NULL)
+
+    def dot_column(self, int64_t j, const double[::1] p):
+        """<column j, p>."""
+        fits(p.shape[0], self.shape[0], "p")
+        return self.need_columns().dot(checked(j, self.shape[1], "column"), at(p))
+
+    def add_column(self, int64_t j, double scale, double[::1] p):
+        """p <- p + scale * column j, in place."""
+        fits(p.shape[0], self.shape[0], "p")
+        self.need_columns().axpy(checked(j, self.shape[1], "column"), scale, &p[0] if p.shape[0] else NULL)
+
+    # Blocks of rows
+
+    def dot(self, w, int64_t start=0, stop=None):
+        """X[start:stop] @ w, for a vector w or for each column of a matrix w."""
+        cdef int64_t end = block_end(start, stop, self.shape[0]), k, column
+        vectors = np.asarray(w, dtype=np.float64)
+        fits(vectors.shape[0], self.shape[1], "w")
+        if vectors.ndim == 2:
+            return np.stack(
+                [self.dot(np.ascontiguousarray(vectors[:, column]), start, end) for column in range(vectors.shape[1])],
+                axis=1,
+            ) if vectors.shape[1] else np.zeros((end - start, 0))
+        out = np.zeros(end - start)
+        return product(self, self.by_rows, np.ascontiguousarray(vectors), out, start, end)
+
+    def dot_transposed(self, p, int64_t start=0, stop=None):
+        """X[start:stop].T @ p."""
+        cdef int64_t end = block_end(start, stop, self.shape[0])
+        vector = np.ascontiguousarray(p, dtype=np.float64)
+        fits(vector.shape[0], end - start, "p")
+        return transposed_product(self, self.by_rows, vector, np.zeros(self.shape[1]), start, end)
+
+    def row_sq_norms(self):
+        """|row i|^2 for every i."""
+        out = np.zeros(self.shape[0])
+        add_squares(self, self.by_rows, out)
+        return out
+
+    def first_not_finite(self):
+        """Row and column of a NaN or infinite entry, or None."""
+        cdef Lines* lines = self.rows if self.by_rows else self.columns
+        cdef int64_t i, k, size
+        cdef int64_t[::1] where = np.empty(lines.width, dtype=np.int64)
+        cdef double[::1] value = np.empty(lines.width)
+        for i in range(lines.count):
+            size = lines.read(i, &where[0] if where.shape[0] else NULL, &value[0] if value.shape[0] else NULL)
+            for k in range(size):
+                if not isfinite(value[k]):
+                    return (i, where[k]) if self.by_rows else (where[k], i)
+        return None
+
+
+cdef const double* at(const double[::1] v) noexcept:
+    return &v[0] if v.shape[0] else NULL
+
+
+cdef int64_t checked(int64_t i, int64_t count, str name) except -1:
+    if not 0 <= i < count:
+        raise IndexError(f"{name} {i} asked for, but the matrix has {name}s 0 to {count - 1}")
+    return i
+
+
+cdef int64_t block_end(int64_t start, stop, int64_t count) except -1:
+    cdef int64_t end = count if stop is None else stop
+    if not 0 <= start <= end <= count:
+        raise IndexError(f"rows {start} to {end} asked for, but the matrix has {count} rows")
+    return end
+
+
+cdef int fits(int64_t given, int64_t expected, str name) except -1:
+    if given != expected:
+        raise ValueError(f"{name} has {given} entries where the matrix needs {expected}")
+    return 0
+
+
+cdef object read_line(Lines* lines, int64_t i):
+    cdef int64_t[::1] where = np.empty(lines.size(i), dtype=np.int64)
+    cdef double[::1] value = np.empty(lines.size(i))
+    if where.shape[0]:
+        lines.read(i, &where[0], &value[0])
+    return np.asarray(where), np.asarray(value)
+
+
+cdef object product(Matrix X, bint by_rows, const double[::1] w, double[::1] out, int64_t start, int64_t end):
+    cdef int64_t i
+    if end == start or w.shape[0] == 0:
+        return np.asarray(out)
+    if by_rows or start > 0 or end < X.shape[0]:
+        X.need_rows()
+        with nogil:
+            for i in range(start, end):
+                out[i - start] = X.rows.dot(i, &w[0])
+    else:
+        with nogil:
+            for i in range(X.columns.count):
+                X.columns.axpy(i, w[i], &out[0])
+    return np.asarray(out)
+
+
+cdef object transposed_product(Matrix X, bint by_rows, const double[::1] p, double[::1] out, int64_t start, int64_t end):
+    cdef int64_t i
+    if end == start or out.shape[0] == 0:
+        return np.asarray(out)
+    if by_rows or start > 0 or end < X.shape[0]:
+        X.need_rows()
+        with nogil:
+            for i in range(start, end):
+                # A row of weight zero need not be read.
+                if p[i - start] != 0.0:
+                    X.rows.axpy(i, p[i - start], &out[0])
+    else:
+        with nogil:
+            for i in range(X.columns.count):
+                out[i] = X.columns.dot(i, &p[0])
+    return np.asarray(out)
+
+
+cdef int add_squares(Matrix X, bint by_rows, double[::1] out) except -1:
+    cdef Lines* lines = X.rows if by_rows else X.columns
+    cdef int64_t i, k, size
+    cdef int64_t[::1] where
+    cdef double[::1] value
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        return 0
+    if by_rows:
+        with nogil:
+            for i in range(lines.count):
+                out[i] = lines.sq_norm(i)
+        return 0
+    where = np.empty(lines.width, dtype=np.int64)
+    value = np.empty(lines.width)
+    with nogil:
+        for i in range(lines.count):
+            size = lines.read(i, &where[0], &value[0])
+            for k in range(size):
+                out[where[k]] += value[k] * value[k]
+    return 0

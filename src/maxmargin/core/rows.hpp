@@ -1,0 +1,169 @@
+// The lines of a matrix: its rows or, of the same matrix turned over, its columns.
+//
+// A solver holds a `Lines*` and never learns whether the entries are dense or sparse, float or double,
+// contiguous or strided. The type is erased once a line, not once an entry: a virtual call costs about two
+// nanoseconds, and a line holds tens to thousands of entries.
+//
+// Every operation that reads entries writes them into the ledger, so the count cannot be forgotten by a caller.
+#pragma once
+
+#include <cstdint>
+
+namespace maxmargin {
+
+// What was read. `stored` counts each stored entry each time it is read; `dense` counts what the same reads
+// would have cost if every entry, zeros too, were stored.
+struct Reads {
+    int64_t stored = 0;
+    int64_t dense = 0;
+};
+
+class Lines {
+  public:
+    const int64_t count;  // how many lines
+    const int64_t width;  // how long each line is
+
+    virtual ~Lines() = default;
+
+    // Entries stored in line i. Reads the structure, not the entries: free.
+    virtual int64_t size(int64_t i) const = 0;
+
+    // <line i, v>
+    virtual double dot(int64_t i, const double* v) const = 0;
+    // v <- v + a * line i
+    virtual void axpy(int64_t i, double a, double* v) const = 0;
+    // |line i|^2
+    virtual double sq_norm(int64_t i) const = 0;
+    // Copies line i into `where` and `value`, which hold size(i) places; returns size(i).
+    virtual int64_t read(int64_t i, int64_t* where, double* value) const = 0;
+    // The entry j of line i: one entry read, stored or not.
+    virtual double entry(int64_t i, int64_t j) const = 0;
+
+  protected:
+    Lines(int64_t count_, int64_t width_, Reads* reads) : count(count_), width(width_), reads_(reads) {}
+
+    void charge(int64_t i) const {
+        reads_->stored += size(i);
+        reads_->dense += width;
+    }
+    void charge_one() const {
+        reads_->stored += 1;
+        reads_->dense += 1;
+    }
+
+  private:
+    Reads* reads_;
+};
+
+// The operations of a line in terms of `Self::each(i, f)`, which calls f(j, x) for the stored entries of line i.
+template <class Self>
+class EachLine : public Lines {
+  public:
+    double dot(int64_t i, const double* v) const override {
+        charge(i);
+        double sum = 0.0;
+        self().each(i, [&](int64_t j, double x) { sum += x * v[j]; });
+        return sum;
+    }
+    void axpy(int64_t i, double a, double* v) const override {
+        charge(i);
+        self().each(i, [&](int64_t j, double x) { v[j] += a * x; });
+    }
+    double sq_norm(int64_t i) const override {
+        charge(i);
+        double sum = 0.0;
+        self().each(i, [&](int64_t, double x) { sum += x * x; });
+        return sum;
+    }
+    int64_t read(int64_t i, int64_t* where, double* value) const override {
+        charge(i);
+        int64_t k = 0;
+        self().each(i, [&](int64_t j, double x) {
+            where[k] = j;
+            value[k++] = x;
+        });
+        return k;
+    }
+
+  protected:
+    using Lines::Lines;
+
+  private:
+    const Self& self() const { return static_cast<const Self&>(*this); }
+};
+
+// Lines of a dense array, in any order and with any strides (counted in items).
+template <class T>
+class Strided final : public EachLine<Strided<T>> {
+  public:
+    Strided(const T* data, int64_t count, int64_t width, int64_t line_stride, int64_t entry_stride, Reads* reads)
+        : EachLine<Strided<T>>(count, width, reads), data_(data), line_(line_stride), entry_(entry_stride) {}
+
+    int64_t size(int64_t) const override { return this->width; }
+
+    double entry(int64_t i, int64_t j) const override {
+        this->charge_one();
+        return data_[i * line_ + j * entry_];
+    }
+
+    // Four sums side by side: one chain of additions would wait for itself.
+    double dot(int64_t i, const double* v) const override {
+        if (entry_ != 1) return EachLine<Strided<T>>::dot(i, v);
+        this->charge(i);
+        const T* x = data_ + i * line_;
+        double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+        int64_t j = 0;
+        for (; j + 4 <= this->width; j += 4) {
+            s0 += x[j] * v[j];
+            s1 += x[j + 1] * v[j + 1];
+            s2 += x[j + 2] * v[j + 2];
+            s3 += x[j + 3] * v[j + 3];
+        }
+        for (; j < this->width; ++j) s0 += x[j] * v[j];
+        return (s0 + s1) + (s2 + s3);
+    }
+
+    template <class F>
+    void each(int64_t i, F f) const {
+        const T* x = data_ + i * line_;
+        if (entry_ == 1) {
+            for (int64_t j = 0; j < this->width; ++j) f(j, static_cast<double>(x[j]));
+        } else {
+            for (int64_t j = 0; j < this->width; ++j) f(j, static_cast<double>(x[j * entry_]));
+        }
+    }
+
+  private:
+    const T* data_;
+    int64_t line_, entry_;
+};
+
+// Lines of a compressed matrix: the rows of CSR, the columns of CSC. Indices in any order, each at most once a line.
+template <class T, class I>
+class Compressed final : public EachLine<Compressed<T, I>> {
+  public:
+    Compressed(const T* data, const I* indices, const I* indptr, int64_t count, int64_t width, Reads* reads)
+        : EachLine<Compressed<T, I>>(count, width, reads), data_(data), indices_(indices), indptr_(indptr) {}
+
+    int64_t size(int64_t i) const override { return indptr_[i + 1] - indptr_[i]; }
+
+    double entry(int64_t i, int64_t j) const override {
+        this->charge_one();
+        for (I k = indptr_[i]; k < indptr_[i + 1]; ++k)
+            if (indices_[k] == j) return data_[k];
+        return 0.0;
+    }
+
+    template <class F>
+    void each(int64_t i, F f) const {
+        const I stop = indptr_[i + 1];
+        for (I k = indptr_[i]; k < stop; ++k) f(static_cast<int64_t>(indices_[k]), static_cast<double>(data_[k]));
+    }
+
+  private:
+    const T* data_;
+    const I* indices_;
+    const I* indptr_;
+};
+
+}  // namespace maxmargin

@@ -1,0 +1,91 @@
+"""From what a user has to one way of reading it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core import Matrix
+
+
+def as_matrix(X: Any) -> Matrix:
+    """Wrap an array or a sparse matrix for reading, without copying or converting it.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), np.memmap, CSR or CSC matrix, or Matrix
+        Dense arrays may have any strides (C order, Fortran order, views); values are float32 or float64, sparse
+        indices int32 or int64. A Matrix is returned as it is, ledger and all.
+
+    Returns
+    -------
+    Matrix
+        Rows, columns, entries and products of X, with a ledger of what was read.
+
+    Notes
+    -----
+    One rare thing is copied: a sparse matrix that stores the same place twice, because its entry is then the sum
+    of what is stored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.data import as_matrix
+    >>> X = as_matrix(np.array([[1.0, 0.0], [2.0, 3.0]]))
+    >>> X.dot([1.0, 1.0])
+    array([1., 5.])
+    >>> X.ledger.stored
+    4
+    """
+    if isinstance(X, Matrix):
+        return X
+    if sp.issparse(X):
+        return Matrix(_readable_sparse(X))
+    if not isinstance(X, np.ndarray):
+        raise TypeError(
+            f"expected a NumPy array, a CSR or a CSC matrix; got {type(X).__name__}. Convert it with np.asarray(X)."
+        )
+    if X.ndim != 2:
+        raise ValueError(f"expected a matrix of shape (n, d); got an array of shape {X.shape}")
+    _check_dtype(X.dtype)
+    if any(stride % X.itemsize for stride in X.strides) or not X.flags.aligned:
+        raise ValueError(
+            "the array's rows do not start at whole items (a view into a structured array?). "
+            "Copy it with np.ascontiguousarray(X)."
+        )
+    return Matrix(X)
+
+
+def _readable_sparse(X: Any) -> Any:
+    if X.format not in ("csr", "csc"):
+        raise TypeError(
+            f"expected CSR or CSC; got a sparse matrix in {X.format.upper()} format. Convert it with X.tocsr()."
+        )
+    _check_dtype(X.dtype)
+    if X.indices.dtype != X.indptr.dtype or X.indices.dtype not in (np.int32, np.int64):
+        raise TypeError(
+            f"expected int32 or int64 indices and indptr of one type; got {X.indices.dtype} and {X.indptr.dtype}"
+        )
+    if _repeats_a_place(X):
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _repeats_a_place(X: Any) -> bool:
+    if X.has_canonical_format:
+        return False
+    # Sorting a copy of the structure alone leaves the caller's matrix and its values untouched.
+    structure = type(X)((np.empty(X.indices.shape[0], dtype=np.int8), X.indices.copy(), X.indptr), shape=X.shape)
+    structure.sort_indices()
+    return not structure.has_canonical_format
+
+
+def _check_dtype(dtype: np.dtype[Any]) -> None:
+    if dtype not in (np.float32, np.float64) or not dtype.isnative:
+        raise TypeError(
+            f"expected float32 or float64 in native byte order; got {dtype}. "
+            "Convert it with X.astype(np.float32) or X.astype(np.float64)."
+        )
