@@ -6,6 +6,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # meson, ninja and cython are found by name when the compiled modules are built.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# By its full name, so that an import which builds again finds it without this Makefile.
+export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
 .PHONY: demo test lint check package clean
@@ -19,7 +21,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/python .ci/check_layers.py
 
 check: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

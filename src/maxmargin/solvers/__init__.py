@@ -1,1 +1,23 @@
-"""To come."""
+"""How problems are solved: one file an algorithm, one loop for all of them."""
+
+from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
+from maxmargin.solvers.for_C import solve_for_C
+from maxmargin.solvers.interrupt import listen_for_interrupt
+from maxmargin.solvers.simba import Simba
+from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
+from maxmargin.solvers.trace import Row, Trace
+
+__all__ = [
+    "SOLVERS",
+    "Holdout",
+    "Progress",
+    "Result",
+    "Row",
+    "Simba",
+    "Solver",
+    "SublinearPerceptron",
+    "Trace",
+    "listen_for_interrupt",
+    "solve",
+    "solve_for_C",
+]

@@ -1,0 +1,396 @@
+"""Linear classifiers in scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.linear_model._base import LinearClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing, check_random_state, compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from maxmargin.core import Matrix
+from maxmargin.data import as_matrix
+from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.tasks import PARTS, ProgressTasks, binary_task
+from maxmargin.problems import SlackSVM, Solution
+from maxmargin.solvers import SOLVERS, Holdout, Solver, listen_for_interrupt, solve, solve_for_C
+
+
+class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    r"""A linear support vector classifier that says how good it is, and can learn from part of the data.
+
+    It finds the largest margin at a given mean slack :math:`\nu`,
+
+    .. math::
+
+        \max_{|w| \le 1,\ b,\ \xi \ge 0}\ \min_i\ y_i(\langle w, x_i\rangle + b) + \xi_i
+        \quad\text{such that}\quad \sum_i s_i \xi_i \le \nu \sum_i s_i,
+
+    or, with `C`, minimises :math:`\frac12|w|^2 + C\sum_i s_i[1 - y_i(\langle w, x_i\rangle + b)]_+`; the two are the
+    same family of models. The intercept b is not regularised. With more than two classes it fits one model a class
+    against the rest.
+
+    Parameters
+    ----------
+    C : float or None, default=None
+        The weight of the hinge losses, in scikit-learn's scaling. Give `C` or `slack`; neither means C = 1 (for a
+        solver of separable data: slack = 0).
+    slack : float or None, default=None
+        The mean slack :math:`\nu` of the data scaled into the unit ball: how far, on average, an example may fall
+        short of the margin. It must cover what label noise costs.
+    solver : str or Solver, default="auto"
+        "auto", the name of a solver, or a solver object with parameters of its own.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    tol : float or None, default=None
+        Stop when the relative duality gap is at most this. Each check then reads all of the data, which the
+        sublinear solvers are there to avoid.
+    max_iter : int or None, default=None
+        Stop after so many iterations.
+    max_time : float or None, default=None
+        Stop after so many seconds (of each binary problem).
+    budget : int or None, default=None
+        The entries of X that may be read for learning (by each binary problem). Never exceeded.
+    early_stopping : bool, default=False
+        Hold out a part of the examples, stop when the error on it no longer improves, return the best model by it.
+    validation_fraction : float, default=0.1
+        How much to hold out.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    certify : bool or "checks", default=True
+        Whether to certify the model on the full data, once at the end, or at each check as well. Without it there
+        is no certificate, no margin, and `coef_` is not scaled to the margin.
+    scale : float or None, default=None
+        Rows are divided by this to lie in the unit ball. None: the largest row norm, which takes a pass over the data.
+    random_state : int, RandomState or None, default=None
+        The one source of randomness; the same seed gives the same bits.
+    verbose : int, default=0
+        Above 0, print a line a check.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    coef_ : array of shape (1, d) or (n_classes, d)
+        The direction divided by the margin: examples at the margin have decision -1 or +1 (Lemma 2.1).
+    intercept_ : array of shape (1,) or (n_classes,)
+    margin_ : float
+        The margin reached, in the units of the data.
+    slack_, C_ : float
+        The slack and its C: the one that was given, and the other one that goes with it.
+    certificate_ : Certificate
+        Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
+    trace_ : Trace
+        One row a check: `trace_.to_pandas()`, `trace_.plot()`.
+    stopped_ : str
+        The stop rule that ended the fit.
+    entries_read_ : int
+        Entries of X read for learning.
+    reads_ : dict
+        Entries read, by purpose.
+    kernel_evaluations_ : int
+        Always 0 here.
+    n_iter_ : int
+        Iterations, the most of any binary problem.
+    scale_ : float
+        What the rows were divided by.
+    n_zero_rows_ : int or None
+        How many rows are all zero; None where `scale` was given and nobody looked.
+    support_ : array of shape (n_support,)
+        The examples on or inside the margin, where the model was certified.
+    dual_coef_ : array of shape (1, n_support) or (n_classes, n_support)
+        Their weights in `coef_`, as the water level gives them: exact at the optimum.
+    promise_ : dict
+        What the solver's theorem promises, where it ran to its own end: `eps` and `failure_probability`.
+
+    With more than two classes `margin_`, `slack_` and `C_` are arrays, and `certificate_`, `trace_`, `stopped_` and
+    `promise_` lists, of one item a class in the order of `classes_`.
+
+    References
+    ----------
+    Hazan, Koren, Srebro (2011), Beating SGD: Learning SVMs in Sublinear Time.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from maxmargin import LinearSVC
+    >>> X, y = make_blobs(300, centers=2, random_state=0)
+    >>> model = LinearSVC(slack=0.01, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither"), None],
+        "slack": [Interval(Real, 0, None, closed="left"), None],
+        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
+        "fit_intercept": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "certify": ["boolean", StrOptions({"checks"})],
+        "scale": [Interval(Real, 0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float | None = None,
+        slack: float | None = None,
+        *,
+        solver: str | Solver = "auto",
+        fit_intercept: bool = True,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        budget: int | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        class_weight: Any = None,
+        certify: bool | str = True,
+        scale: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.slack = slack
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.budget = budget
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
+        self.certify = certify
+        self.scale = scale
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, np.memmap, CSR or CSC matrix of shape (n, d)
+            The examples; float32 and float64 are read where they lie, never copied.
+        y : array of shape (n,)
+            Their labels, of any type.
+        sample_weight : array of shape (n,) or None
+            Weights of the examples: 2 is the same as the row twice.
+
+        Returns
+        -------
+        self
+        """
+        if self.C is not None and self.slack is not None:
+            raise ValueError(
+                f"both C={self.C!r} and slack={self.slack!r} were given, which say the same thing: give one"
+            )
+        given = X
+        X, y = validate_data(
+            self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_all_finite=False
+        )
+        check_classification_targets(y)
+        self.classes_, label = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs at least two classes")
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        matrix = as_matrix(X)
+        self._refuse_not_finite(matrix)
+
+        seeds = check_random_state(self.random_state)
+        held = self._held_out_rows(label, seeds)
+        weights[held] = 0.0
+        class_weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        many = self.classes_.size > 2
+        root = self._init_callback_context(max_subtasks=self.classes_.size if many else PARTS)
+        hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        root.call_on_fit_task_begin(estimator=self, **hooks)
+
+        models: list[BinaryModel] = []
+        scale, zero_rows = self.scale, None
+        with listen_for_interrupt() as interrupt:
+            for k in range(self.classes_.size) if many else (1,):
+                if interrupt.asked and models:
+                    models.append(BinaryModel.unreached(matrix.shape))
+                    continue
+                positive = label == k
+                signs = np.where(positive, 1.0, -1.0)
+                problem = SlackSVM(
+                    matrix,
+                    signs,
+                    slack=0.0 if self.slack is None else self.slack,
+                    bias=self.fit_intercept,
+                    sample_weight=weights * np.where(positive, class_weights[k], 1.0 if many else class_weights[0]),
+                    scale=scale,
+                )
+                if scale is None:
+                    scale, zero_rows = problem.scale, problem.zero_rows
+                with binary_task(root, many, self, hooks) as task:
+                    tasks = ProgressTasks(task, self, hooks, partial(self._predictor_on_the_way, models, problem.scale))
+                    holdout = Holdout(matrix, signs[held], held) if held.size else None
+                    models.append(self._fit_binary(problem, holdout, tasks, int(seeds.randint(2**31 - 1))))
+                    tasks.finish()
+        self.scale_, self.n_zero_rows_ = scale, zero_rows
+        self._publish(models, matrix)
+        self._training_data = _reference(given)
+        root.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=lambda: self._predictor(models))
+        return self
+
+    def _fit_binary(self, problem: SlackSVM, holdout: Holdout | None, tasks: ProgressTasks, seed: int) -> BinaryModel:
+        options: dict[str, Any] = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "max_time": self.max_time,
+            "budget": self.budget,
+            "holdout": holdout,
+            "early_stopping": self.early_stopping,
+            "certify": self.certify,
+            "random_state": seed,
+            "callback": tasks,
+        }
+        solver, C = self._solver(), self.C
+        if C is None and self.slack is None and not solver.separable_only:
+            C = 1.0
+        if C is not None:
+            if solver.separable_only:
+                raise ValueError(
+                    f"solver {solver.name!r} is for separable data and takes slack=0 only; got C={C!r}. "
+                    'For data with noise use solver="simba".'
+                )
+            problem, result = solve_for_C(problem, solver, C, **options)
+        else:
+            if self.scale is None and problem.slack > 0:
+                _refuse_out_of_range(problem)
+            result = solve(problem, solver, **options)
+        return BinaryModel.of(problem, result, C)
+
+    def _solver(self) -> Solver:
+        if isinstance(self.solver, Solver):
+            return self.solver
+        return SOLVERS["simba" if self.solver == "auto" else self.solver]()
+
+    def _held_out_rows(self, label: NDArray[np.int64], seeds: np.random.RandomState) -> NDArray[np.int64]:
+        if not self.early_stopping:
+            return np.zeros(0, dtype=np.int64)
+        try:
+            _, held = train_test_split(
+                np.arange(label.size), test_size=self.validation_fraction, stratify=label, random_state=seeds
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"early_stopping cannot hold out {self.validation_fraction:.3g} of {label.size} examples with some of "
+                f"each class on both sides: {error}. Give more examples, or early_stopping=False."
+            ) from error
+        return np.sort(held)
+
+    def _refuse_not_finite(self, matrix: Matrix) -> None:
+        if get_config()["assume_finite"]:
+            return
+        with matrix.ledger.on("validation"):
+            place = matrix.first_not_finite()
+        if place is not None:
+            what = "NaN" if math.isnan(matrix.entry(*place)) else "infinity (inf)"
+            raise ValueError(
+                f"X contains {what} at row {place[0]}, column {place[1]}; every entry must be finite. "
+                "Remove or impute such entries first, for instance with sklearn.impute.SimpleImputer."
+            )
+
+    def _predictor(self, models: list[BinaryModel]) -> dict[str, Any]:
+        """The attributes that predict; classes that have no model yet claim no example."""
+        missing = (self.classes_.size if self.classes_.size > 2 else 1) - len(models)
+        every = models + [BinaryModel.unreached((0, models[0].coef.size))] * missing
+        return {
+            "classes_": self.classes_,
+            "coef_": np.stack([model.coef for model in every]),
+            "intercept_": np.array([model.intercept for model in every]),
+        }
+
+    def _predictor_on_the_way(self, models: list[BinaryModel], scale: float, solution: Solution) -> dict[str, Any]:
+        return self._predictor([*models, BinaryModel(solution.w / scale, solution.b)])
+
+    def _publish(self, models: list[BinaryModel], matrix: Matrix) -> None:
+        """Set the fitted attributes."""
+        many = len(models) > 1
+
+        def each(name: str) -> Any:
+            values = [getattr(m, name) for m in models]
+            return values if many else values[0]
+
+        for name, value in self._predictor(models).items():
+            setattr(self, name, value)
+        self.margin_, self.slack_, self.C_ = (
+            np.array(each(name)) if many else each(name) for name in ("margin", "slack", "C")
+        )
+        self.certificate_, self.trace_, self.stopped_ = each("certificate"), each("trace"), each("stopped")
+        self.promise_ = each("promise")
+        self.n_iter_ = max(m.n_iter for m in models)
+        self.entries_read_ = matrix.ledger.stored
+        self.kernel_evaluations_ = 0
+        self.reads_ = {
+            "learning": matrix.ledger.stored,
+            "learning, dense count": matrix.ledger.dense,
+            **{purpose: stored for purpose, (stored, _) in matrix.ledger.purposes.items()},
+        }
+        alphas = [m.alpha for m in models if m.alpha is not None]
+        if len(alphas) == len(models):
+            weights = np.stack(alphas)
+            self.support_ = np.flatnonzero(weights.any(axis=0))
+            self.dual_coef_ = weights[:, self.support_]
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The rows of `support_`, taken from the training data as long as that is alive: no copy is kept."""
+        check_is_fitted(self, "support_")
+        X = self._training_data() if self._training_data is not None else None
+        if X is None:
+            raise AttributeError("the training data is gone; the support vectors are its rows model.support_")
+        return _safe_indexing(X, self.support_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        # A reference to the caller's data means nothing in another process.
+        return {**state, "_training_data": None} if "_training_data" in state else state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # A solver of separable data cannot be asked for a good score on other data.
+        tags.classifier_tags.poor_score = isinstance(self.solver, str | Solver) and self._solver().separable_only
+        return tags
+
+
+def _refuse_out_of_range(problem: SlackSVM) -> None:
+    largest = problem.largest_slack()
+    if problem.slack > largest:
+        raise ValueError(
+            f"slack={problem.slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with more "
+            "slack than that every example lies inside the margin and the model no longer changes"
+        )
+
+
+def _reference(X: Any) -> Any:
+    try:
+        return weakref.ref(X)
+    except TypeError:  # a list, say
+        return None

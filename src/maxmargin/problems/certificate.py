@@ -1,0 +1,61 @@
+"""How good a solution provably is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof that no solution beats `dual`, next to the value `primal` that was reached.
+
+    Both are values of a maximisation problem, so `primal <= best possible <= dual` whatever the solver did.
+
+    Attributes
+    ----------
+    primal : float
+        The value reached.
+    dual : float
+        No solution has a larger value.
+    why_not : str
+        Why there is no certificate; empty where there is one.
+
+    Examples
+    --------
+    >>> from maxmargin.problems import Certificate
+    >>> print(Certificate(primal=0.1, dual=0.1008))
+    the margin is within 0.79 % of the best possible at this slack
+    """
+
+    primal: float
+    dual: float
+    why_not: str = ""
+
+    @classmethod
+    def missing(cls, why_not: str) -> Certificate:
+        """The absence of a certificate, with its reason."""
+        return cls(math.nan, math.nan, why_not)
+
+    @property
+    def gap(self) -> float:
+        """How far `primal` can be from the best possible value, at most."""
+        return self.dual - self.primal
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the larger of the two values."""
+        size = max(abs(self.primal), abs(self.dual))
+        return self.gap / size if size > 0 else self.gap
+
+    def __bool__(self) -> bool:
+        return not self.why_not
+
+    def __str__(self) -> str:
+        if self.why_not:
+            return f"not certified: {self.why_not}"
+        if self.dual <= 0:
+            return f"no positive margin exists at this slack (at most {self.dual:.3g}): allow more slack"
+        if self.primal <= 0:
+            return f"the margin reached is not positive; the best possible at this slack is at most {self.dual:.3g}"
+        return f"the margin is within {100 * self.relative_gap:.2g} % of the best possible at this slack"

@@ -1,0 +1,45 @@
+r"""Between the two forms of the SVM, and nowhere else.
+
+The slack form asks for the largest margin :math:`\gamma` at a mean slack :math:`\nu`; the regularised form for the
+least :math:`\frac12|w|^2 + C\sum_i s_i\,[1 - y_i(\langle w, x_i\rangle + b)]_+`. Along one direction w, the second is
+:math:`\frac{1}{2\gamma^2} + C\frac{V}{\gamma}` with :math:`V = \nu\sum s_i`, for w scaled to norm :math:`1/\gamma`
+(Lemma 2.1 of Hazan, Koren and Srebro 2011). Setting its derivative in V to zero gives
+:math:`C = \max_i(p_i/s_i) \,/\, (\gamma \sum_i p_i c_i)`, with p the weights of the wet examples and c their responses.
+Exact at the optimum of either form; elsewhere, exact for that direction.
+"""
+
+from __future__ import annotations
+
+import math
+
+from maxmargin.problems.search import least
+from maxmargin.problems.slack import Evaluation, SlackSVM
+
+
+def equivalent_C(problem: SlackSVM, at: Evaluation) -> float:
+    """The C for which the evaluated direction, rescaled by Lemma 2.1, has the right length.
+
+    Infinite where no finite C will do: the margin is not positive.
+    """
+    used = problem.s > 0
+    pull = at.margin * float(at.wet @ at.responses)
+    if at.margin <= 0 or pull <= 0:
+        return math.inf
+    return float((at.wet[used] / problem.s[used]).max() / pull / problem.scale**2)
+
+
+def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
+    """The slack at which the evaluated direction, rescaled by Lemma 2.1, is best for C: the inverse of the above."""
+    scaled_C = C * problem.scale**2
+    total = float(problem.s.sum())
+
+    def objective(log_slack: float) -> float:
+        slack = math.exp(log_slack)
+        margin = problem.with_slack(slack).evaluate_responses(at.w, at.responses).margin
+        if margin <= 0:
+            return math.inf
+        return 0.5 / margin**2 + scaled_C * slack * total / margin
+
+    # The objective is convex in 1 / margin, which falls as the slack grows: it has one valley.
+    log_slack, _ = least(objective, math.log(1e-9), math.log(1e3), 1e-4)
+    return math.exp(log_slack)

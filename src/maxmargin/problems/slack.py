@@ -1,0 +1,260 @@
+r"""The slack-constrained SVM, problem (3) of Hazan, Koren and Srebro (2011).
+
+.. math::
+
+    \max_{|w| \le 1,\ b,\ \xi \ge 0}\ \min_i\ y_i(\langle w, x_i\rangle + b) + \xi_i
+    \quad\text{such that}\quad \sum_i s_i \xi_i \le \nu \sum_i s_i
+
+with rows in the unit ball and sample weights s_i (all 1 where none are given: then the sum is n).
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.core import Matrix, water_level, water_levels
+from maxmargin.data import as_matrix
+from maxmargin.problems.certificate import Certificate
+from maxmargin.problems.search import least
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A linear predictor in the units of the problem.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The direction, in the unit ball.
+    b : float
+        The bias.
+    p : array of shape (n,) or None
+        Weights on the examples, a point of the dual, where the solver has one.
+    """
+
+    w: Vector
+    b: float = 0.0
+    p: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one pass over the data says of a direction w.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The direction, stretched to the unit sphere where that raises the value.
+    responses : array of shape (n,)
+        y_i <w, x_i>, without the bias.
+    margin : float
+        The value of the problem at w with its best bias: the level gamma.
+    b : float
+        The best bias for w (0 in a problem without one).
+    wet : array of shape (n,)
+        The weights p that the level suggests: uniform (by s_i) on the examples below it.
+    """
+
+    w: Vector
+    responses: Vector
+    margin: float
+    b: float
+    wet: Vector
+
+
+class SlackSVM:
+    r"""The largest margin at a given mean slack.
+
+    Parameters
+    ----------
+    X : array, np.memmap, CSR or CSC matrix of shape (n, d), or Matrix
+        The examples; read through :func:`maxmargin.data.as_matrix`, never copied.
+    y : array of shape (n,)
+        Labels -1 and +1.
+    slack : float
+        The mean slack :math:`\nu \ge 0`, in the units of the scaled data.
+    bias : bool
+        Whether there is a bias b, free and unregularised.
+    sample_weight : array of shape (n,) or None
+        Weights of the examples: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
+    scale : float or None
+        Rows are read as x_i / scale, which must bring them into the unit ball. None: the largest row norm, which
+        costs a pass over the data (booked in the ledger under "scale").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import SlackSVM
+    >>> problem = SlackSVM(np.array([[1.0], [-1.0]]), [1, -1], slack=0.0)
+    >>> print(problem.certify(np.array([1.0])))
+    the margin is within 0 % of the best possible at this slack
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        slack: float,
+        *,
+        bias: bool = True,
+        sample_weight: ArrayLike | None = None,
+        scale: float | None = None,
+    ) -> None:
+        self.X: Matrix = as_matrix(X)
+        n, d = self.X.shape
+        if n == 0 or d == 0:
+            raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
+        self.y: Vector = _labels(y, n)
+        self.s: Vector = _weights(sample_weight, n)
+        if np.unique(self.y[self.s > 0]).size < 2:
+            raise ValueError("the examples are of one class; a separating direction needs both -1 and +1 in y")
+        self.slack = _nonnegative(slack)
+        self.bias = bool(bias)
+        self.zero_rows: int | None = None
+        self.scale = self._largest_norm() if scale is None else float(scale)
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale must be a positive number; got {scale!r}")
+
+    @property
+    def volume(self) -> float:
+        """The slack to share out: n nu, where n counts examples by weight."""
+        return float(self.s.sum()) * self.slack
+
+    def with_slack(self, slack: float) -> SlackSVM:
+        """The same problem at another slack, sharing data, scale and ledger."""
+        other = copy.copy(self)
+        other.slack = _nonnegative(slack)
+        return other
+
+    # One point
+
+    def responses(self, w: Vector) -> Vector:
+        """y_i <w, x_i> for every i: one pass over the data."""
+        return self.y * self.X.dot(w) / self.scale
+
+    def evaluate(self, w: Vector) -> Evaluation:
+        """The value at w, its best bias, and the weights that the water level suggests."""
+        c, norm = self.responses(w), float(np.linalg.norm(w))
+        at = self.evaluate_responses(w, c)
+        if not 0 < norm < 1:
+            return at
+        stretched = self.evaluate_responses(w / norm, c / norm)
+        return stretched if stretched.margin > at.margin else at
+
+    def evaluate_responses(self, w: Vector, c: Vector) -> Evaluation:
+        """The same where the responses c of w are known already: no data is read."""
+        every = self.s > 0
+        if not self.bias:
+            margin, b = water_level(c[every], self.volume, self.s[every]), 0.0
+            basins = [(margin, every)]
+        else:
+            up, down = every & (self.y > 0), every & (self.y < 0)
+            g_up, g_down = water_levels(c[up], c[down], self.volume, self.s[up], self.s[down])
+            margin, b = (g_up + g_down) / 2, (g_down - g_up) / 2
+            basins = [(g_up, up), (g_down, down)]
+        wet = np.zeros(c.size)
+        for level, among in basins:
+            below = among & ((c < level) | (c == c[among].min()))
+            wet[below] = self.s[below] / (len(basins) * self.s[below].sum())
+        return Evaluation(w, c, float(margin), float(b), wet)
+
+    def bound(self, p: Vector) -> float:
+        r"""An upper bound on the value of any solution, from any weights p >= 0.
+
+        :math:`|\sum p_i y_i x_i| + \nu \sum_i s_i \max_i p_i / s_i` for p on the simplex; with a bias, each class first
+        gets half of the weight.
+        """
+        p, v = self._dual(p)
+        return self._bound(p, v)
+
+    def certify(self, w: Vector, p: Vector | None = None) -> Certificate:
+        """Value at w, and the best bound from the wet examples, from p where given, and from mixtures of both."""
+        return self.certify_evaluated(self.evaluate(w), p)
+
+    def certify_evaluated(self, at: Evaluation, p: Vector | None = None) -> Certificate:
+        """The certificate of an evaluated point."""
+        p0, v0 = self._dual(at.wet)
+        bound = self._bound(p0, v0)
+        if p is not None and p.sum() > 0:
+            p1, v1 = self._dual(p)
+            # The bound is convex along the segment from p0 to p1.
+            _, bound = least(lambda t: self._bound((1 - t) * p0 + t * p1, (1 - t) * v0 + t * v1), 0.0, 1.0)
+        # Rounding may put the bound a hair below the value that it bounds.
+        return Certificate(at.margin, max(bound, at.margin))
+
+    # The whole data set
+
+    def centroid(self) -> Vector:
+        """The direction between the class means (without a bias, the mean of y_i x_i): what needs no solver."""
+        weights = self.s / self.s.sum()
+        if self.bias:
+            weights = self._balance(weights)
+        v = self.X.dot_transposed(weights * self.y) / self.scale
+        return np.asarray(v / max(float(np.linalg.norm(v)), np.finfo(float).tiny))
+
+    def largest_slack(self) -> float:
+        """The slack at which the centroid has every example inside the margin: more slack changes nothing."""
+        with self.X.ledger.on("slack range"):
+            c = self.responses(self.centroid())
+        classes = [self.y > 0, self.y < 0] if self.bias else [np.ones(c.size, dtype=bool)]
+        return float(sum((self.s[k] * (c[k & (self.s > 0)].max() - c[k])).sum() for k in classes) / self.s.sum())
+
+    # In private
+
+    def _largest_norm(self) -> float:
+        with self.X.ledger.on("scale"):
+            norms = self.X.row_sq_norms()
+        self.zero_rows = int(np.count_nonzero(norms == 0))
+        largest = float(np.sqrt(norms.max()))
+        return largest if largest > 0 else 1.0
+
+    def _balance(self, p: Vector) -> Vector:
+        up = self.y > 0
+        return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
+
+    def _dual(self, p: Vector) -> tuple[Vector, Vector]:
+        """p on the simplex (balanced, with a bias), and sum p_i y_i x_i."""
+        p = np.where(self.s > 0, p, 0.0)
+        if self.bias and min(p[self.y > 0].sum(), p[self.y < 0].sum()) <= 0:
+            p = p + self.s / self.s.sum()
+        p = self._balance(p) if self.bias else p / p.sum()
+        return p, self.X.dot_transposed(p * self.y) / self.scale
+
+    def _bound(self, p: Vector, v: Vector) -> float:
+        used = self.s > 0
+        return float(np.linalg.norm(v) + self.volume * (p[used] / self.s[used]).max())
+
+
+def _nonnegative(slack: float) -> float:
+    if not (np.isfinite(slack) and slack >= 0):
+        raise ValueError(f"slack must be a number >= 0; got {slack!r}")
+    return float(slack)
+
+
+def _labels(y: ArrayLike, n: int) -> Vector:
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.shape != (n,):
+        raise ValueError(f"X has {n} rows, but y has shape {labels.shape}; expected ({n},)")
+    if not np.isin(labels, (-1.0, 1.0)).all():
+        raise ValueError(f"labels must be -1 and +1; got {np.unique(labels)[:5]}")
+    return labels
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> Vector:
+    if sample_weight is None:
+        return np.ones(n)
+    s = np.asarray(sample_weight, dtype=np.float64)
+    if s.shape != (n,):
+        raise ValueError(f"X has {n} rows, but sample_weight has shape {s.shape}; expected ({n},)")
+    if not np.isfinite(s).all() or (s < 0).any():
+        raise ValueError(f"sample_weight must be finite and >= 0; got {s[~(np.isfinite(s) & (s >= 0))][0]}")
+    if not (s > 0).any():
+        raise ValueError("sample_weight is zero for every example; at least one of each class must count")
+    return s

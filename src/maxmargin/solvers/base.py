@@ -1,0 +1,422 @@
+"""The one loop that all solvers share: when to check, when to stop, what to keep.
+
+A solver is a frozen dataclass of its hyper-parameters with three methods, called in this order by :func:`solve`:
+
+1. ``state = solver.start(problem, rng)`` once;
+2. ``done = solver.step(problem, state, iterations, budget)`` again and again: a chunk of at most `iterations`
+   iterations that reads at most `budget` entries, and how many of them were made (fewer means: the next one does
+   not fit the budget);
+3. ``solution = solver.solution(problem, state)`` at each check.
+
+Nothing in the loop reaches into the algorithm: the same seed gives the same solution however the iterations are cut
+into chunks, so the chunks can follow the clock and the checks follow the count of iterations.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.data import as_matrix
+from maxmargin.problems import Certificate, Evaluation, SlackSVM, Solution
+from maxmargin.solvers.interrupt import listen_for_interrupt
+from maxmargin.solvers.trace import Row, Trace
+
+SOLVERS: dict[str, type[Solver]] = {}
+"""Every solver by its name. The command, the estimators, the common tests and the benchmarks read this table."""
+
+UNLIMITED = 2**62
+CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
+CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
+
+
+class Solver(ABC):
+    """An algorithm and its hyper-parameters. A subclass with a `name` is registered by being defined."""
+
+    name: ClassVar[str] = ""
+    separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.name:
+            SOLVERS[cls.name] = cls
+
+    @abstractmethod
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
+        """The state before the first iteration; `warm` is the state of an earlier run on the same data."""
+
+    @abstractmethod
+    def step(self, problem: SlackSVM, state: Any, iterations: int, budget: int) -> int:
+        """Make up to `iterations` iterations that read at most `budget` entries together; return how many."""
+
+    @abstractmethod
+    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+        """What the solver would answer now."""
+
+    def iterations(self, problem: SlackSVM) -> int | None:
+        """The number of iterations after which the algorithm itself ends, where it has one."""
+        return None
+
+    def default_iterations(self, problem: SlackSVM) -> int:
+        """After how many iterations to stop where the user gave no stop rule and the algorithm has no end."""
+        return 1000
+
+    def promise(self, problem: SlackSVM) -> dict[str, float]:
+        """What the algorithm's theorem promises after all its iterations, where it does."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Examples that are not learned from, to measure the error on.
+
+    Attributes
+    ----------
+    X : Matrix or array
+        A matrix that holds the examples.
+    y : array
+        Their labels, -1 and +1.
+    rows : array or None
+        Which rows of X they are; None means all.
+    """
+
+    X: Any
+    y: ArrayLike
+    rows: NDArray[np.int64] | None = None
+
+    def error(self, solution: Solution, scale: float) -> float:
+        """The share of the examples that the solution gets wrong."""
+        X = as_matrix(self.X)
+        with X.ledger.on("holdout"):
+            if self.rows is None:
+                products = X.dot(solution.w)
+            else:
+                products = np.array([X.dot_row(i, solution.w) for i in self.rows])
+        return float(np.mean(np.where(products / scale + solution.b > 0, 1.0, -1.0) != np.asarray(self.y)))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What :func:`solve` returns, for every solver.
+
+    Attributes
+    ----------
+    solution : Solution
+        The answer: direction, bias, and dual weights where there are any.
+    certificate : Certificate
+        How good it provably is.
+    evaluation : Evaluation or None
+        What the certificate's pass over the data saw; None without a certificate.
+    trace : Trace
+        One row a check.
+    status : str
+        Why it stopped: "tol", "max_iter", "max_time", "budget", "early_stopping", "callback", "interrupted", or
+        "finished" where the algorithm itself came to its end.
+    n_iter : int
+        Iterations made.
+    reads : dict
+        Entries read, by purpose: for learning under "learn" (and "learn, dense count"), the rest under its name.
+    promise : dict
+        What the algorithm's theorem promises for this run; empty where it was stopped before its end.
+    state : object
+        The solver's own state, from which a warm start goes on.
+    """
+
+    solution: Solution
+    certificate: Certificate
+    evaluation: Evaluation | None
+    trace: Trace
+    status: str
+    n_iter: int
+    reads: dict[str, int]
+    promise: dict[str, float] = field(default_factory=dict)
+    state: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback of :func:`solve` is told at each check.
+
+    Attributes
+    ----------
+    row : Row
+        The new row of the trace.
+    done : float
+        The share of the work that is done, between 0 and 1, by the stop rule that is nearest; NaN if none tells.
+    solution : callable
+        Gives the current solution.
+    """
+
+    row: Row
+    done: float
+    solution: Callable[[], Solution]
+
+
+def solve(
+    problem: SlackSVM,
+    solver: Solver,
+    *,
+    tol: float | None = None,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    budget: int | None = None,
+    holdout: Holdout | None = None,
+    early_stopping: bool = False,
+    certify: bool | str = True,
+    callback: Callable[[Progress], bool | None] | None = None,
+    random_state: int | np.random.Generator | None = None,
+    warm: Result | None = None,
+) -> Result:
+    """Run a solver on a problem until the first stop rule says so.
+
+    Parameters
+    ----------
+    problem : SlackSVM
+        What to solve.
+    solver : Solver
+        How.
+    tol : float or None
+        Stop when the relative duality gap is at most this. Each check then reads all of the data.
+    max_iter, max_time, budget : number or None
+        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded.
+    holdout : Holdout or None
+        Examples on which each check measures the error.
+    early_stopping : bool
+        Stop when the error on the holdout has not improved while the iterations doubled; the best solution by that
+        error is returned.
+    certify : bool or "checks"
+        Whether to certify the answer on the full data; "checks": at every check.
+    callback : callable or None
+        Called with a :class:`Progress` at each check; stops the run by returning True.
+    random_state : int, Generator or None
+        The one source of randomness.
+    warm : Result or None
+        An earlier result on the same data, perhaps for another slack, to go on from: counts, trace and limits
+        include what was done then.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import SlackSVM
+    >>> from maxmargin.solvers import Simba, solve
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    >>> X = rng.normal(size=(200, 20)) + y[:, None]
+    >>> result = solve(SlackSVM(X, y, slack=0.01), Simba(), max_iter=500, random_state=0)
+    >>> result.status
+    'max_iter'
+    >>> result.certificate.gap >= 0
+    True
+    """
+    if early_stopping and holdout is None:
+        raise ValueError("early_stopping needs a holdout to measure the error on")
+    if max_iter is None and max_time is None and budget is None and tol is None and not early_stopping:
+        max_iter = solver.default_iterations(problem) if solver.iterations(problem) is None else None
+    limit = _Limits.of(problem, solver, max_iter, max_time, budget)
+    run = _Run(problem, solver, holdout, tol is not None or certify == "checks", warm)
+    rng = np.random.default_rng(random_state)
+    with listen_for_interrupt() as interrupt:
+        state = solver.start(problem, rng, warm.state if warm is not None else None)
+        next_check, status = run.n_iter + 1, ""
+        while not status:
+            done = run.advance(state, next_check, limit)
+            over_budget = done < next_check and limit.max_iter > done and not interrupt.asked and not limit.late(run)
+            if over_budget and done == 0:
+                raise ValueError(
+                    f"a budget of {limit.budget:,} entries is too small for one iteration of {solver.name!r} on this "
+                    f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least the "
+                    "entries of a row and of a column"
+                )
+            if interrupt.asked:
+                status = "interrupted"
+            elif over_budget:
+                status = "budget"
+            elif done >= limit.max_iter:
+                status = limit.why
+            elif limit.late(run):
+                status = "max_time"
+            row = run.check(state)
+            next_check = max(done + 1, math.ceil(done * CHECK_GROWTH))
+            progress = Progress(row, limit.share(run), lambda: run.best)
+            if callback is not None and callback(progress) and not status:
+                status = "callback"
+            if not status and tol is not None and run.certificate.relative_gap <= tol:
+                status = "tol"
+            if not status and early_stopping and run.stale():
+                status = "early_stopping"
+        return run.result(status, state, certify=bool(certify))
+
+
+@dataclass(frozen=True)
+class _Limits:
+    max_iter: int
+    max_time: float
+    budget: int
+    why: str  # the name of the rule behind max_iter
+
+    @classmethod
+    def of(
+        cls,
+        problem: SlackSVM,
+        solver: Solver,
+        max_iter: int | None,
+        max_time: float | None,
+        budget: int | None,
+    ) -> _Limits:
+        for name, value in (("max_iter", max_iter), ("max_time", max_time), ("budget", budget)):
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive or None; got {value!r}")
+        own = solver.iterations(problem)
+        asked = UNLIMITED if max_iter is None else int(max_iter)
+        why = "max_iter" if own is None or asked < own else "finished"
+        return cls(
+            min(asked, UNLIMITED if own is None else own),
+            math.inf if max_time is None else float(max_time),
+            UNLIMITED if budget is None else int(budget),
+            why,
+        )
+
+    def late(self, run: _Run) -> bool:
+        return run.seconds() >= self.max_time
+
+    def share(self, run: _Run) -> float:
+        """How near the nearest limit is."""
+        shares = [
+            used / most
+            for used, most in (
+                (run.n_iter, self.max_iter),
+                (run.entries(), self.budget),
+                (run.seconds(), self.max_time),
+            )
+            if most < UNLIMITED
+        ]
+        return min(1.0, max(shares)) if shares else math.nan
+
+
+class _Run:
+    """The moving parts of one call of :func:`solve`."""
+
+    def __init__(
+        self, problem: SlackSVM, solver: Solver, holdout: Holdout | None, certify: bool, warm: Result | None
+    ) -> None:
+        self.problem, self.solver, self.holdout, self.certify = problem, solver, holdout, certify
+        self.trace = Trace(() if warm is None else warm.trace)
+        last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
+        self.started = time.perf_counter() - last.seconds
+        self.already_read = problem.X.ledger.stored - last.entries_read
+        self.n_iter = last.iteration
+        self.best: Solution = Solution(np.zeros(problem.X.shape[1]))
+        self.best_iter = 0
+        self.best_score = -math.inf
+        self.least_dual = math.inf
+        self.certificate = Certificate.missing("no check was made")
+        self.evaluation: Evaluation | None = None
+        self.chunk = 1
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    def entries(self) -> int:
+        return self.problem.X.ledger.stored - self.already_read
+
+    def advance(self, state: Any, until: int, limit: _Limits) -> int:
+        """Iterate until a count of iterations, or a limit, or Ctrl-C; return the count reached."""
+        until = min(until, limit.max_iter)
+        with listen_for_interrupt() as interrupt:
+            while self.n_iter < until and not interrupt.asked and not limit.late(self):
+                wanted = min(self.chunk, until - self.n_iter)
+                before = time.perf_counter()
+                made = self.solver.step(self.problem, state, wanted, limit.budget - self.entries())
+                self.n_iter += made
+                if made < wanted:
+                    break
+                if time.perf_counter() - before < CHUNK_SECONDS / 2:
+                    self.chunk = min(2 * self.chunk, UNLIMITED)
+                elif time.perf_counter() - before > CHUNK_SECONDS:
+                    self.chunk = max(1, self.chunk // 2)
+        return self.n_iter
+
+    def check(self, state: Any) -> Row:
+        """Measure where the run stands, write it into the trace, and keep the best solution."""
+        solution = self.solver.solution(self.problem, state)
+        seconds, error, evaluation, certificate = self.seconds(), math.nan, None, Certificate.missing("not asked for")
+        if self.certify:
+            evaluation, certificate = self._certify(solution)
+        if self.holdout is not None:
+            error = self.holdout.error(solution, self.problem.scale)
+        row = Row(
+            self.n_iter,
+            seconds,
+            self.entries(),
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
+            holdout_error=error,
+        )
+        self.trace.append(row)
+        # Without a measure the latest solution is the best guess.
+        score = -error if self.holdout is not None else certificate.primal if self.certify else float(self.n_iter)
+        if score > self.best_score:
+            self.best, self.best_iter, self.best_score = solution, self.n_iter, score
+            self.evaluation, self.certificate = evaluation, certificate
+        return row
+
+    def stale(self) -> bool:
+        """Whether the error has not improved while the iterations doubled (and enough checks were made to tell)."""
+        since = sum(row.iteration > self.best_iter for row in self.trace)
+        return since >= 5 and self.n_iter >= 2 * self.best_iter
+
+    def result(self, status: str, state: Any, certify: bool) -> Result:
+        if certify and self.evaluation is None:
+            self.evaluation, self.certificate = self._certify(self.best)
+            last = self.trace[-1]
+            if last.iteration == self.best_iter:
+                self.trace = Trace([*self.trace[:-1], self._certified(last)])
+        elif not certify:
+            self.certificate = Certificate.missing("certify=False")
+        solution = self.best
+        if self.evaluation is not None:
+            solution = Solution(self.evaluation.w, self.evaluation.b, solution.p)
+        finished = status == "finished"
+        return Result(
+            solution,
+            self.certificate,
+            self.evaluation,
+            self.trace,
+            status,
+            self.n_iter,
+            self._reads(),
+            self.solver.promise(self.problem) if finished else {},
+            state,
+        )
+
+    def _certify(self, solution: Solution) -> tuple[Evaluation, Certificate]:
+        with self.problem.X.ledger.on("certificate"):
+            evaluation = self.problem.evaluate(solution.w)
+            certificate = self.problem.certify_evaluated(evaluation, solution.p)
+        # A bound once proved stays proved.
+        self.least_dual = min(self.least_dual, certificate.dual)
+        return evaluation, Certificate(certificate.primal, max(self.least_dual, certificate.primal))
+
+    def _certified(self, row: Row) -> Row:
+        c = self.certificate
+        return replace(row, primal=c.primal, dual=c.dual, gap=c.gap)
+
+    def _reads(self) -> dict[str, int]:
+        ledger = self.problem.X.ledger
+        return {
+            "learn": ledger.stored,
+            "learn, dense count": ledger.dense,
+            **{purpose: stored for purpose, (stored, _) in ledger.purposes.items()},
+        }
