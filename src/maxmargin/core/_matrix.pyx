@@ -2,6 +2,7 @@
 """Rows and columns of any matrix, and the ledger of what was read. See `rows.hpp` for the reading itself."""
 
 from contextlib import contextmanager
+from copy import copy
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,6 +63,11 @@ cdef class Ledger:
         before = self.purposes.get(purpose, (0, 0))
         self.purposes[purpose] = (before[0] + stored, before[1] + dense)
 
+    def summary(self):
+        """Entries read by purpose; for learning also by the dense count."""
+        apart = {purpose: stored for purpose, (stored, _) in self.purposes.items()}
+        return {"learning": self.stored, "learning, dense count": self.dense, **apart}
+
     def __repr__(self):
         apart = "".join(f", {name}: {stored:,}" for name, (stored, _) in self.purposes.items())
         return f"Ledger(stored: {self.stored:,}, dense: {self.dense:,}{apart})"
@@ -74,7 +80,7 @@ cdef Lines* strided_lines(const Real[:, :] X, Reads* reads) except NULL:
 
 
 cdef Lines* compressed_lines(
-    const Real[:] data, const Index[:] indices, const Index[:] indptr, int64_t width, Reads* reads
+    const Real[::1] data, const Index[::1] indices, const Index[::1] indptr, int64_t width, Reads* reads
 ) except NULL:
     cdef const Real* values = &data[0] if data.shape[0] else NULL
     cdef const Index* where = &indices[0] if indices.shape[0] else NULL
@@ -104,7 +110,9 @@ cdef class Matrix:
     """
 
     def __cinit__(self, source):
-        self.source = source
+        # A shallow copy keeps hold of the very arrays that are read from, whatever becomes of the caller's matrix:
+        # many of SciPy's methods that change it put others in their place.
+        self.source = copy(source) if sp.issparse(source) else source
         self.ledger = Ledger()
         self.shape = (int(source.shape[0]), int(source.shape[1]))
         self.rows = NULL
@@ -115,7 +123,7 @@ cdef class Matrix:
             self.columns = lines_of(source.T, self.shape[0], &self.ledger.reads)
             self.by_rows = abs(source.strides[0]) >= abs(source.strides[1])
         else:
-            self.stored = int(source.indptr[-1])
+            self.stored = int(source.indptr[source.indptr.shape[0] - 1])
             self.by_rows = source.format == "csr"
             if self.by_rows:
                 self.rows = lines_of(source, self.shape[1], &self.ledger.reads)
@@ -138,7 +146,7 @@ cdef class Matrix:
     cdef object turn_over(self):
         """The same compressed matrix along its other axis: every entry is read once."""
         self.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
-        self.ledger.book("index", self.stored, self.stored)
+        self.ledger.book("index", self.stored, self.shape[0] * self.shape[1])
         return self.turned
 
     cdef Lines* need_rows(self) except NULL:
@@ -195,6 +203,8 @@ cdef class Matrix:
         """X[start:stop] @ w, for a vector w or for each column of a matrix w."""
         cdef int64_t end = block_end(start, stop, self.shape[0]), k, column
         vectors = np.asarray(w, dtype=np.float64)
+        if vectors.ndim not in (1, 2):
+            raise ValueError(f"w has shape {vectors.shape}; expected ({self.shape[1]},) or ({self.shape[1]}, k)")
         fits(vectors.shape[0], self.shape[1], "w")
         if vectors.ndim == 2:
             return np.stack(
@@ -208,6 +218,8 @@ cdef class Matrix:
         """X[start:stop].T @ p."""
         cdef int64_t end = block_end(start, stop, self.shape[0])
         vector = np.ascontiguousarray(p, dtype=np.float64)
+        if vector.ndim != 1:
+            raise ValueError(f"p has shape {vector.shape}; expected ({end - start},)")
         fits(vector.shape[0], end - start, "p")
         return transposed_product(self, self.by_rows, vector, np.zeros(self.shape[1]), start, end)
 
@@ -221,8 +233,8 @@ cdef class Matrix:
         """Row and column of a NaN or infinite entry, or None."""
         cdef Lines* lines = self.rows if self.by_rows else self.columns
         cdef int64_t i, k, size
-        cdef int64_t[::1] where = np.empty(lines.width, dtype=np.int64)
-        cdef double[::1] value = np.empty(lines.width)
+        cdef int64_t[::1] where = np.empty(longest(lines), dtype=np.int64)
+        cdef double[::1] value = np.empty(where.shape[0])
         for i in range(lines.count):
             size = lines.read(i, &where[0] if where.shape[0] else NULL, &value[0] if value.shape[0] else NULL)
             for k in range(size):
@@ -254,11 +266,19 @@ cdef int fits(int64_t given, int64_t expected, str name) except -1:
     return 0
 
 
+cdef int64_t longest(Lines* lines) noexcept:
+    """The largest number of stored entries in a line; its width may be far more."""
+    cdef int64_t i, size = 0
+    for i in range(lines.count):
+        size = max(size, lines.size(i))
+    return size
+
+
 cdef object read_line(Lines* lines, int64_t i):
     cdef int64_t[::1] where = np.empty(lines.size(i), dtype=np.int64)
     cdef double[::1] value = np.empty(lines.size(i))
-    if where.shape[0]:
-        lines.read(i, &where[0], &value[0])
+    # An empty line is read too: the ledger counts what it would be if zeros were stored.
+    lines.read(i, &where[0] if where.shape[0] else NULL, &value[0] if value.shape[0] else NULL)
     return np.asarray(where), np.asarray(value)
 
 
@@ -308,8 +328,8 @@ cdef int add_squares(Matrix X, bint by_rows, double[::1] out) except -1:
             for i in range(lines.count):
                 out[i] = lines.sq_norm(i)
         return 0
-    where = np.empty(lines.width, dtype=np.int64)
-    value = np.empty(lines.width)
+    where = np.empty(max(longest(lines), 1), dtype=np.int64)
+    value = np.empty(where.shape[0])
     with nogil:
         for i in range(lines.count):
             size = lines.read(i, &where[0], &value[0])

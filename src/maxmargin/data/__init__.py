@@ -1,5 +1,20 @@
 """Where entries come from, and what was read of them."""
 
+from maxmargin.data.atomic import atomic_write
+from maxmargin.data.datasets import find_dataset, load_adult
+from maxmargin.data.files import read_table
+from maxmargin.data.libsvm import LibsvmError, read_libsvm, write_libsvm
 from maxmargin.data.matrix import as_matrix
+from maxmargin.data.streams import FileFormatError
 
-__all__ = ["as_matrix"]
+__all__ = [
+    "FileFormatError",
+    "LibsvmError",
+    "as_matrix",
+    "atomic_write",
+    "find_dataset",
+    "load_adult",
+    "read_libsvm",
+    "read_table",
+    "write_libsvm",
+]

@@ -43,7 +43,7 @@ def as_matrix(X: Any) -> Matrix:
         return X
     if sp.issparse(X):
         return Matrix(_readable_sparse(X))
-    if not isinstance(X, np.ndarray):
+    if not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray):
         raise TypeError(
             f"expected a NumPy array, a CSR or a CSC matrix; got {type(X).__name__}. Convert it with np.asarray(X)."
         )
@@ -63,15 +63,35 @@ def _readable_sparse(X: Any) -> Any:
         raise TypeError(
             f"expected CSR or CSC; got a sparse matrix in {X.format.upper()} format. Convert it with X.tocsr()."
         )
+    if X.ndim != 2:
+        raise ValueError(f"expected a matrix of shape (n, d); got a sparse array of shape {X.shape}")
     _check_dtype(X.dtype)
     if X.indices.dtype != X.indptr.dtype or X.indices.dtype not in (np.int32, np.int64):
         raise TypeError(
             f"expected int32 or int64 indices and indptr of one type; got {X.indices.dtype} and {X.indptr.dtype}"
         )
+    _check_structure(X)
     if _repeats_a_place(X):
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def _check_structure(X: Any) -> None:
+    """SciPy builds a sparse matrix from any arrays; reading one that points outside itself would read anything."""
+    for name in ("data", "indices", "indptr"):
+        flags = getattr(X, name).flags
+        if not (flags.c_contiguous and flags.aligned):
+            raise ValueError(
+                f"the array X.{name} is not contiguous and aligned (a view?). Copy the matrix with X.copy()."
+            )
+    lines, width = X.shape if X.format == "csr" else X.shape[::-1]
+    ends, stored = X.indptr, min(len(X.data), len(X.indices))
+    where = X.indices[: ends[-1]]
+    if len(ends) != lines + 1 or ends[0] != 0 or ends[-1] > stored or (ends[1:] < ends[:-1]).any():
+        raise ValueError(f"X.indptr does not divide {stored} stored entries among {lines} lines; build the matrix anew")
+    if len(where) and not (where.min() >= 0 and where.max() < width):
+        raise ValueError(f"X.indices holds {where.min()} to {where.max()}, but must lie in 0 to {width - 1}")
 
 
 def _repeats_a_place(X: Any) -> bool:

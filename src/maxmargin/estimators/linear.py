@@ -347,11 +347,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         self.n_iter_ = max(m.n_iter for m in models)
         self.entries_read_ = matrix.ledger.stored
         self.kernel_evaluations_ = 0
-        self.reads_ = {
-            "learning": matrix.ledger.stored,
-            "learning, dense count": matrix.ledger.dense,
-            **{purpose: stored for purpose, (stored, _) in matrix.ledger.purposes.items()},
-        }
+        self.reads_ = matrix.ledger.summary()
         alphas = [m.alpha for m in models if m.alpha is not None]
         if len(alphas) == len(models):
             weights = np.stack(alphas)

@@ -43,7 +43,7 @@ cdef class Game:
     cdef readonly bint lagged
     cdef readonly double b_sum
     cdef BitGenerator* bits
-    cdef bint bias
+    cdef bint has_bias
     cdef const double[::1] y
     cdef double inverse_scale, log_n
     # Row i of X is item[i] of the weights q (-1 where its sample weight is zero), and item k is row row[k].
@@ -65,7 +65,7 @@ cdef class Game:
         self.rng, self.X = rng, problem.X
         self.bits = bits_of(rng)
         self.rows, self.columns, self.horizon, self.lagged = rows, columns, horizon, lagged
-        self.bias = problem.bias
+        self.has_bias = problem.bias
         self.y, self.inverse_scale = problem.y, 1.0 / problem.scale
         used = np.flatnonzero(problem.s > 0)
         item = np.full(n, -1, dtype=np.int64)
@@ -82,7 +82,7 @@ cdef class Game:
         self.drawn = np.empty(rows + columns, dtype=np.int64)
         self.set_slack(problem)
 
-    def play(self, int64_t rounds, int64_t budget):
+    def run(self, int64_t rounds, int64_t budget):
         """Play up to so many rounds that read at most `budget` entries together; return how many were played."""
         cdef Lines* X_rows = self.X.need_rows()
         cdef Lines* X_columns = self.X.need_columns()
@@ -110,11 +110,12 @@ cdef class Game:
         """The mean of w_1, ..., w_t (line 15)."""
         return (self.norm_sum * np.asarray(self.u) - np.asarray(self.unshared)) / max(self.t, 1)
 
-    def mean_bias(self):
+    @property
+    def bias(self):
         """The mean of b_1, ..., b_t."""
         return self.b_sum / max(self.t, 1)
 
-    def draw_counts(self):
+    def dual_weights(self):
         """How often each row was drawn."""
         return np.asarray(self.draws, dtype=np.float64)
 
@@ -190,7 +191,7 @@ cdef class Game:
         cdef double gain[4]
         cdef int64_t boundary_group = 0
         cdef bint boundary_touched = False
-        if self.bias:
+        if self.has_bias:
             b = 1.0 if self.q._probability(1) > 0.5 else -1.0 if self.q._probability(1) < 0.5 else 0.0
             self.b_sum += b
         # What every row gets that no column touches: xi is 2 for the top, 0 for the rest.

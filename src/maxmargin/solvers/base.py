@@ -122,7 +122,7 @@ class Result:
     n_iter : int
         Iterations made.
     reads : dict
-        Entries read, by purpose: for learning under "learn" (and "learn, dense count"), the rest under its name.
+        Entries read, by purpose, as :meth:`maxmargin.core.Ledger.summary` gives them.
     promise : dict
         What the algorithm's theorem promises for this run; empty where it was stopped before its end.
     state : object
@@ -255,7 +255,8 @@ def solve(
                 status = "tol"
             if not status and early_stopping and run.stale():
                 status = "early_stopping"
-        return run.result(status, state, certify=bool(certify))
+        result = run.result(status, state)
+        return certified(problem, result) if certify and not result.certificate else result
 
 
 @dataclass(frozen=True)
@@ -350,9 +351,14 @@ class _Run:
     def check(self, state: Any) -> Row:
         """Measure where the run stands, write it into the trace, and keep the best solution."""
         solution = self.solver.solution(self.problem, state)
-        seconds, error, evaluation, certificate = self.seconds(), math.nan, None, Certificate.missing("not asked for")
+        seconds, error, evaluation, certificate = self.seconds(), math.nan, None, Certificate.missing("certify=False")
         if self.certify:
-            evaluation, certificate = self._certify(solution)
+            with self.problem.X.ledger.on("certificate"):
+                evaluation = self.problem.evaluate(solution.w)
+                certificate = self.problem.certify_evaluated(evaluation, solution.p)
+            # A bound once proved stays proved.
+            self.least_dual = min(self.least_dual, certificate.dual)
+            certificate = Certificate(certificate.primal, max(self.least_dual, certificate.primal))
         if self.holdout is not None:
             error = self.holdout.error(solution, self.problem.scale)
         row = Row(
@@ -377,46 +383,32 @@ class _Run:
         since = sum(row.iteration > self.best_iter for row in self.trace)
         return since >= 5 and self.n_iter >= 2 * self.best_iter
 
-    def result(self, status: str, state: Any, certify: bool) -> Result:
-        if certify and self.evaluation is None:
-            self.evaluation, self.certificate = self._certify(self.best)
-            last = self.trace[-1]
-            if last.iteration == self.best_iter:
-                self.trace = Trace([*self.trace[:-1], self._certified(last)])
-        elif not certify:
-            self.certificate = Certificate.missing("certify=False")
-        solution = self.best
-        if self.evaluation is not None:
-            solution = Solution(self.evaluation.w, self.evaluation.b, solution.p)
-        finished = status == "finished"
+    def result(self, status: str, state: Any) -> Result:
+        at = self.evaluation
         return Result(
-            solution,
+            self.best if at is None else Solution(at.w, at.b, self.best.p),
             self.certificate,
-            self.evaluation,
+            at,
             self.trace,
             status,
             self.n_iter,
-            self._reads(),
-            self.solver.promise(self.problem) if finished else {},
+            self.problem.X.ledger.summary(),
+            self.solver.promise(self.problem) if status == "finished" else {},
             state,
         )
 
-    def _certify(self, solution: Solution) -> tuple[Evaluation, Certificate]:
-        with self.problem.X.ledger.on("certificate"):
-            evaluation = self.problem.evaluate(solution.w)
-            certificate = self.problem.certify_evaluated(evaluation, solution.p)
-        # A bound once proved stays proved.
-        self.least_dual = min(self.least_dual, certificate.dual)
-        return evaluation, Certificate(certificate.primal, max(self.least_dual, certificate.primal))
 
-    def _certified(self, row: Row) -> Row:
-        c = self.certificate
-        return replace(row, primal=c.primal, dual=c.dual, gap=c.gap)
-
-    def _reads(self) -> dict[str, int]:
-        ledger = self.problem.X.ledger
-        return {
-            "learn": ledger.stored,
-            "learn, dense count": ledger.dense,
-            **{purpose: stored for purpose, (stored, _) in ledger.purposes.items()},
-        }
+def certified(problem: SlackSVM, result: Result) -> Result:
+    """The same result with a certificate on the full data; its evaluation is used where there is one already."""
+    with problem.X.ledger.on("certificate"):
+        at = result.evaluation or problem.evaluate(result.solution.w)
+        certificate = problem.certify_evaluated(at, result.solution.p)
+    last = replace(result.trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
+    return replace(
+        result,
+        solution=Solution(at.w, at.b, result.solution.p),
+        certificate=certificate,
+        evaluation=at,
+        trace=Trace([*result.trace[:-1], last]),
+        reads=problem.X.ledger.summary(),
+    )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from maxmargin.problems import SlackSVM, equivalent_slack
-from maxmargin.solvers.base import Progress, Result, Solver, solve
+from maxmargin.solvers.base import Progress, Result, Solver, certified, solve
 
-FIRST_SLACK = 0.25  # of the slack at which the centroid has every example inside the margin, at most
-SHARES = (0.1, 0.25, 0.5)  # of the work, after which the slack is set anew
+# The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
+# large for it: tries stay below a part of the slack at which the centroid has every example inside the margin.
+TRIES = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
 
 
 def solve_for_C(
@@ -17,13 +20,14 @@ def solve_for_C(
     solver: Solver,
     C: float,
     *,
+    certify: bool | str = True,
     callback: Callable[[Progress], bool | None] | None = None,
     **options: Any,
 ) -> tuple[SlackSVM, Result]:
     r"""Solve the regularised form :math:`\frac12|w|^2 + C\sum_i s_i\,\text{hinge}_i` by a solver of the slack form.
 
     The slack that fits C is read off the best direction so far, at first the centroid of the data, and set anew after a
-    tenth, a quarter and a half of the work. Where the direction is near its optimum, so is the slack.
+    tenth, a quarter and a half of the work, and at the end. Where the direction is near its optimum, so is the slack.
 
     Parameters
     ----------
@@ -33,7 +37,7 @@ def solve_for_C(
         A solver of the slack form.
     C : float
         The weight of the hinge losses, in the units of the data as given (not scaled).
-    callback, **options
+    certify, callback, **options
         As in :func:`maxmargin.solvers.solve`.
 
     Returns
@@ -42,29 +46,28 @@ def solve_for_C(
         The slack form that was solved in the end.
     result : Result
     """
-    shares = list(SHARES)
     stopped_by_user = False
+    due = 1.0
 
     def stop_to_set_slack(progress: Progress) -> bool:
         nonlocal stopped_by_user
         stopped_by_user = callback is not None and bool(callback(progress))
-        due = [share for share in shares if progress.done >= share]
-        del shares[: len(due)]
-        return stopped_by_user or bool(due)
+        return stopped_by_user or due <= progress.done < 1
 
+    largest = problem.largest_slack()
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
-    # Where the centroid tells nothing of the classes no C is too large for it; the first try must not be led astray.
-    problem = problem.with_slack(min(equivalent_slack(problem, at, C), FIRST_SLACK * problem.largest_slack()))
     result: Result | None = None
-    while True:
-        last = not shares
-        result = solve(problem, solver, callback=stop_to_set_slack, warm=result, **options)
-        if last or stopped_by_user or result.status != "callback":
-            return problem, result
-        if result.evaluation is not None:
-            at = result.evaluation
-        else:
-            with problem.X.ledger.on("slack for C"):
-                at = problem.evaluate(result.solution.w)
-        problem = problem.with_slack(equivalent_slack(problem, at, C))
+    for k, (_, part) in enumerate(TRIES):
+        due = TRIES[k + 1][0] if k + 1 < len(TRIES) else math.inf
+        problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
+        each = certify if certify == "checks" else False
+        result = solve(problem, solver, certify=each, callback=stop_to_set_slack, warm=result, **options)
+        with problem.X.ledger.on("slack for C"):
+            at = problem.evaluate(result.solution.w)
+        if stopped_by_user or result.status != "callback":
+            break
+    assert result is not None
+    problem = problem.with_slack(equivalent_slack(problem, at, C))
+    result = replace(result, evaluation=problem.evaluate_responses(at.w, at.responses))
+    return problem, certified(problem, result) if certify else replace(result, evaluation=None)

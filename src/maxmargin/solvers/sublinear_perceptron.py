@@ -75,10 +75,10 @@ class SublinearPerceptron(Solver):
         return Game(problem, rng, rows=1, columns=1, horizon=self.iterations(problem), lagged=True)
 
     def step(self, problem: SlackSVM, state: Game, iterations: int, budget: int) -> int:
-        return state.play(iterations, budget)
+        return state.run(iterations, budget)
 
     def solution(self, problem: SlackSVM, state: Game) -> Solution:
-        return Solution(state.direction(), state.mean_bias(), state.draw_counts())
+        return Solution(state.direction(), state.bias, state.dual_weights())
 
     def iterations(self, problem: SlackSVM) -> int:
         n = int(np.count_nonzero(problem.s))

@@ -1,0 +1,54 @@
+"""Writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file to write bytes to, which takes its name only when the block ends well.
+
+    The bytes go to a temporary file in the same folder; at the end they are flushed to the disk and the file is
+    renamed. After an error or an interrupt the temporary file is removed, and what stood at `path` still stands.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write. One that exists is replaced and keeps its permissions; a symbolic link is followed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from maxmargin.data import atomic_write
+    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
+    >>> with atomic_write(path) as file:
+    ...     _ = file.write(b"whole")
+    >>> path.read_text()
+    'whole'
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise OSError(f"cannot write {target}: it is not a regular file. Give the name of a file.")
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    with beside.open("xb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, beside)
+            # Windows renames closed files only.
+            file.close()
+            beside.replace(target)
+        except BaseException:
+            file.close()
+            beside.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,310 @@
+"""LIBSVM (SVMlight) files: one row a line, `label index:value index:value ...`, zeros left out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import IO, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from maxmargin.data._libsvm import Progress, parse
+from maxmargin.data.streams import FileFormatError, naming_damage, open_to_read, open_to_write
+
+_BLOCK_BYTES = 1 << 22
+_BLOCK_ROWS = 1000
+_LARGEST_INDEX = 10**18 - 1
+
+
+class LibsvmError(FileFormatError):
+    """A LIBSVM file that cannot be read: says the file, the line, the column, and what stands there."""
+
+
+def read_libsvm(
+    path_or_file: str | os.PathLike[str] | IO[bytes],
+    *,
+    n_features: int | None = None,
+    dtype: DTypeLike = np.float64,
+    zero_based: bool | Literal["auto"] = "auto",
+) -> tuple[Any, NDArray[np.float64]]:
+    """Read a LIBSVM file.
+
+    A line is `label index:value index:value ...`; what follows a `#` is a comment, and lines without a label are
+    skipped. Line ends may be LF or CRLF. Numbers are plain decimal numbers, rounded exactly as Python's `float`
+    rounds them. A `qid:n` after the label, as in ranking files, is checked and dropped.
+
+    The file is read a few megabytes at a time: memory holds the result, and half as much again at most.
+
+    Parameters
+    ----------
+    path_or_file : str, path or binary file
+        A name that ends in .gz, .bz2 or .xz is decompressed on the way.
+    n_features : int, optional
+        The number of columns. By default, as many as the largest index asks for.
+    dtype : float64 or float32
+        Type of the values of X.
+    zero_based : bool or "auto"
+        Whether the first column is written as 0 or as 1. "auto" takes the file for zero-based if and only if the
+        index 0 occurs in it, as scikit-learn does; a zero-based file whose first column is all zeros would be
+        misread, so say which it is if you know, and always for a part of a larger file.
+
+    Returns
+    -------
+    X : scipy.sparse.csr_array of shape (n, d)
+        Indices are sorted within each row, and int32 as long as they fit. Zeros that are written out stay stored.
+        (A sparse array, not `csr_matrix`: scikit-learn takes both everywhere, and SciPy keeps only the first alive.)
+    y : float64 array of shape (n,)
+        The labels.
+
+    Raises
+    ------
+    LibsvmError
+        If the file is malformed: with the line, the column and what stands there. Infinite and NaN values, an index
+        that occurs twice in a row, and several labels on a line are errors too.
+
+    Examples
+    --------
+    >>> import io
+    >>> from maxmargin.data import read_libsvm
+    >>> X, y = read_libsvm(io.BytesIO(b"+1 1:0.5 3:2  # a comment\\n-1 2:25e-2\\n"))
+    >>> X.toarray()
+    array([[0.5 , 0.  , 2.  ],
+           [0.  , 0.25, 0.  ]])
+    >>> y
+    array([ 1., -1.])
+    """
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise TypeError(f"dtype is {dtype}; expected float32 or float64")
+    if zero_based not in (True, False, "auto"):
+        raise ValueError(f"zero_based is {zero_based!r}; expected True, False or 'auto'")
+    if n_features is not None and n_features < 0:
+        raise ValueError(f"n_features is {n_features}; expected a number of columns, or None to find it")
+    if isinstance(path_or_file, (str, os.PathLike)):
+        name, opened = os.fspath(path_or_file), open_to_read(path_or_file)
+    else:
+        # A file that was given open is left open.
+        name, opened = getattr(path_or_file, "name", "<file>"), nullcontext(path_or_file)  # type: ignore[assignment]
+    with opened as file:
+        return _Reading(str(name), n_features, dtype, zero_based).read(file)
+
+
+def write_libsvm(path: str | os.PathLike[str], X: Any, y: ArrayLike, *, zero_based: bool = False) -> None:
+    """Write a LIBSVM file, which `read_libsvm` reads back bit for bit.
+
+    Each number is written with the fewest digits that give it back. The file appears whole or not at all: an error
+    or an interrupt leaves what was there before.
+
+    Parameters
+    ----------
+    path : str or path
+        A name that ends in .gz, .bz2 or .xz is compressed.
+    X : array or sparse matrix of shape (n, d)
+        float32 or float64. The stored entries of a sparse matrix are written, the non-zeros of an array.
+    y : array of shape (n,)
+        The labels: finite numbers.
+    zero_based : bool
+        Whether the first column is written as 0 or, as most programs expect, as 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from maxmargin.data import write_libsvm
+    >>> path = Path(tempfile.mkdtemp()) / "rows.libsvm"
+    >>> write_libsvm(path, np.array([[0.1, 0.0], [0.0, 2.0]]), [1, -1])
+    >>> print(path.read_text(), end="")
+    1 1:0.1
+    -1 2:2
+    """
+    rows = X.tocsr() if sp.issparse(X) else np.asarray(X)
+    labels = np.asarray(y)
+    if rows.dtype not in (np.float32, np.float64):
+        raise TypeError(f"X holds {rows.dtype}; expected float32 or float64. Convert it with X.astype(np.float64).")
+    if rows.ndim != 2:
+        raise ValueError(f"expected a matrix of shape (n, d); got an array of shape {rows.shape}")
+    if labels.shape != rows.shape[:1]:
+        raise ValueError(f"X has {rows.shape[0]} rows, but y has shape {labels.shape}")
+    if labels.dtype.kind not in "biuf":
+        raise TypeError(f"y holds {labels.dtype}; a LIBSVM file has numbers for labels. Number the classes first.")
+    with open_to_write(path) as file:
+        for start in range(0, rows.shape[0], _BLOCK_ROWS):
+            stop = start + _BLOCK_ROWS
+            block = sp.csr_array(rows[start:stop], copy=True)
+            block.sum_duplicates()
+            file.write(_text_of(block, labels[start:stop], start, 0 if zero_based else 1))
+
+
+class _Reading:
+    """One file on its way into arrays, which grow ahead of each block by what the block can hold at most."""
+
+    def __init__(
+        self, name: str, n_features: int | None, dtype: np.dtype[Any], zero_based: bool | Literal["auto"]
+    ) -> None:
+        self.name, self.n_features, self.zero_based = name, n_features, zero_based
+        # "auto" is one-based until the first 0 turns up.
+        self.progress = Progress(*self._bounds(zero_based is True))
+        self.labels, self.ends = np.empty(0), np.empty(0, dtype=np.int64)
+        self.indices: NDArray[Any] = np.empty(0, dtype=np.int32)
+        self.values = np.empty(0, dtype=dtype)
+
+    def read(self, file: IO[bytes]) -> tuple[Any, NDArray[np.float64]]:
+        for block in self._blocks(file):
+            rows = self.progress.rows + len(block) // 2
+            entries = self.progress.entries + len(block) // 4
+            for array, size in (self.labels, rows), (self.ends, rows), (self.indices, entries), (self.values, entries):
+                if len(array) < size:
+                    _resize(array, max(size, len(array) * 3 // 2))
+            start = 0
+            while start < len(block):
+                start = parse(block, start, self.progress, self.labels, self.ends, self.indices, self.values)
+                if start < len(block):
+                    self._mend_or_raise(block[start : block.index(b"\n", start)])
+        return self._result()
+
+    def _blocks(self, file: IO[bytes]) -> Iterator[bytes]:
+        """Whole lines, a few megabytes at a time, the last with a newline even if the file has none there."""
+        with naming_damage(lambda why: LibsvmError(self.name, self.progress.lines + 1, None, why)):
+            while block := file.read(_BLOCK_BYTES):
+                if not isinstance(block, bytes):
+                    raise TypeError(f"{self.name} is open as text; open it in binary mode, with 'rb'")
+                block += file.readline()
+                yield block if block.endswith(b"\n") else block + b"\n"
+
+    def _mend_or_raise(self, line: bytes) -> None:
+        """Make the line readable if the index type or the guess of the base was at fault; else say what is wrong."""
+        progress = self.progress
+        if progress.stopped == "low" and self.zero_based == "auto" and progress.first == 1:
+            progress.first, progress.last = self._bounds(zero_based=True)
+            if progress.highest <= progress.last:
+                return
+        elif progress.stopped == "high" and self.indices.dtype == np.int32 and progress.last > np.iinfo(np.int32).max:
+            self.indices = self.indices.astype(np.int64)
+            return
+        column, token, why = _complaint(line, progress, self.values.dtype)
+        shown = token.decode(errors="backslashreplace")
+        raise LibsvmError(
+            self.name, progress.lines + 1, column, f"{why}; got {shown[:60]!r}{'...' if len(shown) > 60 else ''}"
+        )
+
+    def _bounds(self, zero_based: bool) -> tuple[int, int]:
+        """The least and the largest index that may be written in the file."""
+        if self.n_features is None:
+            return (0, _LARGEST_INDEX - 1) if zero_based else (1, _LARGEST_INDEX)
+        return (0, self.n_features - 1) if zero_based else (1, self.n_features)
+
+    def _result(self) -> tuple[Any, NDArray[np.float64]]:
+        rows, entries, first = self.progress.rows, self.progress.entries, self.progress.first
+        for array, size in (self.labels, rows), (self.ends, rows), (self.indices, entries), (self.values, entries):
+            _resize(array, size)
+        d = max(self.progress.highest + 1 - first, 0) if self.n_features is None else self.n_features
+        index = np.int32 if max(entries, d) <= np.iinfo(np.int32).max else np.int64
+        indices = self.indices.astype(index, copy=False)
+        np.subtract(indices, first, out=indices)
+        indptr = np.concatenate([[0], self.ends]).astype(index, copy=False)
+        X = sp.csr_array((self.values, indices, indptr), shape=(rows, d))
+        if not self.progress.ordered:
+            X.has_sorted_indices = False
+            X.sort_indices()
+        # Known from the reading: nobody needs to look again.
+        X.has_canonical_format = True
+        return X, self.labels
+
+
+def _resize(array: NDArray[Any], size: int) -> None:
+    # In place, without a second copy. No one else holds these arrays, which a reference count cannot know for sure.
+    array.resize(size, refcheck=False)
+
+
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def _complaint(line: bytes, progress: Progress, dtype: np.dtype[Any]) -> tuple[int, bytes, str]:
+    """Column, text and fault of the first token of a line that is wrong."""
+    tokens = list(re.finditer(rb"[^ \t\r\v\f]+", line.partition(b"#")[0]))
+    label, pairs = tokens[0], tokens[1:]
+    if why := _label_fault(label[0]):
+        return label.start() + 1, label[0], why
+    if pairs and re.fullmatch(rb"qid:\d+", pairs[0][0]):
+        pairs = pairs[1:]
+    seen = set()
+    for pair in pairs:
+        index, colon, value = pair[0].partition(b":")
+        why = ""
+        if not colon:
+            why = "expected index:value, but the colon is missing"
+        elif re.fullmatch(rb"-\d+", index):
+            why = "the index is negative"
+        elif not index.isdigit():
+            why = "expected index:value, but what stands before the colon is not a whole number"
+        elif not value:
+            why = "expected index:value, but the value is missing (is the file cut off here?)"
+        elif fault := _number_fault(value, dtype):
+            why = f"the value {fault}"
+        elif len(index) > 18 or int(index) > _LARGEST_INDEX:
+            why = "the index has more than 18 digits"
+        elif int(index) < progress.first:
+            why = "index 0, but the file was said to be one-based: read it with zero_based=True"
+        elif int(index) > progress.last:
+            why = f"the index is too large for n_features={progress.last + 1 - progress.first}"
+        elif int(index) in seen:
+            why = "the index occurs twice in this row"
+        elif int(index) == 0 and progress.highest > progress.last:
+            why = (
+                f"index 0, so the file is zero-based, but the index {progress.highest} before this line is then "
+                f"too large for n_features={progress.last + 1}"
+            )
+        if why:
+            return pair.start() + 1, pair[0], why
+        seen.add(int(index))
+    raise AssertionError(f"the line {line!r} was refused for no reason that is known")
+
+
+def _label_fault(token: bytes) -> str:
+    if b":" in token:
+        return "expected a label at the start of the line"
+    if b"," in token:
+        return "expected one label; files with several labels a row are not supported"
+    fault = _number_fault(token, np.dtype(np.float64))
+    return fault and f"the label {fault}"
+
+
+def _number_fault(token: bytes, dtype: np.dtype[Any]) -> str:
+    """What is wrong with a number, or nothing."""
+    if re.fullmatch(rb"[+-]?(inf|infinity|nan)", token, re.IGNORECASE):
+        return "is not finite"
+    if not _NUMBER.fullmatch(token):
+        return "is not a number"
+    with np.errstate(over="ignore"):
+        return "" if np.isfinite(dtype.type(float(token))) else f"is too large for {dtype}"
+
+
+def _text_of(X: Any, y: NDArray[Any], start: int, first: int) -> bytes:
+    """The lines of a block of rows; `start` is the number of its first row in the whole."""
+    for values, rows, what in ((X.data, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), "X"), (y, None, "y")):
+        if not np.isfinite(values).all():
+            at = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"{what} holds {values[at]} in row {start + (at if rows is None else rows[at])}")
+    pairs = [f"{index}:{value}" for index, value in zip((X.indices + first).tolist(), _digits(X.data), strict=True)]
+    ends = X.indptr.tolist()
+    return "".join(
+        " ".join([label, *pairs[begin:end]]) + "\n"
+        for label, begin, end in zip(_digits(y), ends[:-1], ends[1:], strict=True)
+    ).encode("ascii")
+
+
+def _digits(values: NDArray[Any]) -> list[str]:
+    """Each number with the fewest digits that give it back."""
+    if values.dtype != np.float32:
+        return [repr(value).removesuffix(".0") for value in values.astype(np.float64).tolist()]
+    texts = values.astype("U32")
+    # A few float32 numbers in a billion change when their shortest digits are read as float64 and rounded again.
+    back = texts.astype(np.float64).astype(np.float32)
+    exact = back.view(np.uint32) == values.view(np.uint32)
+    texts[~exact] = values[~exact].astype(np.float64).astype("U32")
+    return [text.removesuffix(".0") for text in texts.tolist()]
