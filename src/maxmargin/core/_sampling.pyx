@@ -117,7 +117,7 @@ cdef int64_t draw_index(const Tree* tree, double u) noexcept nogil:
         family = tree.level[k] + i * FAN
         chosen = 0
         for child in range(FAN):
-            # Rounding may leave a little of `rest` after the last child: then that child is meant, if it weighs anything.
+            # Rounding may leave some of `rest` after the last child: then the last one that weighs anything is meant.
             if family[child] > 0.0:
                 chosen = child
                 if rest < family[child]:

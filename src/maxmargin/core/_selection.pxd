@@ -35,7 +35,7 @@ cdef class TopWeights:
 
     cdef void _add(self, int64_t i, double delta) noexcept nogil
     cdef void _shift(self, bint top, int64_t label, double delta) noexcept nogil
-    cdef void _restore(self) noexcept nogil
+    cdef void _restore(self, double tolerance=*) noexcept nogil
     cdef double _key(self, int64_t i) noexcept nogil
     cdef bint _is_top(self, int64_t i) noexcept nogil
     cdef double _fraction(self, int64_t i) noexcept nogil
@@ -47,7 +47,7 @@ cdef class TopWeights:
     cdef int64_t next_group(self, bint top) noexcept nogil
     cdef int64_t root(self, int64_t group) noexcept nogil
     cdef int64_t whole_key(self, int64_t i) noexcept nogil
-    cdef bint precedes(self, int64_t i, int64_t j) noexcept nogil
+    cdef bint precedes(self, int64_t i, int64_t j, int64_t lead) noexcept nogil
     cdef void cross(self, int64_t i) noexcept nogil
     cdef void enter(self, int64_t i, int64_t group, int64_t key) noexcept nogil
     cdef void sift(self, int64_t group, int64_t place, Entry entry) noexcept nogil

@@ -4,14 +4,15 @@
 # An item's key is the offset of its group plus a key of its own. Both are whole multiples of 2^-40, so that sums are
 # exact: keys do not drift, equal keys stay equal, and `restore` cannot go in circles on a rounding error.
 #
-# A group is a heap whose root is next to leave it: the least key of a top group, the greatest of a rest group. Both are
-# the least entry by (rank, tie), where rank = key and tie = -index in a top group, rank = -key and tie = index in a
-# rest group; so of equal keys the lower index is the greater.
+# A group is a heap whose root is next to leave it: the least key of a top group, the greatest of a rest group. Both
+# are the least entry by (rank, tie), where rank = key and tie = -index in a top group, rank = -key and tie = index in
+# a rest group; so of equal keys the lower index is the greater.
 #
-# A group is also a tree of the weights prior * exp(key - reference), from which to draw. The reference is the greatest key of the
-# group when it was last re-centred. Weights too small for a double count as zero until the group is re-centred.
+# A group is also a tree of the weights prior * exp(key - reference), from which to draw. The reference is the greatest
+# key of the group when it was last re-centred. Weights too small for a double count as zero until the next time.
 #
-# MEASUREMENTS
+# Measured on random items whose keys change by 0.1 N(0, 1), with a tenth of all on top: `_add` and `_restore` take
+# 55 ns for n = 8,000 (46 of them `_add`), and about 280 ns, mostly waiting for memory, for n = 10^6.
 
 import numpy as np
 
@@ -129,9 +130,16 @@ cdef class TopWeights:
         check_key(self.offset[2 * top + label] * UNIT + delta)
         self._shift(top, label, delta)
 
-    def restore(self):
-        """Let the top be what the keys say, in O(log n) for each item that enters or leaves it."""
-        self._restore()
+    def restore(self, double tolerance=0.0):
+        """Let the top be what the keys say, in O(log n) for each item that enters or leaves it.
+
+        With a tolerance, two items stay on the wrong sides of the boundary while their keys differ by no more than
+        that. The sum of s_i exp(k_i) f_i then is at least exp(-tolerance) times the largest possible, and shifts that
+        push many items of almost equal keys to and fro move far fewer of them.
+        """
+        if not 0.0 <= tolerance <= FARTHEST:
+            raise ValueError(f"tolerance must lie between 0 and {FARTHEST:.0f}, got {tolerance}.")
+        self._restore(tolerance)
 
     def key(self, int64_t i):
         """Return the key of item i."""
@@ -140,7 +148,11 @@ cdef class TopWeights:
 
     def keys(self):
         """Return all keys as an array, in O(n)."""
-        return np.array([self._key(i) for i in range(self.size)])
+        cdef double[::1] keys = np.empty(self.size)
+        cdef int64_t i
+        for i in range(self.size):
+            keys[i] = self._key(i)
+        return np.asarray(keys)
 
     def is_top(self, int64_t i):
         """Whether item i is top."""
@@ -189,12 +201,12 @@ cdef class TopWeights:
     cdef void _shift(self, bint top, int64_t label, double delta) noexcept nogil:
         self.offset[2 * top + label] += llrint(delta * UNITS)
 
-    cdef void _restore(self) noexcept nogil:
-        cdef int64_t leaving, coming
-        # Exchange what is on the wrong side first: one for one, so that few items move twice.
+    cdef void _restore(self, double tolerance=0.0) noexcept nogil:
+        cdef int64_t leaving, coming, most = llrint(tolerance * UNITS)
+        # First exchange, one for one, what is on the wrong side: so an item crosses once, and few others with it.
         while True:
             leaving, coming = self.root(self.next_group(True)), self.root(self.next_group(False))
-            if leaving < 0 or coming < 0 or self.precedes(leaving, coming):
+            if leaving < 0 or coming < 0 or self.precedes(leaving, coming, most):
                 break
             self.cross(leaving)
             self.cross(coming)
@@ -259,7 +271,8 @@ cdef class TopWeights:
         return largest
 
     cdef void recentre(self, int64_t group) noexcept nogil:
-        cdef int64_t k, key, sign = 1 if group >= 2 else -1
+        cdef int64_t k, i, sign = 1 if group >= 2 else -1
+        cdef double distance
         cdef const Entry* heap = self.heap[group]
         if self.count[group] == 0:
             return
@@ -268,7 +281,8 @@ cdef class TopWeights:
             self.reference[group] = max(self.reference[group], sign * heap[k].rank)
         for k in range(self.count[group]):
             i = -sign * heap[k].tie
-            self.tree[group].level[0][i] = self.items[i].prior * exp((sign * heap[k].rank - self.reference[group]) * UNIT)
+            distance = (sign * heap[k].rank - self.reference[group]) * UNIT
+            self.tree[group].level[0][i] = self.items[i].prior * exp(distance)
         sum_up(self.tree[group])
 
     cdef void weigh(self, int64_t i) noexcept nogil:
@@ -286,11 +300,15 @@ cdef class TopWeights:
     cdef int64_t next_group(self, bint top) noexcept nogil:
         """Of the two groups on this side of the boundary, the one that holds the item next to it; or -1."""
         cdef int64_t one = 2 * top, other = one + 1
+        cdef Entry first, second
         if self.count[other] == 0:
             return one if self.count[one] > 0 else -1
         if self.count[one] == 0:
             return other
-        return one if self.precedes(self.root(one), self.root(other)) != top else other
+        first, second = self.heap[one][0], self.heap[other][0]
+        first.rank += self.offset[one] if top else -self.offset[one]
+        second.rank += self.offset[other] if top else -self.offset[other]
+        return one if less(first, second) else other
 
     cdef int64_t root(self, int64_t group) noexcept nogil:
         if group < 0:
@@ -302,8 +320,9 @@ cdef class TopWeights:
         cdef int64_t rank = self.heap[group][self.items[i].place].rank
         return (rank if group >= 2 else -rank) + self.offset[group]
 
-    cdef bint precedes(self, int64_t i, int64_t j) noexcept nogil:
-        cdef int64_t one = self.whole_key(i), other = self.whole_key(j)
+    cdef bint precedes(self, int64_t i, int64_t j, int64_t lead) noexcept nogil:
+        """Whether item i comes before item j once its key is raised by `lead`."""
+        cdef int64_t one = self.whole_key(i) + lead, other = self.whole_key(j)
         return one > other or (one == other and i < j)
 
     cdef void cross(self, int64_t i) noexcept nogil:

@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from maxmargin.core import water_level, water_levels
+
+# Halves often tie.
+heights = st.lists(st.one_of(st.integers(-4, 4).map(lambda k: k / 2), st.floats(-5, 5)), min_size=1, max_size=15)
+volumes = st.one_of(st.just(0.0), st.integers(1, 20).map(float), st.floats(0, 50))
+
+
+@st.composite
+def basins(draw):
+    c = np.array(draw(heights))
+    some = st.lists(st.one_of(st.integers(1, 3).map(float), st.floats(0.1, 4)), min_size=c.size, max_size=c.size)
+    s = draw(st.none() | some)
+    return c, None if s is None else np.array(s)
+
+
+def poured(level, c, s):
+    return np.maximum(level - c, 0.0) @ (np.ones(c.size) if s is None else s)
+
+
+def best_by_linear_program(volume, *basins):
+    """max sum of the levels g_k s.t. xi >= 0, xi_i >= g_k - c_i, sum s xi <= V, over (g, xi)."""
+    c = np.concatenate([c for c, _ in basins])
+    s = np.concatenate([np.ones(c.size) if s is None else s for c, s in basins])
+    k = np.repeat(np.arange(len(basins)), [c.size for c, _ in basins])
+    level_less_slack = np.hstack([np.eye(len(basins))[k], -np.eye(c.size)])
+    result = linprog(
+        np.r_[-np.ones(len(basins)), np.zeros(c.size)],
+        A_ub=np.vstack([level_less_slack, np.r_[np.zeros(len(basins)), s]]),
+        b_ub=np.r_[c, volume],
+        bounds=[(None, None)] * len(basins) + [(0, None)] * c.size,
+    )
+    return -result.fun
+
+
+@given(basin=basins(), volume=volumes, start=st.none() | st.floats(-100, 100))
+def test_one_level_holds_the_volume(basin, volume, start):
+    c, s = basin
+    level = water_level(c, volume, s, start=start)
+    assert level >= c.min()
+    assert poured(level, c, s) == pytest.approx(volume, rel=1e-12, abs=1e-11)
+    # From a different start the same, but for rounding.
+    assert level == pytest.approx(water_level(c, volume, s), rel=1e-13, abs=1e-13)
+
+
+@settings(max_examples=50, deadline=None)
+@given(basin=basins(), volume=volumes)
+def test_one_level_solves_the_linear_program(basin, volume):
+    assert water_level(basin[0], volume, basin[1]) == pytest.approx(best_by_linear_program(volume, basin), abs=1e-7)
+
+
+@settings(max_examples=200, deadline=None)
+@given(positive=basins(), negative=basins(), volume=volumes)
+def test_two_levels_solve_the_linear_program(positive, negative, volume):
+    levels = water_levels(positive[0], negative[0], volume, positive[1], negative[1])
+    used = poured(levels[0], *positive) + poured(levels[1], *negative)
+    assert used == pytest.approx(volume, rel=1e-12, abs=1e-11)
+    assert sum(levels) == pytest.approx(best_by_linear_program(volume, positive, negative), abs=1e-7)
+
+
+@settings(deadline=None)
+@given(positive=basins(), negative=basins(), volume=volumes)
+def test_two_levels_change_places_with_the_basins(positive, negative, volume):
+    one = water_levels(positive[0], negative[0], volume, positive[1], negative[1])
+    other = water_levels(negative[0], positive[0], volume, negative[1], positive[1])
+    assert one == pytest.approx(other[::-1], abs=1e-9)
+
+
+@given(c=heights, d=heights, volume=volumes)
+def test_a_point_twice_is_a_point_of_weight_two(c, d, volume):
+    twice, weights = np.repeat(c, 2), np.full(len(c), 2.0)
+    assert water_level(twice, volume) == pytest.approx(water_level(c, volume, weights), abs=1e-12)
+    assert water_levels(twice, np.repeat(d, 2), volume) == pytest.approx(
+        water_levels(c, d, volume, weights, np.full(len(d), 2.0)), abs=1e-12
+    )
+
+
+def test_the_middle_of_the_best_levels_is_chosen():
+    # One point of each basin is wet; any share of the volume gives the same sum, while the second points stay dry.
+    assert water_levels([0.0, 1.0], [0.0, 1.0], 1.0) == (0.5, 0.5)
+    assert water_levels([0.0, 0.5], [0.0, 9.0], 1.0) == (0.25, 0.75)
+    assert water_levels([2.0, 7.0], [-3.0, 5.0], 0.0) == (2.0, -3.0)
+
+
+def test_a_million_times_larger_offset_loses_no_more_than_its_rounding():
+    c = np.arange(10.0)
+    assert water_level(c + 2.0**30, 3.0) - 2.0**30 == water_level(c, 3.0) == 2.0
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="heights must be"):
+        water_level([], 1.0)
+    with pytest.raises(ValueError, match=r"heights must be .* nan"):
+        water_level([0.0, np.nan], 1.0)
+    for volume in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="volume must be"):
+            water_level([0.0], volume)
+        with pytest.raises(ValueError, match="volume must be"):
+            water_levels([0.0], [0.0], volume)
+    with pytest.raises(ValueError, match="negative must be"):
+        water_levels([0.0], [], 1.0)
+    for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
+        with pytest.raises(ValueError, match="weights must be"):
+            water_level([0.0, 1.0], 1.0, weights)
