@@ -9,9 +9,12 @@ As in the paper, rows move the direction and columns tell which rows matter. Unl
   wet    the rows whose r lies below the water level: the support of the best p for z
 
 An iteration draws a row, from the wet ones as often as that pays and else from all, which costs its entries and gives
-its exact response c = <u, x_i>; moves u by what c is short of the margin; and spends about as many entries on the
-columns where z is farthest from u. With a bias the rows are in two groups, by label, drawn from equally often, so that
-p balances; without one they are in one group.
+its exact response c = <u, x_i>; moves u by what c lacks to the margin; and spends about as many entries on the columns
+where z is farthest from u.
+
+With a bias the rows are in two groups, by label, each with a level of its own. A row below its level waits for one of the
+other group, and u moves by the mean of both: so p balances, and the bias, which they see with opposite signs, drops out.
+Without a bias there is one group, and nothing waits.
 """
 
 import numpy as np
@@ -30,20 +33,25 @@ cdef enum:
     FEWEST_WET = 10
     BUCKETS = 8192  # one a quarter of an octave of |u_j - z_j|
 
-cdef double CAUTION = 2.0  # wet rows must be short of the margin by this many times more than others to be preferred
+cdef double CAUTION = 2.0  # wet rows must lack this many times more (squared) than others to be preferred
+cdef double OPTIMISM = 5.0  # what they are credited with before any was read, in units of CAUTION
 cdef double MEMORY = 1.0 / 32  # of the moving averages that compare them
-cdef double LEAST = 0.05  # of the rows come from the wet ones, however bad they were, and as many from all
-cdef double FLOOR = 1.0  # a margin that rows must reach in any case: |x_i|^2 at most, so that the first steps are whole
+cdef double LEAST = 0.05  # of the rows come from the wet ones, however little they lacked, and as many from all
+cdef double FLOOR = 1.0  # a margin that u must reach in any case: |x_i|^2 at most, so that the first steps are whole
 
 
 cdef struct Group:
     int64_t start, count  # its rows stand at order[start : start + count], in random order
     int64_t cursor  # the next of them to draw
-    int64_t wet, left  # how many are wet, and how many of these are not drawn yet: wet_rows[start : start + left]
-    int64_t seen  # responses so far; the last RECENT of them:
-    double response[RECENT]
-    double weight[RECENT]  # how many rows each stands for
-    int64_t by_response[RECENT]
+    int64_t left  # wet rows that are not drawn yet: wet_rows[start : start + left]
+    double mass, wet_mass, heaviest  # sample weights: of all its rows, of the wet ones, and the largest of one row
+    int64_t waiting, size  # a row that waits for the other group, or -1, and how many entries it holds
+    double response  # of the row that waits
+    double level  # the water level of this group, as a response to u / |u|
+    int64_t seen  # rows so far; of the last RECENT of them:
+    double recent[RECENT]  # the response to u / |u|
+    double weight[RECENT]  # how much of the group it stands for
+    int64_t by_response[RECENT]  # which is the lowest, the next, ...
 
 
 cdef class Tracker:
@@ -56,7 +64,7 @@ cdef class Tracker:
     rng : np.random.Generator
         Where the draws come from.
     columns : float
-        Entries read in columns for each entry read in wet rows.
+        Entries read in columns for each entry read in rows, as far as wet rows are trusted.
     average : float
         The answer is the average of u_t with weights t^average.
     """
@@ -65,10 +73,8 @@ cdef class Tracker:
     cdef readonly Matrix X
     cdef readonly int64_t t
     cdef BitGenerator* bits
-    cdef double inverse_scale, columns, average
-    cdef const double[::1] y
-    cdef double[::1] s  # sample weights, of mean 1
-    cdef double volume
+    cdef double inverse_scale, columns, average, volume
+    cdef const double[::1] y, s
     cdef double[::1] u, z, r
     cdef double u_norm2, z_norm2
     cdef double weight_sum  # S, the sum of t^average
@@ -78,25 +84,26 @@ cdef class Tracker:
     cdef int64_t groups
     cdef int64_t[::1] order, wet_rows
     cdef char[::1] is_wet
-    cdef double shortfall_wet, shortfall_all
+    cdef double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet, and from all
     cdef double allowance  # entries that columns may still read
     cdef int64_t column_entries  # read since the wet rows were last found
-    cdef bint tracked  # whether wet rows were ever found
-    cdef double margin, b  # of u / |u|, by the recent responses
+    cdef bint tracked  # whether wet rows were found
     # Columns by how far z_j is from u_j: a list for each bucket
     cdef int64_t[::1] bucket, following, preceding, first
     cdef int64_t highest
-    cdef int64_t[::1] where
-    cdef double[::1] value
+    cdef int64_t[:, ::1] row_where
+    cdef double[:, ::1] row_value
+    cdef int64_t[::1] column_where
+    cdef double[::1] column_value
+    cdef double[::1] scatter  # zero between iterations
 
     def __init__(self, problem, rng, double columns, double average):
         cdef int64_t n = problem.X.shape[0], d = problem.X.shape[1], k
         self.rng, self.X, self.bits = rng, problem.X, bits_of(rng)
         self.inverse_scale, self.columns, self.average = 1.0 / problem.scale, columns, average
-        self.y = problem.y
-        used = problem.s > 0
-        self.s = problem.s / problem.s[used].mean()
-        self.u, self.z, self.r, self.unshared, self.alpha = (np.zeros(size) for size in (d, d, n, d, n))
+        self.y, self.s, used = problem.y, problem.s, problem.s > 0
+        self.u, self.z, self.unshared, self.scatter = (np.zeros(d) for _ in range(4))
+        self.r, self.alpha = np.zeros(n), np.zeros(n)
         labels = [used & (problem.y > 0), used & (problem.y < 0)] if problem.bias else [used]
         self.groups = len(labels)
         self.order = np.concatenate([rng.permutation(np.flatnonzero(rows)) for rows in labels])
@@ -104,35 +111,38 @@ cdef class Tracker:
         for k in range(self.groups):
             self.group[k].start = 0 if k == 0 else self.group[0].count
             self.group[k].count = np.count_nonzero(labels[k])
-        self.shortfall_all, self.shortfall_wet = 1.0, CAUTION
-        self.bucket = np.full(d, -1, dtype=np.int64)
+            self.group[k].mass, self.group[k].heaviest = problem.s[labels[k]].sum(), problem.s[labels[k]].max()
+            self.group[k].waiting = -1
+        self.lack_of_all, self.lack_of_wet = 1.0, OPTIMISM * CAUTION
+        self.bucket, self.first = np.full(d, -1, dtype=np.int64), np.full(BUCKETS, -1, dtype=np.int64)
         self.following, self.preceding = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-        self.first = np.full(BUCKETS, -1, dtype=np.int64)
-        self.where, self.value = np.empty(max(n, d), dtype=np.int64), np.empty(max(n, d))
+        width = max(longest(self.X.need_rows()), 1)
+        self.row_where, self.row_value = np.empty((self.groups, width), dtype=np.int64), np.empty((self.groups, width))
+        width = max(longest(self.X.need_columns()), 1)
+        self.column_where, self.column_value = np.empty(width, dtype=np.int64), np.empty(width)
         self.set_slack(problem)
 
     def set_slack(self, problem):
         """Go on with another slack."""
-        self.volume = problem.volume / problem.s[problem.s > 0].mean()
-        self.tracked = False
+        self.volume, self.tracked = problem.volume, False
 
     def run(self, int64_t iterations, int64_t budget):
         """Make up to so many iterations that read at most `budget` entries together; return how many were made."""
         cdef Lines* rows = self.X.need_rows()
         cdef Lines* columns = self.X.need_columns()
-        cdef int64_t done = 0, before = self.X.ledger.reads.stored
+        cdef int64_t done = 0, limit = self.X.ledger.reads.stored + budget, n = self.order.shape[0]
         cdef bint fits = True
         while done < iterations and fits:
-            if self.z_norm2 > 0 and (not self.tracked or self.column_entries >= self.order.shape[0]):
+            # Finding the wet rows takes as long as reading n entries of columns, and is done once in so many.
+            if self.z_norm2 > 0 and (not self.tracked or self.column_entries >= n):
                 self.find_wet_rows()
             with nogil:
-                # Finding the wet rows costs as much as reading so many entries of columns: it pays once in so many.
-                while done < iterations and not (self.z_norm2 > 0 and not self.tracked):
-                    fits = self.iterate(rows, columns, before + budget - self.X.ledger.reads.stored)
+                while done < iterations:
+                    fits = self.iterate(rows, columns, limit - self.X.ledger.reads.stored)
                     if not fits:
                         break
                     done += 1
-                    if self.column_entries >= self.order.shape[0]:
+                    if self.z_norm2 > 0 and (not self.tracked or self.column_entries >= n):
                         break
         return done
 
@@ -141,24 +151,25 @@ cdef class Tracker:
         mean = np.asarray(self.u) - np.asarray(self.unshared) / max(self.weight_sum, 1.0)
         return mean / max(np.linalg.norm(mean), np.finfo(float).tiny)
 
+    @property
+    def bias(self):
+        """The bias for u / |u|, by the levels of the recent responses."""
+        return (self.group[1].level - self.group[0].level) / 2 if self.groups == 2 else 0.0
+
     def dual_weights(self):
         """The weight of each row in u."""
         return np.asarray(self.alpha)
 
     @property
-    def bias(self):
-        """The bias for u / |u| by the recent responses."""
-        return self.b
-
-    @property
     def tracking(self):
-        """u, z, r: the direction, what the columns know of it, and the responses to that."""
-        return np.asarray(self.u), np.asarray(self.z), np.asarray(self.r)
+        """u, z, r, |u|^2, |z|^2: the direction, what the columns know of it, the responses to that, and the norms."""
+        return np.asarray(self.u), np.asarray(self.z), np.asarray(self.r), self.u_norm2, self.z_norm2
 
     def find_wet_rows(self):
-        """The rows below the water level, by the tracked responses: O(n), after as many entries of columns."""
-        r, s, order = np.asarray(self.r), np.asarray(self.s), np.asarray(self.order)
+        """The rows below the water level, by the tracked responses."""
         cdef int64_t k
+        r, s, order = np.asarray(self.r), np.asarray(self.s), np.asarray(self.order)
+        is_wet, wet_rows = np.asarray(self.is_wet), np.asarray(self.wet_rows)
         groups = [order[self.group[k].start : self.group[k].start + self.group[k].count] for k in range(self.groups)]
         # z holds |z|^2 / |u|^2 of what u says, so responses to u / |u| are about |u| / |z|^2 times those to z.
         volume = self.volume * self.z_norm2 / sqrt(self.u_norm2)
@@ -166,89 +177,115 @@ cdef class Tracker:
             levels = [water_level(r[groups[0]], volume, s[groups[0]])]
         else:
             levels = water_levels(r[groups[0]], r[groups[1]], volume, s[groups[0]], s[groups[1]])
-        is_wet, wet_rows = np.asarray(self.is_wet), np.asarray(self.wet_rows)
         is_wet[:] = 0
-        for k in range(self.groups):
-            rows = groups[k]
-            wet = rows[r[rows] <= levels[k]]
+        for k, (rows, level) in enumerate(zip(groups, levels, strict=True)):
+            wet = rows[r[rows] <= level]
             if wet.size < min(FEWEST_WET, rows.size):
                 wet = rows[np.argsort(r[rows], kind="stable")[:FEWEST_WET]]
             is_wet[wet] = 1
             wet_rows[self.group[k].start : self.group[k].start + wet.size] = wet
-            self.group[k].wet = self.group[k].left = wet.size
+            self.group[k].left, self.group[k].wet_mass = wet.size, s[wet].sum()
         self.tracked, self.column_entries = True, 0
 
     cdef bint iterate(self, Lines* rows, Lines* columns, int64_t budget) noexcept nogil:
-        """One row and its columns; whether the row fitted the budget."""
-        cdef Group* group = &self.group[0]
-        cdef double trust = 1.0 - CAUTION * self.shortfall_all / max(self.shortfall_wet, 1e-12)
-        cdef double share, c = 0.0, norm2 = 0.0, length, theta, short, step, weight, delta
-        cdef int64_t i, j, k, size
+        """A row and its columns; whether the row fitted the budget."""
+        cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
+        cdef double lack, length = sqrt(self.u_norm2)
+        cdef int64_t k = self.next_group(), i
         cdef bint from_wet
         trust = min(1.0 - LEAST, max(LEAST, trust))
-        if self.groups == 2 and uniform(self.bits) < 0.5:
-            group = &self.group[1]
-        from_wet = self.tracked and uniform(self.bits) < trust and group.left > 0
-        i = self.draw_wet(group) if from_wet else self.draw_next(group)
+        from_wet = self.tracked and self.group[k].left > 0 and uniform(self.bits) < trust
+        i = self.draw_wet(&self.group[k]) if from_wet else self.draw_next(&self.group[k])
         if rows.size(i) > budget:
             return False
-        # How often this row is drawn, against a draw from all of its group
-        share = 1.0 - trust + trust * group.count / group.wet * self.is_wet[i] if self.tracked else 1.0
 
-        size = rows.read(i, &self.where[0], &self.value[0])
-        budget -= size
-        self.allowance += self.columns * trust * size
         self.t += 1
-        weight = pow(<double>self.t, self.average)
-        self.weight_sum += weight
-        for k in range(size):
-            self.value[k] *= self.y[i] * self.inverse_scale
-            c += self.u[self.where[k]] * self.value[k]
-            norm2 += self.value[k] * self.value[k]
-        if norm2 > 0.0:
-            length = sqrt(self.u_norm2) if self.u_norm2 > 0.0 else 1.0
-            self.remember(group, c / length, self.s[i] / share)
-            theta = max(FLOOR, self.margin * length)
-            short = max(0.0, theta - c - self.y[i] * self.b * length)
-            if self.tracked:
-                if from_wet:
-                    self.shortfall_wet += MEMORY * (short * short - self.shortfall_wet)
-                else:
-                    self.shortfall_all += MEMORY * (short * short - self.shortfall_all)
-            step = min(self.s[i], short / norm2)
-            if step > 0.0:
-                self.alpha[i] += step
-                for k in range(size):
-                    j = self.where[k]
-                    delta = step * self.value[k]
-                    self.u[j] += delta
-                    self.unshared[j] += (self.weight_sum - weight) * delta
-                    self.move_column(j)
-                self.u_norm2 += 2.0 * step * c + step * step * norm2
-        self.read_columns(columns, budget)
+        self.weight_sum += pow(<double>self.t, self.average)
+        self.read_row(rows, k, i)
+        if length > 0.0:
+            self.remember(&self.group[k], length, self.weight_in_group(k, i, trust))
+        lack = max(0.0, self.threshold(k, length) - self.group[k].response)
+        if self.tracked:
+            if from_wet:
+                self.lack_of_wet += MEMORY * (lack * lack - self.lack_of_wet)
+            else:
+                self.lack_of_all += MEMORY * (lack * lack - self.lack_of_all)
+        if lack > 0.0:
+            self.group[k].waiting = i
+            if self.groups == 1 or self.group[1 - k].waiting >= 0:
+                self.move(length)
+        self.allowance += self.columns * trust * self.group[k].size
+        self.read_columns(columns, budget - self.group[k].size)
         return True
 
+    cdef int64_t next_group(self) noexcept nogil:
+        """The group that the other one waits for; any, if nothing waits."""
+        if self.groups == 1:
+            return 0
+        if self.group[0].waiting >= 0:
+            return 1
+        if self.group[1].waiting >= 0:
+            return 0
+        return uniform(self.bits) < 0.5
+
     cdef int64_t draw_wet(self, Group* group) noexcept nogil:
-        """A random wet row, each once."""
-        cdef int64_t k = group.start + <int64_t>(uniform(self.bits) * group.left), i = self.wet_rows[k]
-        group.left -= 1
-        self.wet_rows[k] = self.wet_rows[group.start + group.left]
-        return i
+        """A random wet row by weight, each at most once."""
+        cdef int64_t k, i
+        while True:
+            k = group.start + <int64_t>(uniform(self.bits) * group.left)
+            i = self.wet_rows[k]
+            group.left -= 1
+            self.wet_rows[k] = self.wet_rows[group.start + group.left]
+            if group.left == 0 or self.keeps(group, i):
+                return i
 
     cdef int64_t draw_next(self, Group* group) noexcept nogil:
-        """The next row of a random order, a new one for each pass."""
-        cdef int64_t k, l
-        if group.cursor == group.count:
-            group.cursor = 0
-            for k in range(group.count - 1, 0, -1):
-                l = <int64_t>(uniform(self.bits) * (k + 1))
-                self.order[group.start + k], self.order[group.start + l] = (
-                    self.order[group.start + l], self.order[group.start + k])
-        group.cursor += 1
-        return self.order[group.start + group.cursor - 1]
+        """The next row of a random order, a new one for each pass, by weight."""
+        cdef int64_t k, l, i
+        while True:
+            if group.cursor == group.count:
+                group.cursor = 0
+                for k in range(group.count - 1, 0, -1):
+                    l = <int64_t>(uniform(self.bits) * (k + 1))
+                    i = self.order[group.start + k]
+                    self.order[group.start + k] = self.order[group.start + l]
+                    self.order[group.start + l] = i
+            i = self.order[group.start + group.cursor]
+            group.cursor += 1
+            if self.keeps(group, i):
+                return i
 
-    cdef void remember(self, Group* group, double response, double weight) noexcept nogil:
-        """Put a response in the place of the oldest one, keep them sorted, and estimate the level now and then."""
+    cdef bint keeps(self, Group* group, int64_t i) noexcept nogil:
+        """Passes over a row as often as its weight is short of the heaviest one."""
+        return self.s[i] == group.heaviest or uniform(self.bits) * group.heaviest < self.s[i]
+
+    cdef void read_row(self, Lines* rows, int64_t k, int64_t i) noexcept nogil:
+        """Row i of group k, and its response to u."""
+        cdef int64_t l
+        cdef double c = 0.0
+        self.group[k].size = rows.read(i, &self.row_where[k, 0], &self.row_value[k, 0])
+        for l in range(self.group[k].size):
+            self.row_value[k, l] *= self.y[i] * self.inverse_scale
+            c += self.u[self.row_where[k, l]] * self.row_value[k, l]
+        self.group[k].response = c
+
+    cdef double threshold(self, int64_t k, double length) noexcept nogil:
+        """The response to u that a row of group k should have: its level, or what lifts the margin to the floor."""
+        cdef double margin = self.group[0].level
+        if self.groups == 2:
+            margin = (margin + self.group[1].level) / 2
+        return self.group[k].level * length + max(0.0, FLOOR - margin * length)
+
+    cdef double weight_in_group(self, int64_t k, int64_t i, double trust) noexcept nogil:
+        """How much of its group row i stands for: less, if it is drawn more often than from all of them."""
+        cdef double share = 1.0
+        if self.tracked:
+            share = 1.0 - trust + trust * self.group[k].mass / self.group[k].wet_mass * self.is_wet[i]
+        return self.group[k].mass / RECENT / share
+
+    cdef void remember(self, Group* group, double length, double weight) noexcept nogil:
+        """Put a response in the place of the oldest one, keep them sorted, and estimate the levels now and then."""
+        cdef double response = group.response / length
         cdef int64_t slot = group.seen % RECENT, held = min(group.seen, RECENT), k = 0
         if group.seen >= RECENT:
             while group.by_response[k] != slot:
@@ -258,52 +295,79 @@ cdef class Tracker:
                 group.by_response[k] = group.by_response[k + 1]
                 k += 1
         k = held
-        while k > 0 and group.response[group.by_response[k - 1]] > response:
+        while k > 0 and group.recent[group.by_response[k - 1]] > response:
             group.by_response[k] = group.by_response[k - 1]
             k -= 1
-        group.by_response[k] = slot
-        group.response[slot], group.weight[slot] = response, weight
+        group.by_response[k], group.recent[slot], group.weight[slot] = slot, response, weight
         group.seen += 1
-        if group.seen % LEVEL_EVERY == 0 and self.group[0].seen >= RECENT and (
-                self.groups == 1 or self.group[1].seen >= RECENT):
-            self.estimate_level()
+        if self.t % LEVEL_EVERY == 0:
+            self.estimate_levels()
 
-    cdef void estimate_level(self) noexcept nogil:
-        """Margin and bias of u / |u|, as water levels of the recent responses.
+    cdef void estimate_levels(self) noexcept nogil:
+        """The water levels of the recent responses.
 
-        The water rises where it costs least: in the group whose wet rows weigh less, up to its next response.
+        The water rises where that costs least: in the group whose wet rows weigh less, up to its next response.
         """
-        cdef double level[2]
         cdef double slope[2]
         cdef int64_t wet[2]
-        cdef double left = self.volume
+        cdef double left = self.volume, rise
         cdef int64_t k
         for k in range(self.groups):
-            level[k] = self.recent(k, 0)
-            wet[k], slope[k] = 1, self.recent_weight(k, 0)
+            if self.group[k].seen < RECENT:
+                return
+        for k in range(self.groups):
+            wet[k], slope[k] = 1, self.group[k].weight[self.group[k].by_response[0]]
+            self.group[k].level = self.group[k].recent[self.group[k].by_response[0]]
         while left > 0.0:
             k = 0 if self.groups == 1 or slope[0] <= slope[1] else 1
-            if wet[k] == RECENT or (self.recent(k, wet[k]) - level[k]) * slope[k] >= left:
-                level[k] += left / slope[k]
+            rise = left / slope[k]
+            if wet[k] < RECENT:
+                rise = min(rise, self.group[k].recent[self.group[k].by_response[wet[k]]] - self.group[k].level)
+            self.group[k].level += rise
+            if wet[k] == RECENT or rise * slope[k] >= left:
                 break
-            left -= (self.recent(k, wet[k]) - level[k]) * slope[k]
-            level[k] = self.recent(k, wet[k])
-            slope[k] += self.recent_weight(k, wet[k])
+            left -= rise * slope[k]
+            slope[k] += self.group[k].weight[self.group[k].by_response[wet[k]]]
             wet[k] += 1
-        if self.groups == 1:
-            self.margin, self.b = level[0], 0.0
-        else:
-            self.margin, self.b = (level[0] + level[1]) / 2, (level[1] - level[0]) / 2
 
-    cdef inline double recent(self, int64_t k, int64_t rank) noexcept nogil:
-        return self.group[k].response[self.group[k].by_response[rank]]
+    cdef void move(self, double length) noexcept nogil:
+        """u <- u + step * mean of the rows that wait, and all that follows u."""
+        cdef double c = 0.0, norm2 = self.mean_norm2(), margin = 0.0, step, delta
+        cdef double before = self.weight_sum - pow(<double>self.t, self.average)
+        cdef int64_t k, l, j
+        for k in range(self.groups):
+            c += self.group[k].response / self.groups
+            margin += self.group[k].level / self.groups
+        step = min(1.0, (max(FLOOR, margin * length) - c) / norm2) if norm2 > 0.0 else 0.0
+        for k in range(self.groups):
+            self.alpha[self.group[k].waiting] += step / self.groups
+            self.group[k].waiting = -1
+            for l in range(self.group[k].size):
+                j = self.row_where[k, l]
+                delta = step * self.row_value[k, l] / self.groups
+                self.u[j] += delta
+                self.unshared[j] += before * delta
+                self.place_column(j)
+        self.u_norm2 += 2.0 * step * c + step * step * norm2
 
-    cdef inline double recent_weight(self, int64_t k, int64_t rank) noexcept nogil:
-        return self.group[k].weight[self.group[k].by_response[rank]] * self.group[k].count / RECENT
+    cdef double mean_norm2(self) noexcept nogil:
+        """|mean of the rows that wait|^2."""
+        cdef int64_t k, l
+        cdef double norm2 = 0.0, x
+        for k in range(self.groups):
+            for l in range(self.group[k].size):
+                x = self.row_value[k, l] / self.groups
+                # (a + x)^2 = a^2 + x (2 a + x), a coordinate at a time
+                norm2 += x * (2.0 * self.scatter[self.row_where[k, l]] + x)
+                self.scatter[self.row_where[k, l]] += x
+        for k in range(self.groups):
+            for l in range(self.group[k].size):
+                self.scatter[self.row_where[k, l]] = 0.0
+        return norm2
 
     cdef void read_columns(self, Lines* columns, int64_t budget) noexcept nogil:
-        """Bring z nearer to u where it is farthest, as long as the allowance lasts."""
-        cdef int64_t j, k, size
+        """Bring z to u where it is farthest, as long as the allowance lasts."""
+        cdef int64_t j, i, k, size
         cdef double change
         while self.allowance > 0.0:
             while self.highest >= 0 and self.first[self.highest] < 0:
@@ -314,18 +378,19 @@ cdef class Tracker:
             j = self.first[self.highest]
             if columns.size(j) > self.allowance or columns.size(j) > budget:
                 break
-            change = self.u[j] - self.z[j]
-            size = columns.read(j, &self.where[0], &self.value[0])
+            change = (self.u[j] - self.z[j]) * self.inverse_scale
+            size = columns.read(j, &self.column_where[0], &self.column_value[0])
             for k in range(size):
-                self.r[self.where[k]] += change * self.y[self.where[k]] * self.inverse_scale * self.value[k]
+                i = self.column_where[k]
+                self.r[i] += change * self.y[i] * self.column_value[k]
             self.z_norm2 += self.u[j] * self.u[j] - self.z[j] * self.z[j]
             self.z[j] = self.u[j]
             self.allowance -= size
             self.column_entries += size
             budget -= size
-            self.move_column(j)
+            self.place_column(j)
 
-    cdef void move_column(self, int64_t j) noexcept nogil:
+    cdef void place_column(self, int64_t j) noexcept nogil:
         """Put column j into the bucket of |u_j - z_j|, or into none where they are equal."""
         cdef int64_t now = bucket_of(self.u[j] - self.z[j]), before = self.bucket[j]
         if now == before:
@@ -354,3 +419,11 @@ cdef inline int64_t bucket_of(double distance) noexcept nogil:
         return -1
     memcpy(&bits, &distance, sizeof(bits))
     return <int64_t>(bits >> 50)
+
+
+cdef int64_t longest(Lines* lines) noexcept:
+    """The largest number of entries in a line."""
+    cdef int64_t i, size = 0
+    for i in range(lines.count):
+        size = max(size, lines.size(i))
+    return size

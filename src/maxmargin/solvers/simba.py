@@ -28,8 +28,8 @@ class Simba(Solver):
     ----------
     method : {"tracked", "paper"}, default="tracked"
         "paper" is Algorithm 1: rows are drawn by multiplicative weights, which one-column estimates of the responses
-        update. "tracked" keeps what columns told: the responses to a part of the direction are known exactly, the rows below
-        their water level are drawn, and a row that was read moves the direction by what it is short of the margin.
+        update. "tracked" keeps what columns told: the responses to a part of the direction are known exactly, the rows
+        below their water level are drawn, and a row that was read moves the direction by what it lacks to the margin.
         See `docs/simba.md` for how the two compare.
     columns : float, default=1
         With "paper", the columns a round. With "tracked", the entries read in columns for each entry in wet rows.
