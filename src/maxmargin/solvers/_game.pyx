@@ -106,14 +106,10 @@ cdef class Game:
                 played += 1
         return played
 
-    def direction(self):
-        """The mean of w_1, ..., w_t (line 15)."""
-        return (self.norm_sum * np.asarray(self.u) - np.asarray(self.unshared)) / max(self.t, 1)
-
-    @property
-    def bias(self):
-        """The mean of b_1, ..., b_t."""
-        return self.b_sum / max(self.t, 1)
+    def answer(self):
+        """Line 15: the mean of w_1, ..., w_t, and that of b_1, ..., b_t."""
+        total = self.norm_sum * np.asarray(self.u) - np.asarray(self.unshared)
+        return total / max(self.t, 1), self.b_sum / max(self.t, 1)
 
     def dual_weights(self):
         """How often each row was drawn."""

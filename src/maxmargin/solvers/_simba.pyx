@@ -39,6 +39,8 @@ cdef double MEMORY = 1.0 / 32  # of the moving averages that compare them
 cdef double LEAST = 0.05  # of the rows come from the wet ones, however little they lacked, and as many from all
 cdef double FLOOR = 1.0  # a margin that u must reach in any case: |x_i|^2 at most, so that the first steps are whole
 
+cdef double SHORTEST = 0.1  # step for a row below its level, however little it lacks: u must grow for its direction to settle
+
 
 cdef struct Group:
     int64_t start, count  # its rows stand at order[start : start + count], in random order
@@ -79,6 +81,7 @@ cdef class Tracker:
     cdef double u_norm2, z_norm2
     cdef double weight_sum  # S, the sum of t^average
     cdef double[::1] unshared  # B, so that the average is u - B / S
+    cdef double bias_sum  # the sum of t^average |u_t| times the bias for u_t / |u_t|
     cdef double[::1] alpha  # u = sum_i alpha_i x_i
     cdef Group group[2]
     cdef int64_t groups
@@ -88,6 +91,7 @@ cdef class Tracker:
     cdef double allowance  # entries that columns may still read
     cdef int64_t column_entries  # read since the wet rows were last found
     cdef bint tracked  # whether wet rows were found
+    cdef bint levelled  # whether levels were estimated
     # Columns by how far z_j is from u_j: a list for each bucket
     cdef int64_t[::1] bucket, following, preceding, first
     cdef int64_t highest
@@ -146,15 +150,11 @@ cdef class Tracker:
                         break
         return done
 
-    def direction(self):
-        """The weighted average of the directions so far, brought to the unit sphere."""
+    def answer(self):
+        """The weighted average of the directions so far, brought to the unit sphere, and the bias for it."""
         mean = np.asarray(self.u) - np.asarray(self.unshared) / max(self.weight_sum, 1.0)
-        return mean / max(np.linalg.norm(mean), np.finfo(float).tiny)
-
-    @property
-    def bias(self):
-        """The bias for u / |u|, by the levels of the recent responses."""
-        return (self.group[1].level - self.group[0].level) / 2 if self.groups == 2 else 0.0
+        length = max(np.linalg.norm(mean), np.finfo(float).tiny)
+        return mean / length, self.bias_sum / max(self.weight_sum, 1.0) / length
 
     def dual_weights(self):
         """The weight of each row in u."""
@@ -190,7 +190,7 @@ cdef class Tracker:
     cdef bint iterate(self, Lines* rows, Lines* columns, int64_t budget) noexcept nogil:
         """A row and its columns; whether the row fitted the budget."""
         cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
-        cdef double lack, length = sqrt(self.u_norm2)
+        cdef double lack, weight, length = sqrt(self.u_norm2)
         cdef int64_t k = self.next_group(), i
         cdef bint from_wet
         trust = min(1.0 - LEAST, max(LEAST, trust))
@@ -200,7 +200,10 @@ cdef class Tracker:
             return False
 
         self.t += 1
-        self.weight_sum += pow(<double>self.t, self.average)
+        weight = pow(<double>self.t, self.average)
+        self.weight_sum += weight
+        if self.groups == 2:
+            self.bias_sum += weight * length * (self.group[1].level - self.group[0].level) / 2
         self.read_row(rows, k, i)
         if length > 0.0:
             self.remember(&self.group[k], length, self.weight_in_group(k, i, trust))
@@ -210,7 +213,8 @@ cdef class Tracker:
                 self.lack_of_wet += MEMORY * (lack * lack - self.lack_of_wet)
             else:
                 self.lack_of_all += MEMORY * (lack * lack - self.lack_of_all)
-        if lack > 0.0:
+        # Any row will do before the levels are known. A row at its level counts as below: without slack it is the only one.
+        if lack > 0.0 or not self.levelled or self.group[k].response / length <= self.group[k].level:
             self.group[k].waiting = i
             if self.groups == 1 or self.group[1 - k].waiting >= 0:
                 self.move(length)
@@ -315,6 +319,7 @@ cdef class Tracker:
         for k in range(self.groups):
             if self.group[k].seen < RECENT:
                 return
+        self.levelled = True
         for k in range(self.groups):
             wet[k], slope[k] = 1, self.group[k].weight[self.group[k].by_response[0]]
             self.group[k].level = self.group[k].recent[self.group[k].by_response[0]]
@@ -339,6 +344,7 @@ cdef class Tracker:
             c += self.group[k].response / self.groups
             margin += self.group[k].level / self.groups
         step = min(1.0, (max(FLOOR, margin * length) - c) / norm2) if norm2 > 0.0 else 0.0
+        step = max(step, SHORTEST if self.levelled else 0.0)
         for k in range(self.groups):
             self.alpha[self.group[k].waiting] += step / self.groups
             self.group[k].waiting = -1

@@ -94,7 +94,7 @@ class Simba(Solver):
         return state.run(iterations, budget)
 
     def solution(self, problem: SlackSVM, state: Game | Tracker) -> Solution:
-        return Solution(state.direction(), state.bias, state.dual_weights())
+        return Solution(*state.answer(), state.dual_weights())
 
     def iterations(self, problem: SlackSVM) -> int | None:
         if self.eps is None:

@@ -78,7 +78,7 @@ class SublinearPerceptron(Solver):
         return state.run(iterations, budget)
 
     def solution(self, problem: SlackSVM, state: Game) -> Solution:
-        return Solution(state.direction(), state.bias, state.dual_weights())
+        return Solution(*state.answer(), state.dual_weights())
 
     def iterations(self, problem: SlackSVM) -> int:
         n = int(np.count_nonzero(problem.s))
