@@ -82,7 +82,7 @@ def save_model(
         raise TypeError(f"expected a fitted {' or '.join(_ESTIMATORS)}; got {type(model).__name__}")
     check_is_fitted(model, "coef_")
     plain_notes = _table(_scalar)(_to_json(dict(notes or {})))
-    header = json.dumps({**_describe(model), "notes": plain_notes}, allow_nan=False, indent=1)
+    header = json.dumps({**describe(model), "notes": plain_notes}, allow_nan=False, indent=1)
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
         with _new_member(archive, _HEADER) as member:
             member.write(header.encode())
@@ -141,11 +141,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[LinearSVC, dict[str, Any]]
     return model, header["notes"]
 
 
-# Writing
-
-
-def _describe(model: LinearSVC) -> dict[str, Any]:
-    """All of a model but its arrays, as JSON has it."""
+def describe(model: LinearSVC) -> dict[str, Any]:
+    """All of a fitted model but its arrays, as JSON has it: null for what is not known, "inf" for infinity."""
     many = model.classes_.size > 2
     each = {
         name: list(getattr(model, f"{name}_")) if many else [getattr(model, f"{name}_")]
@@ -178,6 +175,9 @@ def _describe(model: LinearSVC) -> dict[str, Any]:
         "n_support": model.support_.size if hasattr(model, "support_") else None,
         **{name: _to_json(getattr(model, f"{name}_")) for name in _COUNTS},
     }
+
+
+# Writing
 
 
 def _arrays_of(model: LinearSVC) -> dict[str, NDArray[Any]]:
