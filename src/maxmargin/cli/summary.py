@@ -13,7 +13,7 @@ from maxmargin.estimators.model_file import describe
 
 _STOPPED = {
     "tol": "the gap reached tol",
-    "max_iter": "max_iter was reached",
+    "max_iter": "the iterations allowed were made",
     "max_time": "the time was up",
     "budget": "the budget was spent",
     "early_stopping": "the error on the held out examples no longer improved",
