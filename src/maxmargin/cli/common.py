@@ -1,0 +1,88 @@
+"""What the commands share: options, errors in a line, labels as text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import numpy as np
+import typer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `maxmargin train` writes it.")]
+LabelColumn = Annotated[
+    str,
+    typer.Option(
+        help="Where the labels are in CSV and .npy files: first, last, a name in the header, or a position from 0."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
+
+
+def errors_in_a_line(command: Callable[P, T]) -> Callable[P, T]:
+    """Print errors of the user without a traceback and exit with 2. Others are faults of ours and keep theirs."""
+
+    @wraps(command)
+    def run(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return command(*args, **options)
+        except BrokenPipeError:  # `| head` has seen enough: typer leaves without a word
+            raise
+        except OSError as error:
+            message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        except ValueError as error:
+            message = str(error)
+        say(f"error: {message}")
+        raise typer.Exit(2)
+
+    return run
+
+
+def say(line: str) -> None:
+    """Tell the user something that is not output."""
+    print(f"maxmargin: {line}", file=sys.stderr, flush=True)
+
+
+def check_can_write(path: Path, data: Path) -> None:
+    """Refuse a name before the work whose result could not be written there, or would replace the data."""
+    if not path.parent.is_dir() or path.is_dir():
+        raise ValueError(f"cannot write {path}: give the name of a file in a folder that exists")
+    if path.exists() and data.exists() and path.samefile(data):
+        raise ValueError(f"{path} is the data; give another name for what is written")
+
+
+def position_or_name(label_column: str) -> str | int:
+    """A column as :func:`maxmargin.data.read_table` takes it.
+
+    >>> position_or_name("-2"), position_or_name("kind")
+    (-2, 'kind')
+    """
+    try:
+        return int(label_column)
+    except ValueError:
+        return label_column
+
+
+def label_text(labels: Iterable[Any]) -> list[str]:
+    """Labels as people write them: whole numbers without a point, whatever type holds them.
+
+    >>> label_text(np.array([1.0, -1.0, 0.5]))
+    ['1', '-1', '0.5']
+    """
+    return [str(label).removesuffix(".0") for label in np.asarray(labels).tolist()]
+
+
+def error_rate(predicted: Any, true: Any) -> float:
+    """The share of labels that are wrong; they are compared as text, so that 1 and 1.0 are the same."""
+    return float(np.mean(np.array(label_text(predicted)) != np.array(label_text(true))))
+
+
+def as_json(value: Any) -> str:
+    """One JSON object on one line."""
+    return json.dumps(value, allow_nan=False)

@@ -1,0 +1,144 @@
+"""`maxmargin train`: a model file from a data file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from maxmargin.cli.common import (
+    AsJson,
+    LabelColumn,
+    as_json,
+    check_can_write,
+    error_rate,
+    errors_in_a_line,
+    position_or_name,
+    say,
+)
+from maxmargin.cli.progress import ShowProgress
+from maxmargin.cli.summary import lines, summary
+from maxmargin.data import atomic_write, read_table
+from maxmargin.display import ConvergenceDisplay
+from maxmargin.estimators import LinearSVC, save_model
+from maxmargin.solvers import SOLVERS
+
+_COMPRESSED = (".gz", ".bz2", ".xz")
+_CHOICES = {"solver": ("auto", *SOLVERS), "class_weight": ("balanced",)}
+
+
+def _one_of_the_choices(option: typer.CallbackParam, value: str | None) -> str | None:
+    choices = _CHOICES[str(option.name)]
+    if value is not None and value not in choices:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}.")
+    return value
+
+
+@errors_in_a_line
+def train(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="LIBSVM, CSV, .npy or .npz; text files may be compressed.")
+    ],
+    slack: Annotated[float | None, typer.Option(help="The mean slack allowed, of rows scaled to norm 1.")] = None,
+    C: Annotated[float | None, typer.Option("--C", help="The weight of the hinge losses; 1 without --slack.")] = None,
+    solver: Annotated[
+        str, typer.Option(callback=_one_of_the_choices, metavar="|".join(_CHOICES["solver"]), help="The algorithm.")
+    ] = "auto",
+    budget: Annotated[int | None, typer.Option(help="The entries of DATA that may be read to learn.")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Stop at this relative gap; reads all of DATA to check.")] = None,
+    early_stopping: Annotated[
+        bool, typer.Option("--early-stopping", help="Hold out a tenth to see when to stop.")
+    ] = False,
+    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
+    certify: Annotated[bool, typer.Option("--certify/--no-certify", help="Whether to certify on all of DATA.")] = True,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(callback=_one_of_the_choices, metavar="balanced", help="Weigh classes by how rare they are."),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Rows to measure the error on.")] = None,
+    model: Annotated[Path | None, typer.Option(help="The file to write.", show_default="DATA with .mm, here")] = None,
+    random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
+    label_column: LabelColumn = "last",
+    plot: Annotated[Path | None, typer.Option(help="Draw how the run converged; certifies at each check.")] = None,
+    json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")] = False,
+) -> None:
+    """Train a model on DATA, and say how good it provably is. Ctrl-C keeps the best model so far."""
+    target = Path(_stem(data) + ".mm") if model is None else model
+    check_can_write(target, data)
+    if plot is not None:
+        check_can_write(plot, data)
+        _check_can_plot(plot, certify, early_stopping)
+    X, y = read_table(data, label_column=position_or_name(label_column))
+    X_test: Any = None
+    if test is not None:
+        X_test, y_test = read_table(test, label_column=position_or_name(label_column), n_features=X.shape[1])
+        if X_test.shape[1] != X.shape[1]:
+            raise ValueError(f"{test} has {X_test.shape[1]} features, but {data} has {X.shape[1]}")
+    machine = LinearSVC(
+        C,
+        slack,
+        solver=solver,
+        fit_intercept=intercept,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        budget=budget,
+        early_stopping=early_stopping,
+        class_weight=class_weight,
+        certify="checks" if certify and plot is not None else certify,
+        random_state=random_state,
+    )
+    if not quiet:
+        machine.set_callbacks(ShowProgress())
+    started = time.perf_counter()
+    machine.fit(X, y)
+    notes: dict[str, Any] = {
+        "data": data.name,
+        "rows": X.shape[0],
+        "stored": X.size,  # of a sparse matrix, this counts what it stores
+        "seconds": time.perf_counter() - started,
+    }
+    if test is not None:
+        error = error_rate(machine.predict(X_test), y_test)
+        notes |= {"test_data": test.name, "test_rows": X_test.shape[0], "test_error": error}
+    save_model(machine, target, notes=notes)
+    if plot is not None:
+        _draw(machine, plot, notes["stored"])
+    about = {"model": str(target), **summary(machine, notes)}
+    if json:
+        print(as_json(about))
+    elif not quiet:
+        print(*lines(about), f"{'model':<15}{target}", sep="\n")
+    if "interrupted" in np.atleast_1d(machine.stopped_):
+        say(f"interrupted: the best model so far was kept and is in {target}")
+        raise typer.Exit(130)
+
+
+def _stem(path: Path) -> str:
+    """The name of a file without its extension, nor that of its compression."""
+    return Path(path.stem).stem if path.suffix in _COMPRESSED else path.stem
+
+
+def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:
+    if not certify and not early_stopping:
+        raise ValueError("--plot has nothing to draw with --no-certify; drop that, or add --early-stopping")
+    try:
+        import matplotlib
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise ValueError("--plot needs matplotlib; install it: pip install 'maxmargin[plot]'") from None
+    if path.suffix[1:] not in (known := FigureCanvasBase.get_supported_filetypes()):
+        raise ValueError(f"--plot {path}: the name must end in one of .{', .'.join(known)}")
+    matplotlib.use("agg")  # no window
+
+
+def _draw(machine: LinearSVC, path: Path, stored: int) -> None:
+    display = ConvergenceDisplay.from_estimator(machine, stored=stored)
+    with atomic_write(path) as file:
+        display.figure_.savefig(file, format=path.suffix[1:])

@@ -1,0 +1,279 @@
+"""The command, from files to files."""
+
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from typer.testing import CliRunner
+
+from maxmargin import LinearSVC, __version__, load_model
+from maxmargin.cli.app import app
+from maxmargin.data import read_table, write_libsvm
+from maxmargin.solvers import SOLVERS
+
+FORMATS = ["rows.libsvm", "rows.libsvm.gz", "rows.txt", "rows.csv", "rows.csv.gz", "rows.npy", "rows.npz", "sparse.npz"]
+FAST = ["--slack", "0.05", "--max-iter", "60", "--random-state", "0"]
+
+
+def data(n=80, d=6, seed=0, labels=(-1, 1)):
+    rng = np.random.default_rng(seed)
+    k = np.arange(n) % len(labels)
+    return rng.normal(size=(n, d)) + 2 * k[:, None], np.array(labels)[k]
+
+
+def write(path, X, y):
+    """Write rows and labels as the name of the file says."""
+    table = "".join(",".join([*map(repr, row), str(label)]) + "\n" for row, label in zip(X.tolist(), y, strict=True))
+    match path.name:
+        case "rows.csv":
+            path.write_text(table)
+        case "rows.csv.gz":
+            path.write_bytes(gzip.compress(table.encode()))
+        case "rows.npy":
+            np.save(path, np.column_stack([X, y]))
+        case "rows.npz":
+            np.savez(path, X=X, y=y)
+        case "sparse.npz":
+            X = sp.csr_array(X)
+            np.savez(path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, format=b"csr", y=y)
+        case _:
+            write_libsvm(path, X, y)
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Call the command in an empty folder; it must succeed unless another exit code is expected."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args, exits=0):
+        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        assert result.exit_code == exits, (result.output, result.exception)
+        return result
+
+    return call
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write(tmp_path / "rows.libsvm", *data())
+
+
+@pytest.fixture
+def model(run, rows):
+    run("train", rows, *FAST)
+    return rows.with_name("rows.mm")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_model(run, tmp_path, name):
+    X, y = data()
+    run("train", write(tmp_path / name, X, y), *FAST)
+    path = tmp_path / f"{name.partition('.')[0]}.mm"
+    found = load_model(path)
+    expected = LinearSVC(slack=0.05, max_iter=60, random_state=0).fit(X, y)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
+    result = run("predict", path, tmp_path / name)
+    assert result.stdout.split() == [str(label) for label in expected.predict(X)]
+    assert "labels are not those in" in result.stderr
+
+
+def test_the_summary_says_what_a_person_wants_to_know(run, rows):
+    test = write(rows.with_name("more.libsvm"), *data(seed=1))
+    text = run("train", rows, "--slack", "0.05", "--test", test, "--budget", "400").stdout
+    assert "rows.libsvm: 80 rows, 6 features, 480 entries stored" in text
+    assert re.search(r"read to learn +\d+ entries, \d+\.\d% of what is stored", text)
+    assert "margin" in text
+    assert "slack 0.05" in text
+    assert re.search(r"certificate +.*best possible at this slack", text)
+    assert re.search(r"test error +\d+\.\d\d% of 80 rows of more.libsvm", text)
+    assert re.search(r"stopped +the budget was spent", text)
+    assert re.search(r"model +rows.mm", text)
+
+
+def test_json_is_one_object_and_nothing_else(run, rows):
+    result = run("train", rows, *FAST, "--test", rows, "--json", "--model", "other.mm")
+    about = json.loads(result.stdout)
+    assert "% of the work" in result.stderr
+    loaded = load_model("other.mm")
+    [problem] = about["problems"]
+    assert about["model"] == "other.mm"
+    assert (about["rows"], about["n_features_in"], about["stored"]) == (80, 6, 480)
+    assert about["entries_read"] == loaded.entries_read_
+    assert problem["margin"] == loaded.margin_
+    assert problem["certificate"]["sentence"] == str(loaded.certificate_)
+    assert problem["stopped"] == "max_iter"
+    assert 0 <= about["test_error"] <= 1
+    told = json.loads(run("info", "other.mm", "--json").stdout)
+    assert told == {name: value for name, value in about.items() if name != "model"}
+
+
+def test_what_is_not_known_is_null(run, rows):
+    about = json.loads(run("train", rows, *FAST, "--no-certify", "--json").stdout)
+    assert about["problems"][0]["margin"] is None
+    assert about["problems"][0]["certificate"]["relative_gap"] is None
+
+
+def test_quiet_is_quiet(run, rows):
+    result = run("train", rows, *FAST, "--quiet")
+    assert result.output == ""
+
+
+def test_options_reach_the_model(run, rows):
+    options = ["--C", "0.5", "--solver", "simba", "--budget", "10000", "--max-time", "60", "--max-iter", "50"]
+    options += ["--tol", "0.01", "--early-stopping", "--no-intercept", "--class-weight", "balanced"]
+    run("train", rows, *options, "--random-state", "3", "--model", "m.mm")
+    expected = LinearSVC(
+        C=0.5,
+        solver="simba",
+        budget=10000,
+        max_time=60.0,
+        max_iter=50,
+        tol=0.01,
+        early_stopping=True,
+        fit_intercept=False,
+        class_weight="balanced",
+        random_state=3,
+    )
+    assert load_model("m.mm").get_params() == expected.get_params()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_can_be_named(run, rows, solver):
+    run("train", rows, "--slack", "0", "--solver", solver, "--max-iter", "20")
+    assert load_model("rows.mm").solver == solver
+
+
+def test_the_plot_is_drawn(run, rows):
+    run("train", rows, *FAST, "--plot", "run.png")
+    assert rows.with_name("run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_labels_of_many_classes_in_a_named_column(run, tmp_path):
+    X, y = data(labels=("no", "yes", "maybe so"))
+    lines = [f"{label},{','.join(map(str, row))}\n" for row, label in zip(X, y, strict=True)]
+    (tmp_path / "rows.csv").write_text("kind,a,b,c,d,e,f\n" + "".join(lines))
+    text = run("train", "rows.csv", *FAST, "--label-column", "kind").stdout
+    assert text.count("\ncertificate ") == 3
+    assert re.search(r"class +maybe so", text)
+    result = run("predict", "rows.mm", "rows.csv", "--label-column", "0")
+    assert result.stdout.splitlines() == load_model("rows.mm").predict(X).tolist()
+    decisions = run("predict", "rows.mm", "rows.csv", "--label-column", "kind", "--decision").stdout.splitlines()
+    assert [len(line.split()) for line in decisions] == [3] * len(y)
+
+
+def test_decisions_are_exact(run, rows, model):
+    text = run("predict", model, rows, "--decision").stdout
+    X, _ = read_table(rows)
+    assert [float(line) for line in text.splitlines()] == load_model(model).decision_function(X).tolist()
+
+
+def test_predictions_as_json_or_in_a_file(run, rows, model):
+    about = json.loads(run("predict", model, rows, "--json").stdout)
+    assert about.keys() == {"labels", "decisions", "error"}
+    assert set(about["labels"]) <= {-1.0, 1.0}
+    assert run("predict", model, rows, "--output", "labels.txt").stdout == ""
+    assert rows.with_name("labels.txt").read_text() == run("predict", model, rows).stdout
+
+
+@pytest.mark.parametrize("column", ["first", "last"])
+@pytest.mark.parametrize("suffix", ["csv", "npy"])
+def test_a_table_without_labels(run, model, tmp_path, column, suffix):
+    X, _ = data(seed=2)
+    if suffix == "csv":
+        np.savetxt(tmp_path / "new.csv", X, delimiter=",", fmt="%.17g")
+    else:
+        np.save(tmp_path / "new.npy", X)
+    result = run("predict", model, f"new.{suffix}", "--label-column", column)
+    assert result.stdout.split() == [f"{label:.0f}" for label in load_model(model).predict(X)]
+    assert result.stderr == ""
+
+
+def test_labels_that_the_model_does_not_have_are_not_counted(run, model, tmp_path):
+    X, y = data(seed=2)
+    result = run("predict", model, write(tmp_path / "new.libsvm", X, np.zeros_like(y)))
+    assert result.stderr == ""
+
+
+def test_a_libsvm_file_with_fewer_columns_is_padded(run, model, tmp_path):
+    X, y = data(seed=2)
+    X[:, 4:] = 0
+    write(tmp_path / "short.libsvm", X, y)
+    assert read_table(tmp_path / "short.libsvm")[0].shape[1] == 4
+    result = run("predict", model, "short.libsvm")
+    assert result.stdout.split() == [f"{label:.0f}" for label in load_model(model).predict(X)]
+
+
+def test_info_shows_what_is_in_the_file(run, model):
+    text = run("info", model).stdout
+    for part in ("rows.libsvm: 80 rows", "slack=0.05", "certificate", f"maxmargin {__version__}", "-1, 1 (float64)"):
+        assert part in text
+
+
+def test_version(run):
+    assert run("--version").stdout == f"maxmargin {__version__}\n"
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        ("train none.libsvm", "none.libsvm: No such file"),
+        ("train .", "Is a directory|Permission denied"),
+        ("train rows.libsvm --C 1 --slack 0.1", "give one"),
+        ("train rows.libsvm --C -1", "'C' parameter"),
+        ("train rows.libsvm --slack 1000", "slack=1000 is outside"),
+        ("train rows.libsvm --budget 3", "budget of 3 entries is too small"),
+        ("train rows.libsvm --solver quick", "'quick' is not one of auto, simba"),
+        ("train rows.libsvm --class-weight heavy", "'heavy' is not one of balanced"),
+        ("train rows.libsvm --max-iter many", "--max-iter"),
+        ("train rows.libsvm --model nowhere/m.mm", "folder that exists"),
+        ("train rows.libsvm --model rows.libsvm", "is the data"),
+        ("train rows.libsvm --plot run.xyz", "must end in one of"),
+        ("train rows.libsvm --plot run.png --no-certify", "nothing to draw"),
+        ("train rows.libsvm --test none.libsvm", "none.libsvm: No such file"),
+        ("train rows.libsvm --test narrow.csv", "narrow.csv has 1 features, but rows.libsvm has 6"),
+        ("train one.libsvm", "one class"),
+        ("train bad.libsvm", "bad.libsvm, line 1, column 3"),
+        ("train narrow.csv --label-column kind", "no header"),
+        ("predict none.mm rows.libsvm", "none.mm: No such file"),
+        ("predict rows.libsvm rows.libsvm", "not a model file"),
+        ("predict cut.mm rows.libsvm", "damaged or cut off"),
+        ("predict rows.mm none.libsvm", "none.libsvm: No such file"),
+        ("predict rows.mm wide.libsvm", "too large for n_features=6"),
+        ("predict rows.mm narrow.csv --output out.txt", "narrow.csv has 1 features, but the model was trained on 6"),
+        ("predict rows.mm rows.libsvm --output nowhere/out.txt", "folder that exists"),
+        ("predict rows.mm rows.libsvm --output rows.libsvm", "is the data"),
+        ("info cut.mm", "damaged or cut off"),
+        ("info", "MODEL"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_errors_are_short_and_leave_nothing_behind(run, rows, model, tmp_path, args, complaint):
+    X, y = data()
+    write(tmp_path / "one.libsvm", X, np.ones_like(y))
+    write(tmp_path / "wide.libsvm", np.hstack([X, X]), y)
+    (tmp_path / "bad.libsvm").write_text("1 x:1\n")
+    (tmp_path / "narrow.csv").write_text("1,-1\n2,1\n")
+    (tmp_path / "cut.mm").write_bytes(model.read_bytes()[:-100])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    result = run(*args.split(), exits=2)
+    assert result.stdout == ""
+    assert re.search(complaint, result.stderr)
+    assert "Traceback" not in result.stderr
+    if result.stderr.startswith("maxmargin: error"):
+        assert len([line for line in result.stderr.splitlines() if "% of the work" not in line]) <= 2
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_fault_of_ours_keeps_its_traceback(run, rows, monkeypatch):
+    def broken(*args):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(LinearSVC, "fit", broken)
+    assert isinstance(run("train", rows, exits=1).exception, KeyError)

@@ -1,0 +1,312 @@
+"""Model files: what goes in comes out, and nothing else gets in."""
+
+import io
+import json
+import pickle
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxmargin import LinearSVC, ModelFileError, load_model, save_model
+from maxmargin.estimators.model_file import FORMAT_VERSION, read_model
+from maxmargin.solvers import SOLVERS
+
+RNG = np.random.default_rng(0)
+LABELS = {
+    "numbers": np.array([-1.0, 1.0]),
+    "float32": np.array([1, 2], dtype=np.float32),
+    "integers": np.array([3, 2**40, -7]),
+    "bytes of integers": np.array([1, 2], dtype=np.uint8),
+    "booleans": np.array([False, True]),
+    "strings": np.array(["no", "yes", "naïve"]),
+    "objects": np.array(["cat", "dog"], dtype=object),
+}
+
+
+def fitted(labels=LABELS["numbers"], **options):
+    y = labels[np.arange(60) % labels.size]
+    X = RNG.normal(size=(60, 5)) + 2 * (np.arange(60) % labels.size)[:, None]
+    return LinearSVC(**{"slack": 0.01, "max_iter": 40, "random_state": 0, **options}).fit(X, y)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A good model file."""
+    save_model(fitted(), tmp_path / "model.mm", notes={"data": "rows.csv", "seconds": 0.5})
+    return tmp_path / "model.mm"
+
+
+def same(a, b):
+    """Whether two values are equal, with NaN equal to NaN."""
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if hasattr(a, "column"):
+        return all(np.array_equal(a.column(n), b.column(n), equal_nan=True) for n in ("iteration", "seconds", "gap"))
+    if isinstance(a, np.ndarray | float):
+        return (
+            np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f")
+            and np.asarray(a).dtype == np.asarray(b).dtype
+        )
+    return repr(a) == repr(b)
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
+@pytest.mark.parametrize("options", [{}, {"certify": False}, {"slack": None, "C": 0.5}, {"early_stopping": True}])
+def test_everything_comes_back(tmp_path, labels, options):
+    model = fitted(labels, **options)
+    save_model(model, tmp_path / "m.mm")
+    loaded = load_model(tmp_path / "m.mm")
+    assert type(loaded) is LinearSVC
+    assert loaded.get_params() == model.get_params()
+    before = {k: v for k, v in vars(model).items() if k.endswith("_")}
+    after = {k: v for k, v in vars(loaded).items() if k.endswith("_")}
+    assert before.keys() == after.keys()
+    assert [k for k in before if not same(before[k], after[k])] == []
+    X = RNG.normal(size=(50, 5))
+    assert loaded.decision_function(X).tobytes() == model.decision_function(X).tobytes()
+    predicted = loaded.predict(X)
+    assert predicted.tolist() == model.predict(X).tolist()
+    assert predicted.dtype == labels.dtype
+    with pytest.raises(AttributeError, match=r"training data is gone|not fitted"):
+        _ = loaded.support_vectors_
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solver_objects_and_other_parameters_come_back(tmp_path, name):
+    model = fitted(slack=0.0, solver=SOLVERS[name](), max_time=np.float64(60), class_weight={1.0: 2.0, -1.0: 0.5})
+    save_model(model, tmp_path / "m.mm")
+    assert load_model(tmp_path / "m.mm").get_params() == model.get_params()
+
+
+def test_names_of_features_come_back(tmp_path):
+    import pandas as pd
+
+    X = pd.DataFrame(RNG.normal(size=(20, 2)), columns=["width", "höhe"])
+    model = LinearSVC(slack=0.2, max_iter=10).fit(X, np.arange(20) % 2)
+    save_model(model, tmp_path / "m.mm")
+    loaded = load_model(tmp_path / "m.mm")
+    assert loaded.feature_names_in_.tolist() == ["width", "höhe"]
+    assert (loaded.predict(X) == model.predict(X)).all()
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    model = fitted()
+    for name in "ab":
+        save_model(model, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_notes_come_back(path):
+    assert read_model(path)[1] == {"data": "rows.csv", "seconds": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda m: m.set_params(random_state=np.random.RandomState(0)), "random_state is a RandomState"),
+        (lambda m: setattr(m, "classes_", np.array([b"a", b"b"])), "labels are"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path, change, complaint):
+    model = fitted()
+    change(model)
+    with pytest.raises(ValueError, match=complaint):
+        save_model(model, tmp_path / "m.mm")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_estimators_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="LinearSVC; got dict"):
+        save_model({}, tmp_path / "m.mm")
+
+
+# Files that are not as they should be
+
+
+def members(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write(path, parts, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+
+
+def npy(array, **options):
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+def edited(path, **fields):
+    """Write the file again with other fields in its header; the word "absent" takes a field away."""
+    parts = members(path)
+    header = json.loads(parts["model.json"]) | fields
+    parts["model.json"] = json.dumps({k: v for k, v in header.items() if v != "absent"})
+    write(path, parts)
+
+
+def test_editing_nothing_changes_nothing(path):
+    edited(path)
+    load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"format": "another"}, "format is 'maxmargin model'"),
+        ({"format": "absent"}, "format is 'maxmargin model'"),
+        ({"format_version": FORMAT_VERSION + 1, "surprise": 1}, "in version 2 of the format.*upgrade"),
+        ({"format_version": "1"}, "count"),
+        ({"estimator": "os.system"}, "LinearSVC; found 'os.system'"),
+        ({"parameters": {"verbosity": 3}}, "unknown parameters: verbosity"),
+        ({"parameters": {"C": -1.0}}, "'C' parameter"),
+        ({"parameters": {"C": [1.0]}}, "parameters: expected a number"),
+        ({"parameters": {"solver": {"solver": "nobody", "fields": {}}}}, "'nobody' is not known"),
+        ({"parameters": {"solver": {"solver": "simba", "fields": {"legs": 4}}}}, "cannot be made"),
+        ({"parameters": {"class_weight": {"items": [[1]]}}}, "pairs"),
+        ({"classes": {"type": "float64", "values": [1.0]}}, "two or more"),
+        ({"classes": {"type": "float64", "values": [1.0, 1.0]}}, "different labels"),
+        ({"classes": {"type": "int8", "values": [1, 1000]}}, "1000"),
+        ({"classes": {"type": "int8", "values": ["a", "b"]}}, "labels of the type int8"),
+        ({"classes": {"type": "str", "values": [1, 2]}}, "labels of the type str"),
+        ({"classes": {"type": "V8", "values": [1, 2]}}, "found 'V8'"),
+        ({"classes": {"type": "float64", "values": [1.0, 2.0, 3.0]}}, "1 problems for 3 classes"),
+        ({"n_features_in": 6}, "coef.npy"),
+        ({"n_features_in": 2**60}, "coef.npy has .* bytes"),
+        ({"n_features_in": 10**400}, "n_features_in: expected a count"),
+        ({"n_features_in": True}, "n_features_in: expected a count"),
+        ({"feature_names_in": ["a"]}, "1 names of 5 features"),
+        ({"checks": [2**62]}, "trace_"),
+        ({"n_support": None}, "not expected in it: dual_coef.npy, support.npy"),
+        ({"n_iter": -1}, "n_iter: expected a count; found -1"),
+        ({"scale": "wide"}, "scale: expected a number"),
+        ({"problems": [{}]}, "margin, slack"),
+        ({"reads": "absent"}, "reads"),
+        ({"notes": {"a": []}}, "notes"),
+    ],
+)
+def test_a_header_that_is_wrong_is_refused_in_words(path, fields, complaint):
+    edited(path, **fields)
+    with pytest.raises(ModelFileError, match=complaint) as error:
+        load_model(path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "complaint"),
+    [
+        ("coef.npy", None, "expected in it: coef.npy"),
+        ("model.json", None, "model.json is missing"),
+        ("more.npy", b"", "not expected in it: more.npy"),
+        ("model.json", b"{", "not JSON"),
+        ("model.json", b"\xff", "not JSON"),
+        ("model.json", b"[" * 100_000, "nested|not JSON"),
+        ("model.json", b"[NaN]", "holds NaN"),
+        ("coef.npy", npy(np.zeros((1, 5), dtype=np.float32)), "holds float32"),
+        ("coef.npy", npy(np.zeros((5, 1))), r"shape \(5, 1\); expected float64 of shape \(1, 5\)"),
+        ("coef.npy", npy(np.zeros((1, 5), dtype=">f8")), "holds >f8"),
+        ("coef.npy", npy(np.zeros((1, 5)))[:-8] + b"", "bytes|more or fewer"),
+        ("coef.npy", npy(np.zeros((1, 5))) + b"more", "more or fewer"),
+        ("coef.npy", npy(np.array([["a" * 9] * 5], dtype=object), allow_pickle=True), "holds object"),
+        ("coef.npy", pickle.dumps(list(range(100))), "damaged|magic"),
+        ("coef.npy", npy(np.zeros((1, 5))).replace(b"(1, 5)", b"(9**9)"), "damaged"),
+    ],
+)
+def test_members_that_are_wrong_are_refused_in_words(path, name, data, complaint):
+    parts = members(path)
+    if data is None:
+        del parts[name]
+    else:
+        parts[name] = data
+    write(path, parts)
+    with pytest.raises(ModelFileError, match=complaint):
+        load_model(path)
+
+
+def test_a_huge_shape_in_an_array_is_refused_before_memory_is_taken(path):
+    parts = members(path)
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 500000000000), }"
+    parts["coef.npy"] = b"\x93NUMPY\x01\x00\x76\x00" + head.ljust(117) + b"\n" + bytes(40)
+    write(path, parts)
+    with pytest.raises(ModelFileError, match="500000000000"):
+        load_model(path)
+
+
+def test_a_compressed_bomb_is_refused(path):
+    parts = members(path)
+    parts["model.json"] = b" " * 10_000_000
+    write(path, parts, zipfile.ZIP_DEFLATED)
+    with pytest.raises(ModelFileError, match="compressed"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"P", b"1 1:0.5\n", b"\x80\x04K\x01.", pickle.dumps([1])])
+def test_a_foreign_file_is_refused(tmp_path, data):
+    (tmp_path / "m.mm").write_bytes(data)
+    with pytest.raises(ModelFileError, match=r"is not a model file.*starts with.*save_model"):
+        load_model(tmp_path / "m.mm")
+
+
+def test_another_zip_is_refused(tmp_path):
+    np.savez(tmp_path / "m.npz", X=np.zeros(3))
+    with pytest.raises(ModelFileError, match=r"model.json is missing; it holds \['X.npy'\]"):
+        load_model(tmp_path / "m.npz")
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_model(tmp_path / "none.mm")
+
+
+def test_a_file_cut_off_anywhere_is_refused(path):
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 37), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ModelFileError, match=r"starts with|cut off"):
+            load_model(path)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    path = tmp_path_factory.mktemp("good") / "model.mm"
+    save_model(fitted(), path)
+    return path, path.read_bytes(), load_model(path)
+
+
+@given(data=st.data())
+def test_flipped_bytes_are_noticed_or_do_no_harm(good, data):
+    path, whole, model = good
+    changed = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    damaged = path.with_name("damaged.mm")
+    damaged.write_bytes(changed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            loaded = load_model(damaged)
+        except ModelFileError:
+            return
+    # Some bytes of a zip archive, such as time stamps, mean nothing here.
+    assert (loaded.coef_ == model.coef_).all()
+    assert loaded.get_params() == model.get_params()
+
+
+def test_every_byte_of_the_directory_may_be_wrong(good):
+    path, whole, model = good
+    damaged = path.with_name("damaged.mm")
+    for at in range(whole.index(b"PK\1\2"), len(whole)):
+        for value in (0, 255, whole[at] ^ 1):
+            damaged.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+            try:
+                loaded = load_model(damaged)
+            except ModelFileError:
+                continue
+            assert (loaded.coef_ == model.coef_).all()
