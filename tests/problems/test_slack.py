@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -89,7 +88,7 @@ def test_any_weights_bound_any_direction(data, problem):
     certificate = problem.certify(w, p)
     assert problem.evaluate(w).margin <= problem.bound(p) + 1e-9
     assert certificate.gap >= 0
-    assert certificate.dual <= problem.bound(p) + 1e-3
+    assert certificate.dual <= problem.bound(p) + 1e-3 or not p.any()
     assert np.isfinite([certificate.primal, certificate.dual]).all()
 
 
@@ -129,41 +128,14 @@ def test_weights_that_weigh_nothing_still_bound(p, bias):
     assert problem.certify(np.array([1.0]), p).gap == pytest.approx(0)
 
 
-def storages(X, tmp_path):
-    mapped = np.memmap(tmp_path / "X", dtype=X.dtype, mode="w+", shape=X.shape)
-    mapped[:] = X
-    mapped.flush()
-    readonly = X.copy()
-    readonly.flags.writeable = False
-    unsorted = sp.csr_array(X)
-    for start, end in zip(unsorted.indptr[:-1], unsorted.indptr[1:], strict=True):
-        unsorted.indices[start:end] = unsorted.indices[start:end][::-1].copy()
-        unsorted.data[start:end] = unsorted.data[start:end][::-1].copy()
-    unsorted.has_sorted_indices = False
-    twice = sp.csr_array((np.repeat(sp.csr_array(X).data / 2, 2), np.repeat(sp.csr_array(X).indices, 2),
-                          sp.csr_array(X).indptr * 2), shape=X.shape)  # fmt: skip
-    return {
-        "fortran": np.asfortranarray(X),
-        "read-only": readonly,
-        "view": np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3],
-        "reversed": X[::-1, ::-1].copy()[::-1, ::-1],
-        "csr": sp.csr_array(X),
-        "csr matrix": sp.csr_matrix(X),
-        "csc": sp.csc_array(X),
-        "unsorted": unsorted,
-        "duplicates": twice,
-        "memory map": np.memmap(tmp_path / "X", dtype=X.dtype, mode="r", shape=X.shape),
-    }
-
-
 @biases
-def test_storage_does_not_matter(blobs, tmp_path, bias):
+def test_storage_does_not_matter(blobs, storages, bias):
     X, y = blobs(30, 5, 2.0)
     X[np.abs(X) < 0.5] = 0
     w = np.full(5, 0.4)
     reference = SlackSVM(X, y, 0.05, bias=bias)
     wanted = reference.certify(w)
-    for name, stored in storages(X, tmp_path).items():
+    for name, stored in storages(X).items():
         problem = SlackSVM(stored, y, 0.05, bias=bias)
         assert problem.scale == pytest.approx(reference.scale), name
         np.testing.assert_allclose(problem.centroid(), reference.centroid(), atol=1e-12, err_msg=name)

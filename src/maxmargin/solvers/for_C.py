@@ -69,9 +69,10 @@ def solve_for_C(
         with problem.X.ledger.on("slack for C"):
             at = problem.evaluate(result.solution.w)
         slack = equivalent_slack(problem, at, C)
-        if result.status == "tol" and abs(min(slack, largest) - problem.slack) <= options["tol"] * problem.slack:
+        settled = result.status == "tol" and abs(min(slack, largest) - problem.slack) <= options["tol"] * problem.slack
+        if settled and slack <= largest:
             return problem, result
-        if stopped_by_user or result.status not in ("callback", "tol"):
+        if settled or stopped_by_user or result.status not in ("callback", "tol"):
             break
     assert result is not None
     problem = problem.with_slack(slack)
