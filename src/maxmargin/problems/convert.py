@@ -5,7 +5,10 @@ least :math:`\frac12|w|^2 + C\sum_i s_i\,[1 - y_i(\langle w, x_i\rangle + b)]_+`
 :math:`\frac{1}{2\gamma^2} + C\frac{V}{\gamma}` with :math:`V = \nu\sum s_i`, for w scaled to norm :math:`1/\gamma`
 (Lemma 2.1 of Hazan, Koren and Srebro 2011). Setting its derivative in V to zero gives
 :math:`C = \max_i(p_i/s_i) \,/\, (\gamma \sum_i p_i c_i)`, with p the weights of the wet examples and c their responses.
-Exact at the optimum of either form; elsewhere, exact for that direction.
+
+From C to slack this is exact at the optimum of either form; elsewhere, exact for that direction. From slack to C it is
+exact at the optimum with the weights p of the dual optimum. The wet examples alone leave out the part of p on those
+exactly at the margin: their C is the largest for which the direction, along itself, has this slack.
 """
 
 from __future__ import annotations
@@ -13,19 +16,20 @@ from __future__ import annotations
 import math
 
 from maxmargin.problems.search import least
-from maxmargin.problems.slack import Evaluation, SlackSVM
+from maxmargin.problems.slack import Evaluation, SlackSVM, Vector
 
 
-def equivalent_C(problem: SlackSVM, at: Evaluation) -> float:
+def equivalent_C(problem: SlackSVM, at: Evaluation, p: Vector | None = None) -> float:
     """The C for which the evaluated direction, rescaled by Lemma 2.1, has the right length.
 
-    Infinite where no finite C will do: the margin is not positive.
+    `p` is a dual optimum where one is known (balanced between the classes, with a bias); else the wet examples stand
+    for it. Infinite where no finite C will do: the margin is not positive.
     """
-    used = problem.s > 0
-    pull = at.margin * float(at.wet @ at.responses)
+    p, used = at.wet if p is None else p, problem.s > 0
+    pull = at.margin * float(p @ at.responses)
     if at.margin <= 0 or pull <= 0:
         return math.inf
-    return float((at.wet[used] / problem.s[used]).max() / pull / problem.scale**2)
+    return float((p[used] / problem.s[used]).max() / pull / problem.scale**2)
 
 
 def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:

@@ -31,6 +31,6 @@ def least(f: Callable[[float], float], low: float, high: float, tolerance: float
             start, left, f_left = left, right, f_right
             right = start + golden * (end - start)
             f_right = f(right)
-    # The valley may lie at an end, which golden section only approaches.
-    value, where = min((f(t), t) for t in (low, (start + end) / 2, high))
+    # The valley may lie at an end, which golden section only approaches, or right after the infinite part.
+    value, where = min((f(t), t) for t in (low, (start + end) / 2, end, high))
     return where, value

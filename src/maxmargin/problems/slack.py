@@ -51,7 +51,7 @@ class Evaluation:
     Attributes
     ----------
     w : array of shape (d,)
-        The direction, stretched to the unit sphere where that raises the value.
+        The direction, stretched to the unit sphere where that raises the value, or shrunk to it from outside.
     responses : array of shape (n,)
         y_i <w, x_i>, without the bias.
     margin : float
@@ -143,10 +143,11 @@ class SlackSVM:
         """The value at w, its best bias, and the weights that the water level suggests."""
         c, norm = self.responses(w), float(np.linalg.norm(w))
         at = self.evaluate_responses(w, c)
-        if not 0 < norm < 1:
+        if norm in (0, 1):
             return at
-        stretched = self.evaluate_responses(w / norm, c / norm)
-        return stretched if stretched.margin > at.margin else at
+        on_sphere = self.evaluate_responses(w / norm, c / norm)
+        # Outside of the ball a value would be none of this problem.
+        return on_sphere if norm > 1 or on_sphere.margin > at.margin else at
 
     def evaluate_responses(self, w: Vector, c: Vector) -> Evaluation:
         """The same where the responses c of w are known already: no data is read."""
@@ -169,7 +170,7 @@ class SlackSVM:
         r"""An upper bound on the value of any solution, from any weights p >= 0.
 
         :math:`|\sum p_i y_i x_i| + \nu \sum_i s_i \max_i p_i / s_i` for p on the simplex; with a bias, each class first
-        gets half of the weight.
+        gets half of the weight (and weights that are zero for all of a class are raised by the sample weights).
         """
         p, v = self._dual(p)
         return self._bound(p, v)
@@ -213,6 +214,11 @@ class SlackSVM:
             norms = self.X.row_sq_norms()
         self.zero_rows = int(np.count_nonzero(norms == 0))
         largest = float(np.sqrt(norms.max()))
+        if not np.isfinite(largest):
+            raise ValueError(
+                f"row {int(np.argmin(np.isfinite(norms)))} of X holds NaN or infinity, or too large values: its norm "
+                "is not finite. Remove or scale such entries first."
+            )
         return largest if largest > 0 else 1.0
 
     def _balance(self, p: Vector) -> Vector:
@@ -222,7 +228,8 @@ class SlackSVM:
     def _dual(self, p: Vector) -> tuple[Vector, Vector]:
         """p on the simplex (balanced, with a bias), and sum p_i y_i x_i."""
         p = np.where(self.s > 0, p, 0.0)
-        if self.bias and min(p[self.y > 0].sum(), p[self.y < 0].sum()) <= 0:
+        classes = [self.y > 0, self.y < 0] if self.bias else [self.s > 0]
+        if min(p[k].sum() for k in classes) <= 0:
             p = p + self.s / self.s.sum()
         p = self._balance(p) if self.bias else p / p.sum()
         return p, self.X.dot_transposed(p * self.y) / self.scale

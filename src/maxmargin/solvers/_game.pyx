@@ -17,6 +17,9 @@ from maxmargin.core._sampling cimport Tree, WeightTree, draw_index, set_weight, 
 from maxmargin.core._selection cimport TopWeights
 from maxmargin.core.bits cimport BitGenerator, bits_of, uniform
 
+cdef enum:
+    NOTHING_DRAWN, ROWS_DRAWN, COLUMNS_DRAWN
+
 
 cdef class Game:
     """The state of both players.
@@ -48,6 +51,7 @@ cdef class Game:
     cdef double inverse_scale, log_n
     # Row i of X is item[i] of the weights q (-1 where its sample weight is zero), and item k is row row[k].
     cdef int64_t[::1] item, row
+    cdef object priors
     cdef TopWeights q
     cdef double[::1] u
     cdef WeightTree squares  # u_j^2
@@ -59,6 +63,8 @@ cdef class Game:
     cdef int64_t[::1] where
     cdef double[::1] value
     cdef int64_t[::1] drawn  # the rows of a round, then its columns
+    # How far a round has come that the budget cut short, and what the rest of it reads: another call goes on from there.
+    cdef int64_t stage, cost
 
     def __init__(self, problem, rng, int64_t rows, int64_t columns, int64_t horizon, bint lagged):
         cdef int64_t n = problem.X.shape[0], d = problem.X.shape[1], longest = max(n, d)
@@ -70,12 +76,12 @@ cdef class Game:
         used = np.flatnonzero(problem.s > 0)
         item = np.full(n, -1, dtype=np.int64)
         item[used] = np.arange(used.size)
-        self.item, self.row = item, used
+        self.item, self.row, self.priors = item, used, problem.s[used]
         self.log_n = np.log(used.size)
         self.u, self.unshared = np.zeros(d), np.zeros(d)
         self.squares = WeightTree(d)
         self.norm_sum = self.b_sum = 0.0
-        self.t = 0
+        self.t = self.stage = self.cost = 0
         self.estimate, self.draws = np.zeros(n), np.zeros(n, dtype=np.int64)
         self.touched, self.touched_at = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.where, self.value = np.empty(longest, dtype=np.int64), np.empty(longest)
@@ -86,30 +92,52 @@ cdef class Game:
         """Play up to so many rounds that read at most `budget` entries together; return how many were played."""
         cdef Lines* X_rows = self.X.need_rows()
         cdef Lines* X_columns = self.X.need_columns()
-        cdef int64_t played = 0, cost
+        cdef int64_t played = 0
         with nogil:
             while played < rounds:
-                cost = self.draw_rows(X_rows)
-                if cost > budget:
+                if self.stage == NOTHING_DRAWN:
+                    self.cost, self.stage = self.draw_rows(X_rows), ROWS_DRAWN
+                if self.cost > budget:
                     break
-                self.t += 1
-                if not self.lagged:
-                    self.add_rows(X_rows)
-                cost += self.draw_columns(X_columns)
-                if cost > budget:
+                if self.stage == ROWS_DRAWN:
+                    self.t += 1
+                    if not self.lagged:
+                        self.add_rows(X_rows)
+                        budget -= self.cost
+                        self.cost = 0
+                    self.cost += self.draw_columns(X_columns)
+                    self.stage = COLUMNS_DRAWN
+                if self.cost > budget:
                     break
                 self.update_weights(X_columns)
                 self.average()
                 if self.lagged:
                     self.add_rows(X_rows)
-                budget -= cost
+                budget -= self.cost
+                self.stage = NOTHING_DRAWN
                 played += 1
         return played
 
+    @property
+    def rounds(self):
+        """How many rounds were played to their end."""
+        return self.t - (self.stage == COLUMNS_DRAWN)
+
     def answer(self):
         """Line 15: the mean of w_1, ..., w_t, and that of b_1, ..., b_t."""
-        total = self.norm_sum * np.asarray(self.u) - np.asarray(self.unshared)
-        return total / max(self.t, 1), self.b_sum / max(self.t, 1)
+        total, rounds = self.norm_sum * np.asarray(self.u) - np.asarray(self.unshared), max(self.rounds, 1)
+        return total / rounds, self.b_sum / rounds
+
+    @property
+    def last_draws(self):
+        """The rows and the columns drawn last; no columns are drawn while w = 0."""
+        return np.array(self.drawn[:self.rows]), np.array(self.drawn[self.rows:])
+
+    def probabilities(self):
+        """The weights p of the rows, in O(n)."""
+        p = np.zeros(self.X.shape[0])
+        p[np.asarray(self.row)] = self.priors * np.exp(self.q.keys() - self.q.log_total)
+        return p
 
     def dual_weights(self):
         """How often each row was drawn."""
@@ -119,7 +147,7 @@ cdef class Game:
         """Go on with another slack: the weights stay, the top of them is chosen anew (line 5: xi = 2 up to n nu)."""
         row = np.asarray(self.row)
         keys = np.zeros(row.size) if self.t == 0 else self.q.keys() - self.q.log_total
-        self.q = TopWeights(problem.s[row], (problem.y[row] > 0).astype(np.int64), problem.volume / 2, keys)
+        self.q = TopWeights(self.priors, (problem.y[row] > 0).astype(np.int64), problem.volume / 2, keys)
 
     cdef double rate(self) noexcept nogil:
         """1 / T, or 1 / t where there is no horizon."""

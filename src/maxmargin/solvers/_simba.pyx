@@ -158,7 +158,7 @@ cdef class Tracker:
 
     def dual_weights(self):
         """The weight of each row in u."""
-        return np.asarray(self.alpha)
+        return np.array(self.alpha)
 
     @property
     def tracking(self):

@@ -376,6 +376,9 @@ class _Run:
         if score > self.best_score:
             self.best, self.best_iter, self.best_score = solution, self.n_iter, score
             self.evaluation, self.certificate = evaluation, certificate
+        elif self.certify:
+            # The best stays, but less may be possible than when it was found.
+            self.certificate = Certificate(self.certificate.primal, max(self.least_dual, self.certificate.primal))
         return row
 
     def stale(self) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from maxmargin.problems import SlackSVM, equivalent_slack
+from maxmargin.problems import Certificate, SlackSVM, equivalent_slack
 from maxmargin.solvers.base import Progress, Result, Solver, certified, solve
 
 # The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
 # large for it: tries stay below a part of the slack at which the centroid has every example inside the margin.
 TRIES = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
+MOST_TRIES = 50  # until a run that ends by `tol` has the slack that it was solved for
 
 
 def solve_for_C(
@@ -28,6 +29,7 @@ def solve_for_C(
 
     The slack that fits C is read off the best direction so far, at first the centroid of the data, and set anew after a
     tenth, a quarter and a half of the work, and at the end. Where the direction is near its optimum, so is the slack.
+    With `tol` the run goes on until the slack that fits its answer is, within `tol`, the one that it was solved for.
 
     Parameters
     ----------
@@ -58,16 +60,23 @@ def solve_for_C(
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
     result: Result | None = None
-    for k, (_, part) in enumerate(TRIES):
+    for k in range(MOST_TRIES):
+        _, part = TRIES[min(k, len(TRIES) - 1)]
         due = TRIES[k + 1][0] if k + 1 < len(TRIES) else math.inf
         problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
         each = certify if certify == "checks" else False
         result = solve(problem, solver, certify=each, callback=stop_to_set_slack, warm=result, **options)
         with problem.X.ledger.on("slack for C"):
             at = problem.evaluate(result.solution.w)
-        if stopped_by_user or result.status != "callback":
+        slack = equivalent_slack(problem, at, C)
+        settled = result.status == "tol" and abs(min(slack, largest) - problem.slack) <= options["tol"] * problem.slack
+        if settled and slack <= largest:
+            return problem, result
+        if settled or stopped_by_user or result.status not in ("callback", "tol"):
             break
     assert result is not None
-    problem = problem.with_slack(equivalent_slack(problem, at, C))
+    problem = problem.with_slack(slack)
     result = replace(result, evaluation=problem.evaluate_responses(at.w, at.responses))
-    return problem, certified(problem, result) if certify else replace(result, evaluation=None)
+    if certify:
+        return problem, certified(problem, result)
+    return problem, replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
