@@ -34,6 +34,7 @@ SOLVERS: dict[str, type[Solver]] = {}
 
 UNLIMITED = 2**62
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
+TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
 CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
 
 
@@ -405,7 +406,7 @@ def certified(problem: SlackSVM, result: Result) -> Result:
     """The same result with a certificate on the full data; its evaluation is used where there is one already."""
     with problem.X.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w)
-        certificate = problem.certify_evaluated(at, result.solution.p)
+        certificate = problem.certify_evaluated(at, result.solution.p, rounds=TIGHTENING_ROUNDS)
     last = replace(result.trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
     return replace(
         result,
