@@ -55,10 +55,10 @@ class BinaryModel:
                 promise=result.promise,
             )
         stretch = 1 / at.margin if at.margin > 0 else 1.0
-        found_C = equivalent_C(problem, at)
-        used = problem.s > 0
+        p, used = solution.p if solution.p is not None else at.wet, problem.s > 0
+        found_C = equivalent_C(problem, at, p)
         # At the optimum coef is the sum of alpha_i x_i, and C the largest alpha_i / s_i.
-        cap = (at.wet[used] / problem.s[used]).max()
+        cap = (p[used] / problem.s[used]).max()
         return cls(
             solution.w * stretch / problem.scale,
             solution.b * stretch,
@@ -69,7 +69,7 @@ class BinaryModel:
             result.trace,
             result.status,
             result.n_iter,
-            problem.y * at.wet * (found_C / cap if math.isfinite(found_C) else 1.0),
+            problem.y * p * (found_C / cap if math.isfinite(found_C) else 1.0),
             result.promise,
         )
 

@@ -184,10 +184,12 @@ class SlackSVM:
         Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
         examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
         """
-        return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)
+        return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)[0]
 
-    def certify_evaluated(self, at: Evaluation, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
-        """The certificate of an evaluated point."""
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Vector]:
+        """The certificate of an evaluated point, and the dual weights p that prove its bound."""
         dual = self._dual(at.wet)
         if p is not None and p.sum() > 0:
             dual = self._best_mixture(dual, self._dual(p))
@@ -197,7 +199,7 @@ class SlackSVM:
             direction = dual[1] / np.linalg.norm(dual[1])
             dual = self._best_mixture(dual, self._dual(self.evaluate(direction).wet))
         # Rounding may put the bound a hair below the value that it bounds.
-        return Certificate(at.margin, max(self._bound(*dual), at.margin))
+        return Certificate(at.margin, max(self._bound(*dual), at.margin)), dual[0]
 
     # The whole data set
 

@@ -122,6 +122,8 @@ class Result:
         "finished" where the algorithm itself came to its end.
     n_iter : int
         Iterations made.
+    best_iter : int
+        The iteration that the solution is from.
     reads : dict
         Entries read, by purpose, as :meth:`maxmargin.core.Ledger.summary` gives them.
     promise : dict
@@ -136,6 +138,7 @@ class Result:
     trace: Trace
     status: str
     n_iter: int
+    best_iter: int
     reads: dict[str, int]
     promise: dict[str, float] = field(default_factory=dict)
     state: Any = field(default=None, repr=False)
@@ -257,7 +260,7 @@ def solve(
             if not status and early_stopping and run.stale():
                 status = "early_stopping"
         result = run.result(status, state)
-        return certified(problem, result) if certify and not result.certificate else result
+        return certified(problem, result) if certify else result
 
 
 @dataclass(frozen=True)
@@ -356,7 +359,8 @@ class _Run:
         if self.certify:
             with self.problem.X.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
-                certificate = self.problem.certify_evaluated(evaluation, solution.p)
+                certificate, p = self.problem.certify_evaluated(evaluation, solution.p)
+            solution = Solution(evaluation.w, evaluation.b, p)
             # A bound once proved stays proved.
             self.least_dual = min(self.least_dual, certificate.dual)
             certificate = Certificate(certificate.primal, max(self.least_dual, certificate.primal))
@@ -390,12 +394,13 @@ class _Run:
     def result(self, status: str, state: Any) -> Result:
         at = self.evaluation
         return Result(
-            self.best if at is None else Solution(at.w, at.b, self.best.p),
+            self.best,
             self.certificate,
             at,
             self.trace,
             status,
             self.n_iter,
+            self.best_iter,
             self.problem.X.ledger.summary(),
             self.solver.promise(self.problem) if status == "finished" else {},
             state,
@@ -406,13 +411,18 @@ def certified(problem: SlackSVM, result: Result) -> Result:
     """The same result with a certificate on the full data; its evaluation is used where there is one already."""
     with problem.X.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w)
-        certificate = problem.certify_evaluated(at, result.solution.p, rounds=TIGHTENING_ROUNDS)
-    last = replace(result.trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
+        certificate, p = problem.certify_evaluated(at, result.solution.p, rounds=TIGHTENING_ROUNDS)
+    if result.certificate:  # a bound once proved stays proved
+        certificate = replace(certificate, dual=max(certificate.primal, min(certificate.dual, result.certificate.dual)))
+    trace = result.trace
+    if trace[-1].iteration == result.best_iter:
+        last = replace(trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
+        trace = Trace([*trace[:-1], last])
     return replace(
         result,
-        solution=Solution(at.w, at.b, result.solution.p),
+        solution=Solution(at.w, at.b, p),
         certificate=certificate,
         evaluation=at,
-        trace=Trace([*result.trace[:-1], last]),
+        trace=trace,
         reads=problem.X.ledger.summary(),
     )

@@ -76,7 +76,9 @@ def solve_for_C(
             break
     assert result is not None
     problem = problem.with_slack(slack)
-    result = replace(result, evaluation=problem.evaluate_responses(at.w, at.responses))
+    # What was proved for another slack is no proof for this one.
+    result = replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
     if certify:
-        return problem, certified(problem, result)
-    return problem, replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
+        at = problem.evaluate_responses(at.w, at.responses)
+        return problem, certified(problem, replace(result, evaluation=at))
+    return problem, result
