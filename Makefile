@@ -28,6 +28,7 @@ check: .venv/dev
 
 # An sdist and a wheel in dist/, and the tests run from each of them.
 package: .venv/dev
+	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python .ci/test_package.py
 

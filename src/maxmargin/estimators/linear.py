@@ -77,7 +77,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
     random_state : int, RandomState or None, default=None
         The one source of randomness; the same seed gives the same bits.
     verbose : int, default=0
-        Above 0, print a line a check.
+        1: print a line whenever the iterations have doubled; more: at each check.
 
     Attributes
     ----------
@@ -247,7 +247,8 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
                 if scale is None:
                     scale, zero_rows = problem.scale, problem.zero_rows
                 with binary_task(root, many, self, hooks) as task:
-                    tasks = ProgressTasks(task, self, hooks, partial(self._predictor_on_the_way, models, problem.scale))
+                    on_the_way = partial(self._predictor_on_the_way, models, problem.scale)
+                    tasks = ProgressTasks(task, self, hooks, on_the_way, self.verbose)
                     holdout = Holdout(matrix, signs[held], held) if held.size else None
                     models.append(self._fit_binary(problem, holdout, tasks, int(seeds.randint(2**31 - 1))))
                     tasks.finish()

@@ -25,6 +25,8 @@ class ProgressTasks:
         X, y and metadata, as the hooks take them.
     attributes : callable
         From the current solution to the fitted attributes with which the estimator could predict.
+    verbose : int
+        1: print a line whenever the iterations have doubled; more: at each check.
     """
 
     def __init__(
@@ -33,12 +35,18 @@ class ProgressTasks:
         estimator: Any,
         data: dict[str, Any],
         attributes: Callable[[Any], dict[str, Any]],
+        verbose: int = 0,
     ) -> None:
         self.context, self.estimator, self.data, self.attributes = context, estimator, data, attributes
+        self.verbose = verbose
         self.told = 0
+        self.printed = 0
 
     def __call__(self, progress: Progress) -> bool:
         """Report the parts that were finished since the last call; whether a callback asks to stop."""
+        if self.verbose > 1 or (self.verbose and (progress.row.iteration >= 2 * self.printed or progress.done == 1)):
+            self.printed = progress.row.iteration
+            print(progress.row.line(), flush=True)
         done = 0 if math.isnan(progress.done) else math.floor(PARTS * progress.done)
         stop = False
         while self.told < done and not stop:

@@ -24,6 +24,17 @@ class Row:
     gap: float = math.nan
     holdout_error: float = math.nan
 
+    def line(self) -> str:
+        """The row for a person to read: what was measured."""
+        parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.entries_read:,} entries read"]
+        if self.kernel_evaluations:
+            parts.append(f"{self.kernel_evaluations:,} kernel evaluations")
+        if not math.isnan(self.gap):
+            parts.append(f"margin {self.primal:.4g}, at most {self.dual:.4g}")
+        if not math.isnan(self.holdout_error):
+            parts.append(f"holdout error {100 * self.holdout_error:.2f} %")
+        return ", ".join(parts)
+
 
 class Trace(Sequence[Row]):
     """The checks of a run, in order.
