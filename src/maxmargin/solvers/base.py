@@ -259,6 +259,9 @@ def solve(
                 status = "tol"
             if not status and early_stopping and run.stale():
                 status = "early_stopping"
+            # During a check, which another one would only repeat.
+            if not status and (interrupt.asked or limit.late(run)):
+                status = "interrupted" if interrupt.asked else "max_time"
         result = run.result(status, state)
         return certified(problem, result) if certify else result
 

@@ -1,0 +1,483 @@
+"""What every solver must do. A new one is tested here by being registered."""
+
+import os
+import signal
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.svm import SVC
+
+from maxmargin.problems import SlackSVM, equivalent_slack
+from maxmargin.solvers import SOLVERS, Holdout, Simba, SublinearPerceptron, base, solve, solve_for_C
+
+# Every solver as it comes, and again with parameters under which other code runs.
+CASES = {name: solver() for name, solver in SOLVERS.items()} | {
+    "simba, paper": Simba(method="paper"),
+    "simba, paper, 3 rows, 2 columns": Simba(method="paper", rows=3, columns=2),
+    "simba, paper, constant rates": Simba(method="paper", eps=0.5),
+    "simba, many columns": Simba(columns=4, average=0),
+    "sublinear perceptron, few rounds": SublinearPerceptron(eps=0.9, constant=5),
+}
+
+
+@pytest.fixture(params=CASES)
+def solver(request):
+    return CASES[request.param]
+
+
+def clouds(n=60, d=6, distance=6.0, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    return rng.normal(size=(n, d)) + distance / 2 / np.sqrt(d) * y[:, None], y
+
+
+def problem_for(solver, X=None, y=None, **options):
+    if X is None:
+        X, y = clouds()
+    options.setdefault("slack", 0.0 if solver.separable_only else 0.05)
+    return SlackSVM(X, y, **options)
+
+
+def same(one, other):
+    np.testing.assert_array_equal(one.solution.w, other.solution.w)
+    assert one.solution.b == other.solution.b
+    np.testing.assert_array_equal(one.solution.p, other.solution.p)
+
+
+def untimed(trace):
+    return [(row.iteration, row.entries_read, repr(row.gap), repr(row.holdout_error)) for row in trace]
+
+
+# The same seed gives the same bits
+
+
+def test_same_seed_same_bits(solver):
+    one, other = (
+        solve(problem_for(solver), solver, max_iter=70, certify="checks", random_state=3) for _ in range(2)
+    )
+    same(one, other)
+    assert untimed(one.trace) == untimed(other.trace)
+    assert one.reads == other.reads
+
+
+def test_another_seed_another_answer(solver):
+    one, other = (solve(problem_for(solver), solver, max_iter=20, certify=False, random_state=k) for k in range(2))
+    assert (one.solution.w != other.solution.w).any()
+
+
+def test_however_iterations_are_cut_into_chunks(solver):
+    found = []
+    for chunks in ([60], [1] * 60, [7, 13, 1, 30, 9]):
+        problem = problem_for(solver)
+        state = solver.start(problem, np.random.default_rng(0))
+        for chunk in chunks:
+            assert solver.step(problem, state, chunk, base.UNLIMITED) == chunk
+            solver.solution(problem, state)  # looking changes nothing
+        found.append((solver.solution(problem, state), problem.X.ledger.stored))
+    for solution, reads in found[1:]:
+        np.testing.assert_array_equal(solution.w, found[0][0].w)
+        np.testing.assert_array_equal(solution.p, found[0][0].p)
+        assert solution.b == found[0][0].b
+        assert reads == found[0][1]
+
+
+def test_storage_does_not_matter(solver, storages):
+    X, y = clouds()
+    wanted = solve(problem_for(solver, X, y), solver, max_iter=70, certify=False, random_state=0)
+    for name, stored in storages(X).items():
+        found = solve(problem_for(solver, stored, y), solver, max_iter=70, certify=False, random_state=0)
+        np.testing.assert_allclose(found.solution.w, wanted.solution.w, rtol=1e-9, atol=1e-12, err_msg=name)
+        assert found.reads["learning"] == wanted.reads["learning"], name
+
+
+def test_float32(solver):
+    X, y = clouds()
+    double, single = (
+        solve(problem_for(solver, X.astype(kind), y, scale=10.0), solver, max_iter=70, certify=False, random_state=0)
+        for kind in (np.float64, np.float32)
+    )
+    np.testing.assert_allclose(single.solution.w, double.solution.w, atol=1e-4)
+
+
+def test_an_answer_is_not_changed_by_going_on(solver):
+    first = solve(problem_for(solver), solver, max_iter=20, random_state=0)
+    w, p, rows = first.solution.w.copy(), first.solution.p.copy(), list(first.trace)
+    solve(problem_for(solver), solver, max_iter=40, warm=first)
+    np.testing.assert_array_equal(first.solution.w, w)
+    np.testing.assert_array_equal(first.solution.p, p)
+    assert list(first.trace) == rows
+
+
+# Stop rules
+
+
+@pytest.mark.parametrize("budget", [66, 100, 1000, 12345])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_budget_is_never_exceeded(solver, budget, sparse):
+    X, y = clouds()
+    X[np.random.default_rng(1).random(X.shape) < 0.5 * sparse] = 0
+    rows = getattr(solver, "rows", 1) * 6 + int(getattr(solver, "columns", 1)) * 60
+    if budget < rows:
+        pytest.skip("an iteration may not fit")
+    result = solve(
+        problem_for(solver, sp.csr_array(X) if sparse else X, y), solver, budget=budget, max_iter=2000, random_state=0
+    )
+    assert result.trace[-1].entries_read == result.reads["learning"] <= budget
+    assert result.status in ("budget", "max_iter", "finished")
+    if result.status == "budget":
+        assert result.reads["learning"] >= budget - 2 * rows
+    assert result.certificate
+
+
+def test_a_budget_too_small_for_one_iteration(solver):
+    problem = problem_for(solver)
+    with pytest.raises(ValueError, match=rf"budget of 2 entries is too small for one iteration of '{solver.name}'"):
+        solve(problem, solver, budget=2, random_state=0)
+    assert problem.X.ledger.stored <= 2
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 37])
+def test_max_iter_is_exact(solver, max_iter):
+    result = solve(problem_for(solver), solver, max_iter=max_iter, random_state=0)
+    assert (result.n_iter, result.status) == (max_iter, "max_iter")
+    assert result.trace[-1].iteration == max_iter
+    assert result.promise == {}
+
+
+def test_default_end(solver):
+    problem = problem_for(solver)
+    end = solver.iterations(problem) or solver.default_iterations(problem)
+    if end > 50_000:
+        pytest.skip("too long")
+    result = solve(problem, solver, random_state=0)
+    assert result.n_iter == end
+    if solver.iterations(problem) is None:
+        assert (result.status, result.promise) == ("max_iter", {})
+    else:
+        assert result.status == "finished"
+        assert result.promise == {"eps": solver.eps, "failure_probability": 0.5}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes on by a hundredth of a second each time somebody looks."""
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
+
+
+def test_max_time(solver, clock):
+    result = solve(problem_for(solver), solver, max_time=0.5, random_state=0)
+    assert result.status == "max_time"
+    assert 0 < result.n_iter
+    assert 0.5 <= result.trace[-1].seconds <= 0.7
+
+
+def test_the_clock_changes_no_bits(solver, monkeypatch):
+    wanted = solve(problem_for(solver), solver, max_iter=300, certify=False, random_state=0)
+    times = np.random.default_rng(0).exponential(0.03, 10**5).cumsum()
+    ticks = iter(times)
+    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    found = solve(problem_for(solver), solver, max_iter=300, certify=False, random_state=0)
+    same(found, wanted)
+    assert untimed(found.trace) == untimed(wanted.trace)
+
+
+def test_tol(solver):
+    result = solve(problem_for(solver), solver, tol=0.9, random_state=0)
+    assert result.status == "tol"
+    assert 0 <= result.certificate.relative_gap <= 0.9
+
+
+def test_no_tolerance_is_a_tolerance_of_nothing(solver):
+    result = solve(problem_for(solver), solver, tol=0.0, max_iter=30, random_state=0)
+    assert result.status == "max_iter"
+
+
+def test_early_stopping_returns_the_best_by_holdout(solver):
+    X, y = clouds(distance=2.0)
+    problem = problem_for(solver, X[:40], y[:40])
+    holdout = Holdout(X[40:], y[40:])
+    result = solve(problem, solver, holdout=holdout, early_stopping=True, certify=False, max_iter=5000, random_state=0)
+    errors = result.trace.column("holdout_error")
+    assert holdout.error(result.solution, problem.scale) == errors.min()
+    assert result.status == "early_stopping"
+    best = result.trace.column("iteration")[errors.argmin()]
+    assert result.n_iter >= 2 * best
+    # Rows of the training data may serve as well; reading them is booked apart.
+    inside = Holdout(problem.X, y[:5], np.arange(5))
+    before = problem.X.ledger.stored
+    assert inside.error(result.solution, problem.scale) == Holdout(X[:5], y[:5]).error(result.solution, problem.scale)
+    assert problem.X.ledger.stored == before
+    assert problem.X.ledger.purposes["holdout"][0] == 30
+
+
+def test_early_stopping_needs_a_holdout(solver):
+    with pytest.raises(ValueError, match="early_stopping needs a holdout"):
+        solve(problem_for(solver), solver, early_stopping=True)
+
+
+@pytest.mark.parametrize("limit", ["max_iter", "max_time", "budget"])
+def test_limits_are_positive(solver, limit):
+    with pytest.raises(ValueError, match=f"{limit} must be positive or None; got 0"):
+        solve(problem_for(solver), solver, **{limit: 0})
+
+
+# Certificates and traces
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_certified_at_every_check(solver, bias):
+    problem = problem_for(solver, bias=bias)
+    result = solve(problem, solver, max_iter=200, certify="checks", random_state=0)
+    trace = result.trace
+    assert (trace.column("gap") >= 0).all()
+    np.testing.assert_array_equal(trace.column("gap"), trace.column("dual") - trace.column("primal"))
+    # The bound holds for the best, so for every answer; it is only ever lowered.
+    assert (trace.column("dual").min() >= trace.column("primal").max() - 1e-12).all()
+    rounding = 1e-12
+    assert (np.diff(np.minimum.accumulate(trace.column("dual"))) <= 0).all()
+    assert (trace.column("dual")[1:] <= trace.column("dual")[:-1] + rounding).all()
+    # The answer is the best one seen, with the best bound.
+    assert result.certificate.primal == trace.column("primal").max()
+    assert result.certificate.dual == pytest.approx(trace.column("dual").min())
+    assert problem.evaluate(result.solution.w).margin == pytest.approx(result.certificate.primal)
+    assert np.linalg.norm(result.solution.w) <= 1 + 1e-12
+    assert (trace.column("entries_read") <= result.reads["learning"]).all()
+    assert (np.diff(trace.column("iteration")) > 0).all()
+    assert (np.diff(trace.column("entries_read")) >= 0).all()
+
+
+def test_certified_once(solver):
+    problem = problem_for(solver)
+    result = solve(problem, solver, max_iter=50, random_state=0)
+    assert result.certificate.gap >= 0
+    assert result.evaluation.margin == result.certificate.primal
+    assert result.solution.b == result.evaluation.b
+    assert result.trace[-1].gap == result.certificate.gap
+    assert np.isnan(result.trace.column("gap")[:-1]).all()
+
+
+def test_not_certified(solver):
+    problem = problem_for(solver)
+    result = solve(problem, solver, max_iter=50, certify=False, random_state=0)
+    assert not result.certificate
+    assert str(result.certificate) == "not certified: certify=False"
+    assert result.evaluation is None
+    assert "certificate" not in result.reads
+    assert np.isnan(result.trace.column("gap")).all()
+    assert np.isfinite(result.solution.w).all()
+
+
+def test_trace_as_a_table_and_as_a_picture(solver):
+    result = solve(problem_for(solver), solver, max_iter=50, certify="checks", random_state=0)
+    table = result.trace.to_pandas()
+    assert list(table.columns) == [
+        "iteration", "seconds", "entries_read", "kernel_evaluations", "primal", "dual", "gap", "holdout_error",
+    ]  # fmt: skip
+    assert len(table) == len(result.trace)
+    assert table.iteration.is_monotonic_increasing
+    assert len(result.trace.plot().axes_) == 1
+
+
+# Callbacks, interrupts, warm starts
+
+
+def test_a_callback_sees_the_run_and_can_stop_it(solver):
+    seen = []
+
+    def callback(progress):
+        seen.append((progress.row, progress.done, progress.solution().w.copy()))
+        return progress.row.iteration >= 10
+
+    result = solve(problem_for(solver), solver, max_iter=100, callback=callback, certify=False, random_state=0)
+    assert result.status == "callback"
+    assert 10 <= result.n_iter < 15
+    assert [row for row, _, _ in seen] == list(result.trace)
+    assert [done for _, done, _ in seen] == [row.iteration / 100 for row in result.trace]
+    np.testing.assert_array_equal(seen[-1][2], result.solution.w)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as a terminal gives it: the test runner may have another handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_keeps_the_best_so_far(solver, ctrl_c):
+    result = solve(
+        problem_for(solver),
+        solver,
+        max_iter=10**6,
+        callback=lambda progress: ctrl_c() if progress.row.iteration == 5 else None,
+        random_state=0,
+    )
+    assert result.status == "interrupted"
+    assert result.n_iter == 5
+    assert result.certificate.gap >= 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # Nothing was half done: it goes on from there.
+    assert solve(problem_for(solver), solver, max_iter=20, warm=result).n_iter == 20
+
+
+def test_a_second_ctrl_c_raises(solver, ctrl_c):
+    def impatient(progress):
+        ctrl_c()
+        ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt):
+        solve(problem_for(solver), solver, max_iter=1000, callback=impatient)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert solve(problem_for(solver), solver, max_iter=5).status == "max_iter"
+
+
+def test_a_handler_of_ones_own_is_left_alone(solver, ctrl_c):
+    heard = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    result = solve(problem_for(solver), solver, max_iter=5, callback=lambda progress: ctrl_c(), random_state=0)
+    assert result.status == "max_iter"
+    assert len(heard) == len(result.trace)
+
+
+def test_in_a_thread(solver):
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(solve(problem_for(solver), solver, max_iter=50, random_state=0))
+    )
+    thread.start()
+    thread.join()
+    same(results[0], solve(problem_for(solver), solver, max_iter=50, random_state=0))
+
+
+def test_a_warm_start_goes_on(solver):
+    problem = problem_for(solver)
+    whole = solve(problem_for(solver), solver, max_iter=100, certify=False, random_state=0)
+    first = solve(problem, solver, max_iter=30, random_state=0)
+    both = solve(problem, solver, max_iter=100, certify=False, warm=first)
+    same(both, whole)
+    assert both.n_iter == 100
+    assert both.trace[-1].entries_read == whole.trace[-1].entries_read
+    assert untimed(both.trace[: len(first.trace)]) == untimed(first.trace)
+    assert (np.diff(both.trace.column("seconds")) >= 0).all()
+
+
+def test_a_warm_start_that_has_nothing_left_to_do(solver):
+    first = solve(problem_for(solver), solver, max_iter=30, random_state=0)
+    again = solve(problem_for(solver), solver, max_iter=30, warm=first)
+    assert (again.n_iter, again.status) == (30, "max_iter")
+
+
+def test_another_slack_half_way(solver):
+    if solver.separable_only:
+        pytest.skip("it has no slack")
+    problem = problem_for(solver)
+    first = solve(problem, solver, max_iter=500, random_state=0)
+    second = solve(problem.with_slack(0.2), solver, max_iter=3000, warm=first)
+    fresh = solve(problem.with_slack(0.2), solver, max_iter=3000, random_state=0)
+    assert second.certificate.primal == pytest.approx(fresh.certificate.primal, abs=0.1)
+    assert second.certificate.primal > first.certificate.primal
+
+
+# Data that is not nice
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    "data",
+    [
+        (np.zeros((4, 3)), [1, -1, 1, -1]),
+        (np.array([[1.0], [1.0]]), [1, -1]),
+        (np.array([[1.0], [-1.0], [1.0], [-1.0]]), [1, 1, -1, -1]),
+        (np.array([[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]), [1, 1, -1, -1]),
+        (np.vstack([np.ones((30, 2)), [[5.0, -5.0]]]), [1] * 30 + [-1]),
+        (np.array([[1e-150, 0.0], [0.0, 1e-150]]), [1, -1]),
+        (np.array([[1e100, 0.0], [0.0, 1.0]]), [1, -1]),
+        (np.eye(3, 40), [1, -1, 1]),
+        (np.column_stack([np.ones(40), np.linspace(-1, 1, 40)]), np.sign(np.linspace(-1, 1, 40))),
+    ],
+    ids=["all zero", "the same point", "twice the same", "zero rows", "one against 30", "tiny", "uneven", "n < d", "constant"],
+)
+@pytest.mark.parametrize("storage", [np.array, sp.csr_array], ids=["dense", "sparse"])
+def test_awkward_data(solver, data, bias, storage):
+    X, y = data
+    problem = problem_for(solver, storage(X), np.asarray(y, dtype=float), bias=bias)
+    result = solve(problem, solver, max_iter=300, certify="checks", random_state=0)
+    assert np.isfinite(result.solution.w).all()
+    assert np.isfinite(result.solution.b)
+    assert (result.trace.column("gap") >= 0).all()
+    assert np.isfinite(result.trace.column("primal")).all()
+
+
+def test_a_feature_that_is_constant_is_what_a_bias_makes_up_for(solver):
+    X, y = clouds()
+    X = np.column_stack([X, np.full(60, 3.0)])
+    result = solve(problem_for(solver, X, y), solver, max_iter=3000, random_state=0)
+    assert np.mean((X @ result.solution.w / problem_for(solver, X, y).scale + result.solution.b > 0) == (y > 0)) > 0.9
+
+
+def test_rows_of_weight_zero_are_never_learned_from(solver):
+    X, y = clouds()
+    weights = np.ones(60)
+    weights[:20] = 0
+    garbage = X.copy()
+    garbage[:20] = np.random.default_rng(1).normal(size=(20, 6))
+    one, other = (
+        solve(
+            problem_for(solver, data, y, sample_weight=weights, scale=20.0),
+            solver,
+            max_iter=100,
+            certify=False,
+            random_state=0,
+        )
+        for data in (X, garbage)
+    )
+    same(one, other)
+    assert not one.solution.p[:20].any()
+
+
+def test_it_comes_near_the_optimum(solver):
+    """On two clouds far apart, after a while, each solver has most of the margin."""
+    X, y = clouds(distance=8.0)
+    for bias in (True, False):
+        problem = problem_for(solver, X, y, bias=bias)
+        result = solve(problem, solver, max_iter=20_000, random_state=0)
+        # Few rounds promise eps = 0.9 only, which any direction keeps.
+        assert result.certificate.primal > (0.5 if result.n_iter > 1000 else 0.1) * result.certificate.dual
+
+
+# A given C
+
+
+@pytest.mark.parametrize("C", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("rule", [{"tol": 0.1}, {"max_iter": 3000}, {"budget": 200_000}], ids=str)
+def test_a_given_C(solver, C, rule):
+    if solver.separable_only:
+        pytest.skip("it has no slack")
+    if "tol" in rule and solver != Simba():
+        pytest.skip("it takes too long")
+    X, y = clouds(n=120, distance=2.0)
+    found, result = solve_for_C(SlackSVM(X, y, 0.0), solver, C, random_state=0, **rule)
+    at = result.evaluation
+    # The length is the best for C along this direction: Lemma 2.1 turns it into a model of the regularised form.
+    tolerance = rule.get("tol", 1e-3)
+    assert equivalent_slack(found, at, C) == pytest.approx(found.slack, rel=tolerance + 1e-3)
+    if "tol" in rule:
+        assert result.status == "tol"
+        assert result.certificate.relative_gap <= 0.1 + 1e-9
+    w, b = at.w / at.margin / found.scale, at.b / at.margin
+    value = 0.5 * w @ w + C * np.maximum(0, 1 - y * (X @ w + b)).sum()
+    exact = SVC(kernel="linear", C=C, tol=1e-6).fit(X, y)
+    w, b = exact.coef_[0], exact.intercept_[0]
+    assert value <= 1.25 * (0.5 * w @ w + C * np.maximum(0, 1 - y * (X @ w + b)).sum())
+
+
+def test_a_given_C_without_a_certificate():
+    X, y = clouds(distance=2.0)
+    for rule in ({"max_iter": 500}, {"tol": 1e-9, "max_iter": 500}):
+        _, result = solve_for_C(SlackSVM(X, y, 0.0), Simba(), 1.0, certify=False, random_state=0, **rule)
+        assert not result.certificate
+        assert result.evaluation is None
