@@ -36,6 +36,15 @@ def test_sums_do_not_drift():
     assert tree.total == pytest.approx(weights.sum(), rel=1e-14)
 
 
+def test_what_rounding_leaves_over_goes_to_the_last():
+    weights = np.zeros(63)
+    weights[0] = weights[61] = 1.0
+    weights[62] = 1e8
+    tree = WeightTree(63)
+    tree.fill(weights)
+    assert tree.draw(np.nextafter(1.0, 0.0)) == 62
+
+
 @given(size=sizes, u=st.one_of(st.floats(0, 1, exclude_max=True), st.just(np.nextafter(1.0, 0.0))), data=st.data())
 def test_a_draw_inverts_the_cumulated_weights(size, u, data):
     weights = np.array(data.draw(st.lists(magnitudes, min_size=size, max_size=size)))

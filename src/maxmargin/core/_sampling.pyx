@@ -110,18 +110,19 @@ cdef void sum_up(const Tree* tree) noexcept nogil:
 
 
 cdef int64_t draw_index(const Tree* tree, double u) noexcept nogil:
-    cdef double rest = u * total_weight(tree)
+    cdef double rest = u * total_weight(tree), within = 0.0
     cdef const double* family
     cdef int64_t k, child, chosen, i = 0
     for k in range(tree.depth - 1, -1, -1):
         family = tree.level[k] + i * FAN
         chosen = 0
         for child in range(FAN):
-            # Rounding may leave some of `rest` after the last child: then the last one that weighs anything is meant.
+            # Rounding may leave some of `rest` after the last child: then the last one that weighs anything is meant,
+            # and its last one in turn.
             if family[child] > 0.0:
-                chosen = child
+                chosen, within = child, rest
                 if rest < family[child]:
                     break
                 rest -= family[child]
-        i = i * FAN + chosen
+        i, rest = i * FAN + chosen, within
     return i
