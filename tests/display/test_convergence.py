@@ -75,11 +75,11 @@ def test_into_axes_of_ones_own():
 
 
 def test_nothing_to_draw():
-    with pytest.raises(ValueError, match='neither certified values nor holdout errors.*certify="checks"'):
+    with pytest.raises(ValueError, match=r'neither certified values nor holdout errors.*certify="checks"'):
         BARE.plot()
     with pytest.raises(ValueError, match="neither certified"):
         Trace().plot()
-    with pytest.raises(ValueError, match="x must be one of entries_read, seconds.*got 'time'"):
+    with pytest.raises(ValueError, match=r"x must be one of entries_read, seconds.*got 'time'"):
         CERTIFIED.plot(x="time")
 
 

@@ -22,7 +22,7 @@ from maxmargin.problems import Certificate
 from maxmargin.solvers import SOLVERS, Simba, SublinearPerceptron, Trace
 
 RANDOM = "a solver that draws at random sees other draws where rows are repeated"
-ATTRIBUTES = (
+ATTRIBUTES = (  # noqa: SIM905
     "coef_ intercept_ classes_ support_ support_vectors_ dual_coef_ n_iter_ margin_ slack_ C_ entries_read_ "
     "kernel_evaluations_ certificate_ trace_ stopped_ scale_ n_zero_rows_ reads_ promise_ n_features_in_"
 ).split()
@@ -361,16 +361,16 @@ def test_bad_shapes(quick):
         quick.fit(X, y[:-1])
     with pytest.raises(ValueError, match="sample_weight"):
         quick.fit(X, y, sample_weight=np.ones(3))
-    with pytest.raises(ValueError, match="(?i)negative"):
+    with pytest.raises(ValueError, match=r"(?i)negative"):
         quick.fit(X, y, sample_weight=-np.ones(90))
-    with pytest.raises(ValueError, match="sample_weight is zero|[Zz]ero"):
+    with pytest.raises(ValueError, match=r"sample_weight is zero|[Zz]ero"):
         quick.fit(X, y, sample_weight=np.zeros(90))
-    with pytest.raises(ValueError, match="one class only.*1.*at least two classes"):
+    with pytest.raises(ValueError, match=r"one class only.*1.*at least two classes"):
         quick.fit(X, np.ones(90, dtype=int))
     with pytest.raises(ValueError, match="one class"):
         quick.fit(X, y, sample_weight=y)
     for empty in (X[:0], X[:, :0]):
-        with pytest.raises(ValueError, match="0 (sample|feature)"):
+        with pytest.raises(ValueError, match=r"0 (sample|feature)"):
             quick.fit(empty, y[: len(empty)])
     with pytest.raises(ValueError, match="X has 4 features, but LinearSVC is expecting 5 features"):
         quick.fit(X, y).predict(X[:, :4])
