@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.svm import SVC
 
 from maxmargin.problems import SlackSVM, equivalent_slack
@@ -493,3 +495,15 @@ def test_a_given_C_without_a_certificate():
         _, result = solve_for_C(SlackSVM(X, y, 0.0), Simba(), 1.0, certify=False, random_state=0, **rule)
         assert not result.certificate
         assert result.evaluation is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from([0.0, 0.01, 0.5]))
+def test_where_nothing_can_be_learned(seed, bias, slack):
+    """Every row is there with both labels, so that rows cancel and the direction comes back to zero again and again."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, size=(rng.integers(1, 9), rng.integers(1, 4))) * rng.choice([1.0, 0.1])
+    y = np.where(rng.random(X.shape[0]) < 0.5, -1.0, 1.0)
+    problem = SlackSVM(np.vstack([X, X]), np.concatenate([y, -y]), slack, bias=bias)
+    result = solve(problem, Simba(), max_iter=200, random_state=seed)
+    assert np.isfinite([*result.solution.w, result.solution.b, result.certificate.gap]).all()

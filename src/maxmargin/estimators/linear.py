@@ -134,7 +134,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither"), None],
         "slack": [Interval(Real, 0, None, closed="left"), None],
-        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
+        "solver": [str, Solver],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
@@ -206,6 +206,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
             raise ValueError(
                 f"both C={self.C!r} and slack={self.slack!r} were given, which say the same thing: give one"
             )
+        self._solver()  # an unknown one is refused before any data is read
         given = X
         X, y = validate_data(
             self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_all_finite=False
@@ -220,7 +221,7 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
 
         seeds = check_random_state(self.random_state)
         held = self._held_out_rows(label, seeds)
-        weights[held] = 0.0
+        weights = np.where(np.isin(np.arange(label.size), held), 0.0, weights)
         class_weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         many = self.classes_.size > 2
         root = self._init_callback_context(max_subtasks=self.classes_.size if many else PARTS)
@@ -289,7 +290,10 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
     def _solver(self) -> Solver:
         if isinstance(self.solver, Solver):
             return self.solver
-        return SOLVERS["simba" if self.solver == "auto" else self.solver]()
+        name = "simba" if self.solver == "auto" else self.solver
+        if name not in SOLVERS:
+            raise ValueError(f"solver must be 'auto', a Solver, or one of {', '.join(SOLVERS)}; got {name!r}")
+        return SOLVERS[name]()
 
     def _held_out_rows(self, label: NDArray[np.int64], seeds: np.random.RandomState) -> NDArray[np.int64]:
         if not self.early_stopping:
@@ -350,6 +354,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         self.kernel_evaluations_ = 0
         self.reads_ = matrix.ledger.summary()
         alphas = [m.alpha for m in models if m.alpha is not None]
+        # An earlier fit may have left its own.
+        self.__dict__.pop("support_", None)
+        self.__dict__.pop("dual_coef_", None)
         if len(alphas) == len(models):
             weights = np.stack(alphas)
             self.support_ = np.flatnonzero(weights.any(axis=0))
@@ -373,7 +380,8 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         # A solver of separable data cannot be asked for a good score on other data.
-        tags.classifier_tags.poor_score = isinstance(self.solver, str | Solver) and self._solver().separable_only
+        solver = self.solver if isinstance(self.solver, Solver) else SOLVERS.get(str(self.solver))
+        tags.classifier_tags.poor_score = solver is not None and solver.separable_only
         return tags
 
 

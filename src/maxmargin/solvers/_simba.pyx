@@ -134,11 +134,10 @@ cdef class Tracker:
         """Make up to so many iterations that read at most `budget` entries together; return how many were made."""
         cdef Lines* rows = self.X.need_rows()
         cdef Lines* columns = self.X.need_columns()
-        cdef int64_t done = 0, limit = self.X.ledger.reads.stored + budget, n = self.order.shape[0]
+        cdef int64_t done = 0, limit = self.X.ledger.reads.stored + budget
         cdef bint fits = True
         while done < iterations and fits:
-            # Finding the wet rows takes as long as reading n entries of columns, and is done once in so many.
-            if self.z_norm2 > 0 and (not self.tracked or self.column_entries >= n):
+            if self.is_due():
                 self.find_wet_rows()
             with nogil:
                 while done < iterations:
@@ -146,9 +145,18 @@ cdef class Tracker:
                     if not fits:
                         break
                     done += 1
-                    if self.z_norm2 > 0 and (not self.tracked or self.column_entries >= n):
+                    if self.is_due():
                         break
         return done
+
+    cdef bint is_due(self) noexcept nogil:
+        """Whether to find the wet rows, which takes as long as reading n entries of columns: once in so many.
+
+        Rows that cancel each other may bring u back to zero, which has no wet rows.
+        """
+        if self.z_norm2 <= 0.0 or self.u_norm2 <= 0.0:
+            return False
+        return not self.tracked or self.column_entries >= self.order.shape[0]
 
     def answer(self):
         """The weighted average of the directions so far, brought to the unit sphere, and the bias for it."""
@@ -354,7 +362,7 @@ cdef class Tracker:
                 self.u[j] += delta
                 self.unshared[j] += before * delta
                 self.place_column(j)
-        self.u_norm2 += 2.0 * step * c + step * step * norm2
+        self.u_norm2 = max(0.0, self.u_norm2 + 2.0 * step * c + step * step * norm2)
 
     cdef double mean_norm2(self) noexcept nogil:
         """|mean of the rows that wait|^2."""

@@ -1,0 +1,523 @@
+import copy
+import os
+import pickle
+import signal
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone, is_classifier
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from maxmargin import LinearSVC
+from maxmargin.problems import Certificate
+from maxmargin.solvers import SOLVERS, Simba, SublinearPerceptron, Trace
+
+RANDOM = "a solver that draws at random sees other draws where rows are repeated"
+ATTRIBUTES = (  # noqa: SIM905
+    "coef_ intercept_ classes_ support_ support_vectors_ dual_coef_ n_iter_ margin_ slack_ C_ entries_read_ "
+    "kernel_evaluations_ certificate_ trace_ stopped_ scale_ n_zero_rows_ reads_ promise_ n_features_in_"
+).split()
+
+
+@parametrize_with_checks(
+    [LinearSVC(solver=solver, max_iter=1000, random_state=0) for solver in SOLVERS],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": RANDOM,
+        "check_sample_weight_equivalence_on_sparse_data": RANDOM,
+    },
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def clouds(n=90, d=5, classes=2, distance=8.0, seed=0):
+    rng = np.random.default_rng(seed)
+    label = np.arange(n) % classes
+    means = rng.normal(size=(classes, d))
+    means *= distance / 2 / np.linalg.norm(means, axis=1)[:, None]
+    return rng.normal(size=(n, d)) + means[label], label
+
+
+@pytest.fixture(params=SOLVERS)
+def quick(request):
+    """A short fit with each solver."""
+    slack = 0.0 if SOLVERS[request.param].separable_only else 0.02
+    return LinearSVC(slack=slack, solver=request.param, max_iter=500, random_state=0)
+
+
+# What a fit gives
+
+
+def test_every_attribute(quick):
+    X, y = clouds()
+    model = quick.fit(X, y)
+    for name in ATTRIBUTES:
+        assert hasattr(model, name), name
+    assert model.score(X, y) > 0.9
+    assert model.coef_.shape == (1, 5)
+    assert model.intercept_.shape == (1,)
+    assert isinstance(model.certificate_, Certificate)
+    assert isinstance(model.trace_, Trace)
+    assert (model.stopped_, model.n_iter_) == ("max_iter", 500)
+    assert model.entries_read_ == model.reads_["learning"] > 0
+    assert model.kernel_evaluations_ == 0
+    assert (model.slack_, model.n_zero_rows_) == (quick.slack, 0)
+    assert model.C_ > 0
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    assert model.dual_coef_.shape == (1, model.support_.size)
+    assert model.scale_ == pytest.approx(np.linalg.norm(X, axis=1).max())
+
+
+def test_coef_is_scaled_to_the_margin(quick):
+    """Lemma 2.1: the margin is 1 / |coef_| in the units of the data, and the mean hinge loss slack / margin."""
+    X, y = clouds(distance=14.0)
+    model = quick.fit(X, y)
+    assert model.margin_ == pytest.approx(1 / np.linalg.norm(model.coef_))
+    assert model.margin_ == pytest.approx(model.certificate_.primal * model.scale_)
+    hinge = np.maximum(0, 1 - np.where(y == 1, 1, -1) * model.decision_function(X))
+    assert hinge.mean() == pytest.approx(model.slack_ / model.certificate_.primal, abs=1e-9)
+    assert set(np.flatnonzero(hinge > 1e-9)) <= set(model.support_)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3, 8]),
+        np.array([-1.0, 1.0]),
+        np.array([False, True]),
+        np.array(["no", "yes"]),
+        np.array(["no", "yes"], dtype=object),
+        np.array([0, 1], dtype=np.uint8),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels_of_any_type(quick, labels):
+    X, y = clouds()
+    model = quick.fit(X, labels[y])
+    assert set(model.predict(X)) <= set(labels)
+    assert model.classes_.dtype == labels.dtype
+    np.testing.assert_array_equal(model.predict(X), labels[clone(quick).fit(X, y).predict(X)])
+
+
+def test_many_classes(quick):
+    X, y = clouds(n=120, classes=4, distance=14.0)
+    names = np.array(["a", "b", "c", "d"])
+    model = quick.fit(X, names[y])
+    assert model.coef_.shape == (4, 5)
+    assert model.intercept_.shape == (4,)
+    for name in ("margin_", "slack_", "C_"):
+        assert getattr(model, name).shape == (4,)
+    for name in ("certificate_", "trace_", "stopped_", "promise_"):
+        assert len(getattr(model, name)) == 4
+    assert model.dual_coef_.shape == (4, model.support_.size)
+    assert model.decision_function(X).shape == (120, 4)
+    assert model.score(X, names[y]) > 0.8
+    np.testing.assert_array_equal(model.predict(X), names[model.decision_function(X).argmax(axis=1)])
+
+
+def test_storage_and_precision(quick, storages):
+    X, y = clouds()
+    wanted = clone(quick).fit(X, y)
+    for name, stored in storages(X).items():
+        model = clone(quick).fit(stored, y)
+        assert model.score(stored, y) > 0.9, name
+        if name != "unsorted":
+            np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-6, err_msg=name)
+    single = clone(quick).fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(single.coef_, wanted.coef_, rtol=0.05, atol=0.01)
+    assert clone(quick).fit(X.round().astype(int), y).score(X, y) > 0.9
+    assert clone(quick).fit(sp.coo_array(X), y).score(X, y) > 0.9
+    assert clone(quick).fit(X.tolist(), y.tolist()).score(X, y) > 0.9
+
+
+def test_a_frame_with_names(quick):
+    X, y = clouds()
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = quick.fit(frame, pd.Series(y))
+    assert list(model.feature_names_in_) == list("abcde")
+    pd.testing.assert_frame_equal(model.support_vectors_, frame.iloc[model.support_])
+
+
+def test_scaled_data_gives_the_same_predictions(quick):
+    X, y = clouds()
+    one, other = clone(quick).fit(X, y), clone(quick).fit(8 * X, y)
+    np.testing.assert_allclose(other.coef_, one.coef_ / 8)
+    assert other.margin_ == pytest.approx(8 * one.margin_)
+    assert other.certificate_.primal == pytest.approx(one.certificate_.primal)
+
+
+def test_without_an_intercept(quick):
+    X, y = clouds()
+    model = quick.set_params(fit_intercept=False).fit(X, y)
+    np.testing.assert_array_equal(model.intercept_, [0.0])
+    assert model.score(X, y) > 0.9
+
+
+def test_a_scale_of_ones_own(quick):
+    X, y = clouds()
+    model = quick.set_params(scale=100.0).fit(X, y)
+    assert (model.scale_, model.n_zero_rows_) == (100.0, None)
+    assert "scale" not in model.reads_
+
+
+def test_zero_rows_are_counted(quick):
+    X, y = clouds()
+    X[:7] = 0
+    assert quick.fit(X, y).n_zero_rows_ == 7
+
+
+def test_without_a_certificate(quick):
+    X, y = clouds()
+    model = quick.fit(X, y)
+    assert hasattr(model, "support_")
+    model.set_params(certify=False).fit(X, y)
+    assert not model.certificate_
+    assert str(model.certificate_) == "not certified: certify=False"
+    assert np.isnan(model.margin_)
+    assert not hasattr(model, "support_")  # not even that of the fit before
+    assert not hasattr(model, "dual_coef_")
+    assert not hasattr(model, "support_vectors_")
+    assert model.score(X, y) > 0.8
+
+
+def test_certified_at_each_check(quick):
+    X, y = clouds()
+    gaps = quick.set_params(certify="checks").fit(X, y).trace_.column("gap")
+    assert (gaps >= 0).all()
+
+
+def test_support_vectors_are_rows_of_data_that_is_alive(quick):
+    X, y = clouds()
+    model = quick.fit(X.copy(), y)
+    with pytest.raises(AttributeError, match="training data is gone"):
+        model.support_vectors_  # noqa: B018
+    from_list = quick.fit(X.tolist(), y)
+    with pytest.raises(AttributeError, match="training data is gone"):
+        from_list.support_vectors_  # noqa: B018
+    with pytest.raises(NotFittedError):
+        LinearSVC().support_vectors_  # noqa: B018
+
+
+# Weights
+
+
+def test_weights_of_samples(quick):
+    X, y = clouds()
+    weights = np.ones(90)
+    weights[:30] = 0
+    garbage = X.copy()
+    garbage[:30] = np.random.default_rng(0).normal(size=(30, 5))
+    quick.set_params(scale=50.0)
+    one, other = (clone(quick).fit(data, y, sample_weight=weights) for data in (X, garbage))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    assert not np.isin(np.arange(30), one.support_).any()
+    plain, doubled = (clone(quick).fit(X, y, sample_weight=k * np.ones(90)) for k in (1, 2))
+    np.testing.assert_allclose(plain.coef_, doubled.coef_, rtol=1e-6)
+
+
+def test_the_callers_weights_stay_as_they_were():
+    X, y = clouds()
+    weights = np.ones(90)
+    LinearSVC(slack=0.02, max_iter=50, early_stopping=True, random_state=0).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(weights, 1.0)
+
+
+def test_weights_of_classes():
+    X, y = clouds(distance=1.5)
+    fit = LinearSVC(slack=0.1, max_iter=3000, random_state=0).fit
+    shares = [
+        np.mean(LinearSVC(slack=0.1, max_iter=3000, random_state=0, class_weight=w).fit(X, y).predict(X))
+        for w in ({1: 0.2}, None, {1: 5.0})
+    ]
+    assert shares[0] < shares[1] < shares[2]
+    rare = np.flatnonzero((y == 0) | (np.arange(90) < 30))
+    balanced = LinearSVC(slack=0.1, max_iter=1000, random_state=0, class_weight="balanced").fit(X[rare], y[rare])
+    counts = np.bincount(y[rare])
+    by_hand = LinearSVC(slack=0.1, max_iter=1000, random_state=0, class_weight=dict(enumerate(rare.size / 2 / counts)))
+    np.testing.assert_allclose(balanced.coef_, by_hand.fit(X[rare], y[rare]).coef_)
+    as_samples = LinearSVC(slack=0.1, max_iter=1000, random_state=0)
+    as_samples.fit(X[rare], y[rare], sample_weight=(rare.size / 2 / counts)[y[rare]])
+    np.testing.assert_allclose(balanced.coef_, as_samples.coef_)
+    assert fit(X, y).score(X, y) > 0.6
+
+
+# Stop rules
+
+
+def test_early_stopping(quick):
+    X, y = clouds(n=200)
+    model = quick.set_params(early_stopping=True, validation_fraction=0.2, max_iter=5000).fit(X, y)
+    errors = model.trace_.column("holdout_error")
+    assert np.isfinite(errors).all()
+    assert model.reads_["holdout"] == 40 * 5 * len(model.trace_)
+    assert model.stopped_ in ("early_stopping", "max_iter")
+    with pytest.raises(ValueError, match="early_stopping cannot hold out 0.2 of 3 examples"):
+        quick.fit(X[:3], y[:3])
+
+
+def test_budget(quick):
+    X, y = clouds()
+    model = quick.set_params(budget=2000, max_iter=None).fit(X, y)
+    assert model.entries_read_ <= 2000
+    assert model.stopped_ == "budget"
+
+
+def test_verbose(quick, capsys):
+    X, y = clouds()
+    model = quick.set_params(verbose=1, certify="checks").fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(model.trace_)
+    assert lines[-1].startswith("iteration 500, ")
+    assert "entries read, margin" in lines[-1]
+    quick.set_params(verbose=0).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+# Against LIBSVM
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize("distance", [2.0, 5.0])
+def test_as_good_as_libsvm_for_C(C, distance):
+    X, y = clouds(n=200, distance=distance)
+    model = LinearSVC(C=C, tol=0.05, max_iter=200_000, random_state=0).fit(X, y)
+    exact = SVC(kernel="linear", C=C, tol=1e-8).fit(X, y)
+
+    def value(w, b):
+        return 0.5 * w @ w + C * np.maximum(0, 1 - np.where(y == 1, 1, -1) * (X @ w + b)).sum()
+
+    best = value(exact.coef_[0], exact.intercept_[0])
+    assert model.C_ == C
+    assert best * (1 - 1e-9) <= value(model.coef_[0], model.intercept_[0]) <= 1.15 * best
+
+
+@pytest.mark.parametrize("solver", ["simba", Simba(method="paper")], ids=str)
+def test_the_certificate_holds_for_libsvm(solver):
+    """LIBSVM's optimum for some C, as a solution at its own slack, is below our bound and we are below its value."""
+    X, y = clouds(n=200, distance=3.0)
+    signs, scale = np.where(y == 1, 1, -1), np.linalg.norm(X, axis=1).max()
+    exact = SVC(kernel="linear", C=0.1, tol=1e-8).fit(X, y)
+    w, b = exact.coef_[0], exact.intercept_[0]
+    norm = np.linalg.norm(w)
+    slack = np.maximum(0, 1 - signs * (X @ w + b)).mean() / (norm * scale)
+    model = LinearSVC(slack=slack, solver=solver, max_iter=20_000, random_state=0).fit(X, y)
+    best = 1 / (norm * scale)
+    assert model.certificate_.primal <= best * (1 + 1e-6)
+    assert model.certificate_.dual >= best * (1 - 1e-6)
+    assert model.certificate_.relative_gap < 0.5
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("what", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("storage", [np.array, np.asfortranarray, sp.csr_array, sp.csc_array])
+def test_not_finite(quick, what, storage):
+    X, y = clouds()
+    X[17, 3] = what
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity \(inf\)) at row 17, column 3"):
+        quick.fit(storage(X), y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": -1.0}, "'C' parameter of LinearSVC must be.*Got -1"),
+        ({"C": 0.0}, "'C' parameter of LinearSVC must be.*Got 0"),
+        ({"slack": -0.1}, "'slack' parameter of LinearSVC must be.*Got -0.1"),
+        ({"C": 1.0, "slack": 0.1}, r"both C=1\.0 and slack=0\.1 were given.*give one"),
+        ({"slack": 1.9}, r"slack=1\.9 is outside of its range for this data, which is 0 to 0\.\d+"),
+        ({"budget": 3}, "budget of 3 entries is too small for one iteration"),
+        ({"budget": 0}, "'budget' parameter of LinearSVC must be"),
+        ({"max_iter": 0}, "'max_iter' parameter of LinearSVC must be"),
+        ({"max_time": 0}, "'max_time' parameter of LinearSVC must be"),
+        ({"solver": "newton"}, "solver must be 'auto', a Solver, or one of simba, sublinear_perceptron; got 'newton'"),
+        ({"solver": "sublinear_perceptron", "C": 1.0}, "takes slack=0 only; got C=1"),
+        ({"solver": "sublinear_perceptron", "slack": 0.1}, "is for separable data, slack 0; got slack=0.1"),
+        ({"scale": -1.0}, "'scale' parameter of LinearSVC must be"),
+        ({"class_weight": {5: 2.0}}, "not in class_weight"),
+        ({"certify": "perhaps"}, "'certify' parameter of LinearSVC must be"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(parameters, message):
+    X, y = clouds()
+    with pytest.raises(ValueError, match=message):
+        LinearSVC(**parameters).fit(X, y)
+
+
+def test_bad_shapes(quick):
+    X, y = clouds()
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[90, 89\]"):
+        quick.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="sample_weight"):
+        quick.fit(X, y, sample_weight=np.ones(3))
+    with pytest.raises(ValueError, match=r"(?i)negative"):
+        quick.fit(X, y, sample_weight=-np.ones(90))
+    with pytest.raises(ValueError, match=r"sample_weight is zero|[Zz]ero"):
+        quick.fit(X, y, sample_weight=np.zeros(90))
+    with pytest.raises(ValueError, match=r"one class only.*1.*at least two classes"):
+        quick.fit(X, np.ones(90, dtype=int))
+    with pytest.raises(ValueError, match="one class"):
+        quick.fit(X, y, sample_weight=y)
+    for empty in (X[:0], X[:, :0]):
+        with pytest.raises(ValueError, match=r"0 (sample|feature)"):
+            quick.fit(empty, y[: len(empty)])
+    with pytest.raises(ValueError, match="X has 4 features, but LinearSVC is expecting 5 features"):
+        quick.fit(X, y).predict(X[:, :4])
+    with pytest.raises(NotFittedError):
+        clone(quick).predict(X)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        quick.fit(X, X[:, 0])
+
+
+def test_a_typo_in_the_solver_is_said_wherever_it_is_met():
+    X, y = clouds()
+    model = LinearSVC(solver="sinba")
+    assert is_classifier(model)
+    assert "sinba" in repr(model)
+    with pytest.raises(ValueError, match="got 'sinba'"):
+        cross_val_score(model, X, y, error_score="raise")
+
+
+# Callbacks and company
+
+
+def test_the_stock_progress_bar(quick, capsys):
+    X, y = clouds()
+    plain = clone(quick).fit(X, y)
+    model = quick.set_callbacks(ProgressBar()).fit(X, y)
+    assert "100%" in capsys.readouterr().out
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+
+
+def test_the_stock_progress_bar_with_many_classes(quick, capsys):
+    X, y = clouds(classes=3)
+    quick.set_callbacks(ProgressBar()).fit(X, y)
+    assert "100%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_stock_scoring_monitor(quick, classes):
+    X, y = clouds(classes=classes)
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = quick.set_callbacks(monitor).fit(X, y)
+    scores = monitor.get_logs().data_as_pandas["accuracy"]
+    assert len(scores) > 10
+    assert scores.iloc[-1] == pytest.approx(model.score(X, y))
+    assert scores.between(0, 1).all()
+
+
+def test_in_company(quick, capsys):
+    X, y = clouds()
+    pipeline = make_pipeline(StandardScaler(), clone(quick)).set_callbacks(ProgressBar()).fit(X, y)
+    assert pipeline.score(X, y) > 0.9
+    assert "LinearSVC" in capsys.readouterr().out
+    search = GridSearchCV(clone(quick), {"max_iter": [50, 100]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.9
+    search = GridSearchCV(clone(quick), {"max_iter": [50, 100]}, cv=3).set_callbacks(ProgressBar()).fit(X, y)
+    assert "100%" in capsys.readouterr().out
+    assert cross_val_score(quick, X, y, cv=3).mean() > 0.9
+
+
+def test_copies(quick):
+    X, y = clouds(classes=3)
+    model = quick.fit(X, y)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(other.decision_function(X), model.decision_function(X))
+        assert other.certificate_ == model.certificate_
+        assert len(other.trace_[0]) == len(model.trace_[0])
+    assert not hasattr(pickle.loads(pickle.dumps(model)), "support_vectors_")
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(clone(model), "coef_")
+
+
+def test_a_solver_object(quick):
+    X, y = clouds()
+    solver = SublinearPerceptron(eps=0.9, constant=5)
+    model = LinearSVC(solver=solver, random_state=0).fit(X, y)
+    assert model.stopped_ == "finished"
+    assert model.promise_ == {"eps": 0.9, "failure_probability": 0.5}
+    assert clone(model).solver == solver
+    assert pickle.loads(pickle.dumps(model)).solver == solver
+
+
+def test_same_seed_same_bits(quick):
+    X, y = clouds(classes=3)
+    np.testing.assert_array_equal(clone(quick).fit(X, y).coef_, clone(quick).fit(X, y).coef_)
+    assert (clone(quick).set_params(random_state=1).fit(X, y).coef_ != clone(quick).fit(X, y).coef_).any()
+
+
+class Interrupter:
+    """A callback that presses Ctrl-C when the first part of the work is done."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def setup(self, estimator, context):
+        self.seen = 0
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.seen += 1
+        if self.seen == 3:
+            for _ in range(self.times):
+                os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture
+def default_ctrl_c():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_ctrl_c_keeps_the_model(quick, classes, default_ctrl_c):
+    X, y = clouds(classes=classes)
+    model = quick.set_params(max_iter=1000).set_callbacks(Interrupter(1)).fit(X, y)
+    stopped = [model.stopped_] if classes == 2 else model.stopped_
+    assert stopped == ["interrupted"] * len(stopped)
+    assert 0 < model.n_iter_ < 1000
+    assert model.predict(X).shape == y.shape
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if classes > 2:
+        assert model.certificate_[0]
+        assert str(model.certificate_[-1]) == "not certified: interrupted before this class"
+        assert set(model.predict(X)) <= set(model.classes_)
+    assert model.decision_function(X).shape == ((90,) if classes == 2 else (90, classes))
+
+
+def test_a_second_ctrl_c_raises(quick, default_ctrl_c):
+    X, y = clouds()
+    with pytest.raises(KeyboardInterrupt):
+        quick.set_callbacks(Interrupter(2)).fit(X, y)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("storage", [np.array, np.asfortranarray, sp.csr_array], ids=["C", "Fortran", "CSR"])
+def test_the_data_is_not_copied(quick, storage):
+    X, y = clouds(n=3000, d=200)
+    X = storage(X.astype(np.float32))
+    size = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
+    quick.set_params(max_iter=50).fit(X[:10], y[:10])  # what is loaded at first use does not count
+    tracemalloc.start()
+    quick.fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # CSR alone has no columns: an index of them is as large as the data.
+    assert peak < size * (0.5 if isinstance(X, np.ndarray) else 1.5)
