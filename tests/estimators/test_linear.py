@@ -260,7 +260,7 @@ def test_early_stopping(quick):
     assert np.isfinite(errors).all()
     assert model.reads_["holdout"] == 40 * 5 * len(model.trace_)
     assert model.stopped_ in ("early_stopping", "max_iter")
-    with pytest.raises(ValueError, match="early_stopping cannot hold out 0.2 of 3 examples"):
+    with pytest.raises(ValueError, match=r"early_stopping cannot hold out 0.2 of 3 examples"):
         quick.fit(X[:3], y[:3])
 
 
@@ -273,11 +273,15 @@ def test_budget(quick):
 
 def test_verbose(quick, capsys):
     X, y = clouds()
-    model = quick.set_params(verbose=1, certify="checks").fit(X, y)
+    model = quick.set_params(verbose=2, certify="checks").fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(model.trace_)
     assert lines[-1].startswith("iteration 500, ")
     assert "entries read, margin" in lines[-1]
+    quick.set_params(verbose=1).fit(X, y)
+    fewer = capsys.readouterr().out.splitlines()
+    assert 5 < len(fewer) < 12
+    assert fewer[-1].startswith("iteration 500, ")
     quick.set_params(verbose=0).fit(X, y)
     assert capsys.readouterr().out == ""
 
