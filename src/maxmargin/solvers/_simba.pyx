@@ -33,6 +33,11 @@ cdef enum:
     FEWEST_WET = 10
     BUCKETS = 8192  # one a quarter of an octave of |u_j - z_j|
 
+COLUMN = np.dtype(
+    [(name, np.float64) for name in ("u", "z", "unshared", "scatter")]
+    + [(name, np.int64) for name in ("bucket", "following", "preceding", "unused")]
+)
+
 cdef double CAUTION = 2.0  # wet rows must lack this many times more (squared) than others to be preferred
 cdef double OPTIMISM = 5.0  # what they are credited with before any was read, in units of CAUTION
 cdef double MEMORY = 1.0 / 32  # of the moving averages that compare them
@@ -56,6 +61,15 @@ cdef struct Group:
     int64_t by_response[RECENT]  # which is the lowest, the next, ...
 
 
+# All that an entry of a row needs of its column, side by side: one wait for memory instead of seven.
+cdef struct Column:
+    double u, z
+    double unshared  # B, so that the average is u - B / S
+    double scatter  # zero between iterations
+    int64_t bucket, following, preceding  # where it stands among the columns by |u_j - z_j|
+    int64_t unused  # makes it as long as a line of the cache
+
+
 cdef class Tracker:
     """The state of SIMBA with tracked responses.
 
@@ -77,10 +91,10 @@ cdef class Tracker:
     cdef BitGenerator* bits
     cdef double inverse_scale, columns, average, volume
     cdef const double[::1] y, s
-    cdef double[::1] u, z, r
+    cdef Column[::1] column
+    cdef double[::1] r
     cdef double u_norm2, z_norm2
     cdef double weight_sum  # S, the sum of t^average
-    cdef double[::1] unshared  # B, so that the average is u - B / S
     cdef double bias_sum  # the sum of t^average |u_t| times the bias for u_t / |u_t|
     cdef double[::1] alpha  # u = sum_i alpha_i x_i
     cdef Group group[2]
@@ -92,21 +106,20 @@ cdef class Tracker:
     cdef int64_t column_entries  # read since the wet rows were last found
     cdef bint tracked  # whether wet rows were found
     cdef bint levelled  # whether levels were estimated
-    # Columns by how far z_j is from u_j: a list for each bucket
-    cdef int64_t[::1] bucket, following, preceding, first
+    cdef int64_t[::1] first  # columns by how far z_j is from u_j: a list for each bucket
     cdef int64_t highest
     cdef int64_t[:, ::1] row_where
     cdef double[:, ::1] row_value
     cdef int64_t[::1] column_where
     cdef double[::1] column_value
-    cdef double[::1] scatter  # zero between iterations
 
     def __init__(self, problem, rng, double columns, double average):
         cdef int64_t n = problem.X.shape[0], d = problem.X.shape[1], k
         self.rng, self.X, self.bits = rng, problem.X, bits_of(rng)
         self.inverse_scale, self.columns, self.average = 1.0 / problem.scale, columns, average
         self.y, self.s, used = problem.y, problem.s, problem.s > 0
-        self.u, self.z, self.unshared, self.scatter = (np.zeros(d) for _ in range(4))
+        self.column = np.zeros(d, dtype=COLUMN)
+        self.by_name("bucket")[:] = -1
         self.r, self.alpha = np.zeros(n), np.zeros(n)
         labels = [used & (problem.y > 0), used & (problem.y < 0)] if problem.bias else [used]
         self.groups = len(labels)
@@ -118,8 +131,7 @@ cdef class Tracker:
             self.group[k].mass, self.group[k].heaviest = problem.s[labels[k]].sum(), problem.s[labels[k]].max()
             self.group[k].waiting = -1
         self.lack_of_all, self.lack_of_wet = 1.0, OPTIMISM * CAUTION
-        self.bucket, self.first = np.full(d, -1, dtype=np.int64), np.full(BUCKETS, -1, dtype=np.int64)
-        self.following, self.preceding = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+        self.first = np.full(BUCKETS, -1, dtype=np.int64)
         width = max(longest(self.X.need_rows()), 1)
         self.row_where, self.row_value = np.empty((self.groups, width), dtype=np.int64), np.empty((self.groups, width))
         width = max(longest(self.X.need_columns()), 1)
@@ -160,7 +172,7 @@ cdef class Tracker:
 
     def answer(self):
         """The weighted average of the directions so far, brought to the unit sphere, and the bias for it."""
-        mean = np.asarray(self.u) - np.asarray(self.unshared) / max(self.weight_sum, 1.0)
+        mean = self.by_name("u") - self.by_name("unshared") / max(self.weight_sum, 1.0)
         length = max(np.linalg.norm(mean), np.finfo(float).tiny)
         return mean / length, self.bias_sum / max(self.weight_sum, 1.0) / length
 
@@ -171,7 +183,11 @@ cdef class Tracker:
     @property
     def tracking(self):
         """u, z, r, |u|^2, |z|^2: the direction, what the columns know of it, the responses to that, and the norms."""
-        return np.asarray(self.u), np.asarray(self.z), np.asarray(self.r), self.u_norm2, self.z_norm2
+        return self.by_name("u"), self.by_name("z"), np.asarray(self.r), self.u_norm2, self.z_norm2
+
+    def by_name(self, str name):
+        """One number of every column, such as u."""
+        return np.asarray(self.column)[name]
 
     def find_wet_rows(self):
         """The rows below the water level, by the tracked responses."""
@@ -189,7 +205,7 @@ cdef class Tracker:
         for k, (rows, level) in enumerate(zip(groups, levels, strict=True)):
             wet = rows[r[rows] <= level]
             if wet.size < min(FEWEST_WET, rows.size):
-                wet = rows[np.argsort(r[rows], kind="stable")[:FEWEST_WET]]
+                wet = lowest(rows, r[rows], min(FEWEST_WET, rows.size))
             is_wet[wet] = 1
             wet_rows[self.group[k].start : self.group[k].start + wet.size] = wet
             self.group[k].left, self.group[k].wet_mass = wet.size, s[wet].sum()
@@ -278,7 +294,7 @@ cdef class Tracker:
         self.group[k].size = rows.read(i, &self.row_where[k, 0], &self.row_value[k, 0])
         for l in range(self.group[k].size):
             self.row_value[k, l] *= self.y[i] * self.inverse_scale
-            c += self.u[self.row_where[k, l]] * self.row_value[k, l]
+            c += self.column[self.row_where[k, l]].u * self.row_value[k, l]
         self.group[k].response = c
 
     cdef double threshold(self, int64_t k, double length) noexcept nogil:
@@ -359,8 +375,8 @@ cdef class Tracker:
             for l in range(self.group[k].size):
                 j = self.row_where[k, l]
                 delta = step * self.row_value[k, l] / self.groups
-                self.u[j] += delta
-                self.unshared[j] += before * delta
+                self.column[j].u += delta
+                self.column[j].unshared += before * delta
                 self.place_column(j)
         self.u_norm2 = max(0.0, self.u_norm2 + 2.0 * step * c + step * step * norm2)
 
@@ -372,17 +388,18 @@ cdef class Tracker:
             for l in range(self.group[k].size):
                 x = self.row_value[k, l] / self.groups
                 # (a + x)^2 = a^2 + x (2 a + x), a coordinate at a time
-                norm2 += x * (2.0 * self.scatter[self.row_where[k, l]] + x)
-                self.scatter[self.row_where[k, l]] += x
+                norm2 += x * (2.0 * self.column[self.row_where[k, l]].scatter + x)
+                self.column[self.row_where[k, l]].scatter += x
         for k in range(self.groups):
             for l in range(self.group[k].size):
-                self.scatter[self.row_where[k, l]] = 0.0
+                self.column[self.row_where[k, l]].scatter = 0.0
         return norm2
 
     cdef void read_columns(self, Lines* columns, int64_t budget) noexcept nogil:
         """Bring z to u where it is farthest, as long as the allowance lasts."""
         cdef int64_t j, i, k, size
         cdef double change
+        cdef Column* column
         while self.allowance > 0.0:
             while self.highest >= 0 and self.first[self.highest] < 0:
                 self.highest -= 1
@@ -392,13 +409,14 @@ cdef class Tracker:
             j = self.first[self.highest]
             if columns.size(j) > self.allowance or columns.size(j) > budget:
                 break
-            change = (self.u[j] - self.z[j]) * self.inverse_scale
+            column = &self.column[j]
+            change = (column.u - column.z) * self.inverse_scale
             size = columns.read(j, &self.column_where[0], &self.column_value[0])
             for k in range(size):
                 i = self.column_where[k]
                 self.r[i] += change * self.y[i] * self.column_value[k]
-            self.z_norm2 += self.u[j] * self.u[j] - self.z[j] * self.z[j]
-            self.z[j] = self.u[j]
+            self.z_norm2 += column.u * column.u - column.z * column.z
+            column.z = column.u
             self.allowance -= size
             self.column_entries += size
             budget -= size
@@ -406,21 +424,22 @@ cdef class Tracker:
 
     cdef void place_column(self, int64_t j) noexcept nogil:
         """Put column j into the bucket of |u_j - z_j|, or into none where they are equal."""
-        cdef int64_t now = bucket_of(self.u[j] - self.z[j]), before = self.bucket[j]
+        cdef Column* column = &self.column[j]
+        cdef int64_t now = bucket_of(column.u - column.z), before = column.bucket
         if now == before:
             return
         if before >= 0:
-            if self.preceding[j] >= 0:
-                self.following[self.preceding[j]] = self.following[j]
+            if column.preceding >= 0:
+                self.column[column.preceding].following = column.following
             else:
-                self.first[before] = self.following[j]
-            if self.following[j] >= 0:
-                self.preceding[self.following[j]] = self.preceding[j]
-        self.bucket[j] = now
+                self.first[before] = column.following
+            if column.following >= 0:
+                self.column[column.following].preceding = column.preceding
+        column.bucket = now
         if now >= 0:
-            self.preceding[j], self.following[j] = -1, self.first[now]
+            column.preceding, column.following = -1, self.first[now]
             if self.first[now] >= 0:
-                self.preceding[self.first[now]] = j
+                self.column[self.first[now]].preceding = j
             self.first[now] = j
             self.highest = max(self.highest, now)
 
@@ -441,3 +460,9 @@ cdef int64_t longest(Lines* lines) noexcept:
     for i in range(lines.count):
         size = max(size, lines.size(i))
     return size
+
+
+def lowest(rows, responses, count):
+    """The rows with the lowest responses in their order, in O(n)."""
+    few = np.flatnonzero(responses <= np.partition(responses, count - 1)[count - 1])
+    return rows[few[np.argsort(responses[few], kind="stable")[:count]]]
