@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from maxmargin.problems import SlackSVM
+from maxmargin.solvers import Simba, solve
 from maxmargin.solvers._game import Game
 
 UNLIMITED = 2**62
@@ -240,3 +241,11 @@ def test_clipping_biases_little(values, weights, factor):
     C = max(2 * abs(mean) * factor, 1e-3)
     variance = p @ (values - mean) ** 2
     assert abs(mean - p @ np.clip(values, -C, C)) <= 2 * variance / C + 1e-9
+
+
+def test_a_tolerance_costs_little_of_the_value():
+    exact, loose = (
+        solve(make_problem(slack=0.2), Simba(method="paper", tolerance=tolerance), max_iter=5000, random_state=0)
+        for tolerance in (0.0, 0.1)
+    )
+    assert loose.certificate.primal == pytest.approx(exact.certificate.primal, rel=0.02)

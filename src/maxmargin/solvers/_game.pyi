@@ -9,7 +9,14 @@ class Game:
     rounds: int
     last_draws: tuple[NDArray[np.int64], NDArray[np.int64]]
     def __init__(
-        self, problem: SlackSVM, rng: np.random.Generator, rows: int, columns: int, horizon: int, lagged: bool
+        self,
+        problem: SlackSVM,
+        rng: np.random.Generator,
+        rows: int = 1,
+        columns: int = 1,
+        horizon: int = 0,
+        lagged: bool = False,
+        tolerance: float = 0.0,
     ) -> None: ...
     def run(self, rounds: int, budget: int) -> int: ...
     def set_slack(self, problem: SlackSVM) -> None: ...

@@ -36,6 +36,8 @@ cdef class Game:
         The number of rounds T that fixes the rates; 0: rates that fall with t.
     lagged : bool
         Whether w_t is taken before row i_t is added (the sublinear perceptron) or after (SIMBA).
+    tolerance : float
+        How far, in logarithms of weights, the slack step may be from the exact choice of the largest ones.
     """
 
     cdef readonly object rng
@@ -44,6 +46,7 @@ cdef class Game:
     cdef readonly int64_t rows, columns
     cdef readonly int64_t horizon
     cdef readonly bint lagged
+    cdef readonly double tolerance
     cdef readonly double b_sum
     cdef BitGenerator* bits
     cdef bint has_bias
@@ -66,11 +69,14 @@ cdef class Game:
     # How far a round has come that the budget cut short, and what the rest of it reads: another call goes on from there.
     cdef int64_t stage, cost
 
-    def __init__(self, problem, rng, int64_t rows, int64_t columns, int64_t horizon, bint lagged):
+    def __init__(
+        self, problem, rng, int64_t rows=1, int64_t columns=1, int64_t horizon=0, bint lagged=False, double tolerance=0.0
+    ):
         cdef int64_t n = problem.X.shape[0], d = problem.X.shape[1], longest = max(n, d)
         self.rng, self.X = rng, problem.X
         self.bits = bits_of(rng)
         self.rows, self.columns, self.horizon, self.lagged = rows, columns, horizon, lagged
+        self.tolerance = tolerance
         self.has_bias = problem.bias
         self.y, self.inverse_scale = problem.y, 1.0 / problem.scale
         used = np.flatnonzero(problem.s > 0)
@@ -237,7 +243,7 @@ cdef class Game:
             self.q._add(boundary, log_gain(2.0 * partial + (b if boundary_group % 2 else -b), eta) - gain[boundary_group])
         for group in range(4):
             self.q._shift(group // 2, group % 2, gain[group])
-        self.q._restore()
+        self.q._restore(self.tolerance)
 
     cdef void average(self) noexcept nogil:
         """The sum of w_t, kept as S u - B so that a round touches only what it reads."""

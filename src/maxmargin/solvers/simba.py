@@ -39,6 +39,10 @@ class Simba(Solver):
         With "paper": run for :math:`T = 100^2 \varepsilon^{-2} \log n` rounds at the constant rates of Algorithm 1,
         after which the value is within eps of the best with probability at least 1/2 (Theorem 4.3). None: the adaptive
         rates of section 6, :math:`\eta_t = \sqrt{\log(n)/t}`, for as long as the stop rules let it.
+    tolerance : float, default=0
+        With "paper": the slack step may leave weights on the wrong side of the boundary by this much in logarithm. The
+        exact step, 0, moves a part of the n weights over the boundary in each round, as all that got slack fall at
+        once; 0.1 takes at least 90 % of what the best slack would and moves few.
     average : float, default=3
         With "tracked": the answer is the average of the directions with weights :math:`t^\text{average}`.
 
@@ -66,6 +70,7 @@ class Simba(Solver):
     columns: float = 1
     rows: int = 1
     eps: float | None = None
+    tolerance: float = 0.0
     average: float = 3.0
 
     def __post_init__(self) -> None:
@@ -79,6 +84,8 @@ class Simba(Solver):
             )
         if not self.columns > 0 or (self.method == "paper" and self.columns != int(self.columns)):
             raise ValueError(f'columns must be positive, and whole with method="paper"; got {self.columns!r}')
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance must be at least 0; got {self.tolerance!r}")
         if not self.average >= 0:
             raise ValueError(f"average must be at least 0; got {self.average!r}")
 
@@ -88,7 +95,8 @@ class Simba(Solver):
             return warm
         if self.method == "tracked":
             return Tracker(problem, rng, self.columns, self.average)
-        return Game(problem, rng, self.rows, int(self.columns), horizon=self.iterations(problem) or 0, lagged=False)
+        horizon = self.iterations(problem) or 0
+        return Game(problem, rng, self.rows, int(self.columns), horizon=horizon, tolerance=self.tolerance)
 
     def step(self, problem: SlackSVM, state: Game | Tracker, iterations: int, budget: int) -> int:
         return state.run(iterations, budget)
