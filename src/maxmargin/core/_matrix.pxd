@@ -35,3 +35,11 @@ cdef class Matrix:
     cdef object turn_over(self)
     cdef Lines* need_rows(self) except NULL
     cdef Lines* need_columns(self) except NULL
+
+
+cdef inline int64_t longest(Lines* lines) noexcept nogil:
+    """The largest number of stored entries in a line; its width may be far more."""
+    cdef int64_t i, size = 0
+    for i in range(lines.count):
+        size = max(size, lines.size(i))
+    return size

@@ -266,14 +266,6 @@ cdef int fits(int64_t given, int64_t expected, str name) except -1:
     return 0
 
 
-cdef int64_t longest(Lines* lines) noexcept:
-    """The largest number of stored entries in a line; its width may be far more."""
-    cdef int64_t i, size = 0
-    for i in range(lines.count):
-        size = max(size, lines.size(i))
-    return size
-
-
 cdef object read_line(Lines* lines, int64_t i):
     cdef int64_t[::1] where = np.empty(lines.size(i), dtype=np.int64)
     cdef double[::1] value = np.empty(lines.size(i))

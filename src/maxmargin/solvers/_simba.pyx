@@ -24,7 +24,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from maxmargin.core import water_level, water_levels
-from maxmargin.core._matrix cimport Lines, Matrix
+from maxmargin.core._matrix cimport Lines, Matrix, longest
 from maxmargin.core.bits cimport BitGenerator, bits_of, uniform
 
 cdef enum:
@@ -452,17 +452,3 @@ cdef inline int64_t bucket_of(double distance) noexcept nogil:
         return -1
     memcpy(&bits, &distance, sizeof(bits))
     return <int64_t>(bits >> 50)
-
-
-cdef int64_t longest(Lines* lines) noexcept:
-    """The largest number of entries in a line."""
-    cdef int64_t i, size = 0
-    for i in range(lines.count):
-        size = max(size, lines.size(i))
-    return size
-
-
-def lowest(rows, responses, count):
-    """The rows with the lowest responses in their order, in O(n)."""
-    few = np.flatnonzero(responses <= np.partition(responses, count - 1)[count - 1])
-    return rows[few[np.argsort(responses[few], kind="stable")[:count]]]
