@@ -276,6 +276,7 @@ def test_verbose(quick, capsys):
     model = quick.set_params(verbose=2, certify="checks").fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(model.trace_)
+    assert lines[:-1] == [row.line() for row in model.trace_[:-1]]
     assert lines[-1].startswith("iteration 500, ")
     assert "entries read, margin" in lines[-1]
     quick.set_params(verbose=1).fit(X, y)
