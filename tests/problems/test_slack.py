@@ -238,8 +238,8 @@ def test_zero_rows_are_allowed_and_counted():
         ({"sample_weight": [1]}, r"sample_weight has shape \(1,\)"),
         ({"scale": 0.0}, "scale must be a positive number; got 0"),
         ({"scale": np.inf}, "scale must be a positive number; got inf"),
-        ({"X": np.array([[1.0], [np.nan]])}, "row 1 of X holds NaN or infinity"),
-        ({"X": np.array([[1.0], [1e200]])}, "NaN or infinity.*or too large"),
+        ({"X": np.array([[1.0], [np.nan]])}, "X contains NaN at row 1, column 0"),
+        ({"X": np.array([[1.0], [1e200]])}, "row 1 of X holds values so large that its norm is not finite"),
         ({"X": [[1.0], [2.0]]}, "expected a NumPy array"),
     ],
 )

@@ -200,16 +200,20 @@ def test_no_tolerance_is_a_tolerance_of_nothing(solver):
     assert result.status == "max_iter"
 
 
-def test_early_stopping_returns_the_best_by_holdout(solver):
+@pytest.mark.parametrize("certify", [False, True, "checks"])
+def test_early_stopping_returns_the_best_by_holdout(solver, certify):
     X, y = clouds(distance=2.0)
     problem = problem_for(solver, X[:40], y[:40])
     holdout = Holdout(X[40:], y[40:])
-    result = solve(problem, solver, holdout=holdout, early_stopping=True, certify=False, max_iter=5000, random_state=0)
+    rules = {"holdout": holdout, "early_stopping": True, "certify": certify, "max_iter": 5000}
+    result = solve(problem, solver, **rules, random_state=0)
     errors = result.trace.column("holdout_error")
+    # The bias that was measured is the one that is returned.
     assert holdout.error(result.solution, problem.scale) == errors.min()
-    assert result.status == "early_stopping"
+    assert result.status in ("early_stopping", "finished")
     best = result.trace.column("iteration")[errors.argmin()]
-    assert result.n_iter >= 2 * best
+    assert result.best_iter == best
+    assert result.status == "finished" or result.n_iter >= max(2 * best, base.FEWEST_BEFORE_STALE)
     # Rows of the training data may serve as well; reading them is booked apart.
     inside = Holdout(problem.X, y[:5], np.arange(5))
     before = problem.X.ledger.stored
@@ -507,3 +511,10 @@ def test_where_nothing_can_be_learned(seed, bias, slack):
     problem = SlackSVM(np.vstack([X, X]), np.concatenate([y, -y]), slack, bias=bias)
     result = solve(problem, Simba(), max_iter=200, random_state=seed)
     assert np.isfinite([*result.solution.w, result.solution.b, result.certificate.gap]).all()
+
+
+def test_a_result_can_be_gone_on_from_once(solver):
+    first = solve(problem_for(solver), solver, max_iter=10, random_state=0)
+    solve(problem_for(solver), solver, max_iter=20, warm=first)
+    with pytest.raises(ValueError, match="was gone on from already"):
+        solve(problem_for(solver), solver, max_iter=20, warm=first)

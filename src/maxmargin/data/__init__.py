@@ -4,7 +4,7 @@ from maxmargin.data.atomic import atomic_write
 from maxmargin.data.datasets import find_dataset, load_adult
 from maxmargin.data.files import read_table
 from maxmargin.data.libsvm import LibsvmError, read_libsvm, write_libsvm
-from maxmargin.data.matrix import as_matrix
+from maxmargin.data.matrix import as_matrix, refuse_not_finite
 from maxmargin.data.streams import FileFormatError
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "load_adult",
     "read_libsvm",
     "read_table",
+    "refuse_not_finite",
     "write_libsvm",
 ]

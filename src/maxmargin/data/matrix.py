@@ -58,6 +58,18 @@ def as_matrix(X: Any) -> Matrix:
     return Matrix(X)
 
 
+def refuse_not_finite(X: Matrix) -> None:
+    """Raise a ValueError that says where, if an entry is NaN or infinite; booked in the ledger under "validation"."""
+    with X.ledger.on("validation"):
+        place = X.first_not_finite()
+    if place is not None:
+        what = "NaN" if np.isnan(X.entry(*place)) else "infinity (inf)"
+        raise ValueError(
+            f"X contains {what} at row {place[0]}, column {place[1]}; every entry must be finite. "
+            "Remove or impute such entries first, for instance with sklearn.impute.SimpleImputer."
+        )
+
+
 def _readable_sparse(X: Any) -> Any:
     if X.format not in ("csr", "csc"):
         raise TypeError(

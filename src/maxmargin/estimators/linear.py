@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from functools import partial
 from numbers import Integral, Real
@@ -21,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from maxmargin.core import Matrix
-from maxmargin.data import as_matrix
+from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.tasks import PARTS, ProgressTasks, binary_task
 from maxmargin.problems import SlackSVM, Solution
@@ -217,7 +216,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
             raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs at least two classes")
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         matrix = as_matrix(X)
-        self._refuse_not_finite(matrix)
+        # Without a given scale, the norms of the rows will tell.
+        if self.scale is not None and not get_config()["assume_finite"]:
+            refuse_not_finite(matrix)
 
         seeds = check_random_state(self.random_state)
         held = self._held_out_rows(label, seeds)
@@ -308,18 +309,6 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
                 f"each class on both sides: {error}. Give more examples, or early_stopping=False."
             ) from error
         return np.sort(held)
-
-    def _refuse_not_finite(self, matrix: Matrix) -> None:
-        if get_config()["assume_finite"]:
-            return
-        with matrix.ledger.on("validation"):
-            place = matrix.first_not_finite()
-        if place is not None:
-            what = "NaN" if math.isnan(matrix.entry(*place)) else "infinity (inf)"
-            raise ValueError(
-                f"X contains {what} at row {place[0]}, column {place[1]}; every entry must be finite. "
-                "Remove or impute such entries first, for instance with sklearn.impute.SimpleImputer."
-            )
 
     def _predictor(self, models: list[BinaryModel]) -> dict[str, Any]:
         """The attributes that predict; classes that have no model yet claim no example."""

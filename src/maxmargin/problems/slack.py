@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core import Matrix, water_level, water_levels
-from maxmargin.data import as_matrix
+from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.search import least
 
@@ -142,17 +142,17 @@ class SlackSVM:
         """y_i <w, x_i> for every i: one pass over the data."""
         return self.y * self.X.dot(w) / self.scale
 
-    def evaluate(self, w: Vector) -> Evaluation:
-        """The value at w, its best bias, and the weights that the water level suggests."""
+    def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
+        """The value at w, its best bias (or at the given one), and the weights that the water level suggests."""
         c, norm = self.responses(w), float(np.linalg.norm(w))
-        at = self.evaluate_responses(w, c)
+        at = self.evaluate_responses(w, c, b)
         if norm in (0, 1):
             return at
-        on_sphere = self.evaluate_responses(w / norm, c / norm)
+        on_sphere = self.evaluate_responses(w / norm, c / norm, None if b is None else b / norm)
         # Outside of the ball a value would be none of this problem.
         return on_sphere if norm > 1 or on_sphere.margin > at.margin else at
 
-    def evaluate_responses(self, w: Vector, c: Vector) -> Evaluation:
+    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
         """The same where the responses c of w are known already: no data is read."""
         every = self.s > 0
         if not self.bias:
@@ -160,8 +160,12 @@ class SlackSVM:
             basins = [(margin, every)]
         else:
             up, down = every & (self.y > 0), every & (self.y < 0)
-            g_up, g_down = water_levels(c[up], c[down], self.volume, self.s[up], self.s[down])
-            margin, b = (g_up + g_down) / 2, (g_down - g_up) / 2
+            if b is None:
+                g_up, g_down = water_levels(c[up], c[down], self.volume, self.s[up], self.s[down])
+                margin, b = (g_up + g_down) / 2, (g_down - g_up) / 2
+            else:
+                margin = water_level((c + self.y * b)[every], self.volume, self.s[every])
+                g_up, g_down = margin - b, margin + b
             basins = [(g_up, up), (g_down, down)]
         wet = np.zeros(c.size)
         for level, among in basins:
@@ -226,9 +230,10 @@ class SlackSVM:
         self.zero_rows = int(np.count_nonzero(norms == 0))
         largest = float(np.sqrt(norms.max()))
         if not np.isfinite(largest):
+            refuse_not_finite(self.X)
             raise ValueError(
-                f"row {int(np.argmin(np.isfinite(norms)))} of X holds NaN or infinity, or too large values: its norm "
-                "is not finite. Remove or scale such entries first."
+                f"row {int(np.argmin(np.isfinite(norms)))} of X holds values so large that its norm is not finite; "
+                "divide X by a constant first"
             )
         return largest if largest > 0 else 1.0
 

@@ -105,6 +105,8 @@ cdef class Tracker:
     cdef double allowance  # entries that columns may still read
     cdef int64_t column_entries  # read since the wet rows were last found
     cdef bint tracked  # whether wet rows were found
+    cdef int64_t drawn, drawn_from  # the row to read next, and its group; -1: none, unless the budget held it back
+    cdef bint from_wet  # whether it was drawn from the wet ones
     cdef bint levelled  # whether levels were estimated
     cdef int64_t[::1] first  # columns by how far z_j is from u_j: a list for each bucket
     cdef int64_t highest
@@ -130,6 +132,7 @@ cdef class Tracker:
             self.group[k].count = np.count_nonzero(labels[k])
             self.group[k].mass, self.group[k].heaviest = problem.s[labels[k]].sum(), problem.s[labels[k]].max()
             self.group[k].waiting = -1
+        self.drawn = -1
         self.lack_of_all, self.lack_of_wet = 1.0, OPTIMISM * CAUTION
         self.first = np.full(BUCKETS, -1, dtype=np.int64)
         width = max(longest(self.X.need_rows()), 1)
@@ -215,13 +218,17 @@ cdef class Tracker:
         """A row and its columns; whether the row fitted the budget."""
         cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
         cdef double lack, weight, length = sqrt(self.u_norm2)
-        cdef int64_t k = self.next_group(), i
-        cdef bint from_wet
+        cdef int64_t k, i
         trust = min(1.0 - LEAST, max(LEAST, trust))
-        from_wet = self.tracked and self.group[k].left > 0 and uniform(self.bits) < trust
-        i = self.draw_wet(&self.group[k]) if from_wet else self.draw_next(&self.group[k])
+        if self.drawn < 0:
+            k = self.next_group()
+            self.from_wet = self.tracked and self.group[k].left > 0 and uniform(self.bits) < trust
+            self.drawn = self.draw_wet(&self.group[k]) if self.from_wet else self.draw_next(&self.group[k])
+            self.drawn_from = k
+        i, k = self.drawn, self.drawn_from
         if rows.size(i) > budget:
             return False
+        self.drawn = -1
 
         self.t += 1
         weight = pow(<double>self.t, self.average)
@@ -233,7 +240,7 @@ cdef class Tracker:
             self.remember(&self.group[k], length, self.weight_in_group(k, i, trust))
         lack = max(0.0, self.threshold(k, length) - self.group[k].response)
         if self.tracked:
-            if from_wet:
+            if self.from_wet:
                 self.lack_of_wet += MEMORY * (lack * lack - self.lack_of_wet)
             else:
                 self.lack_of_all += MEMORY * (lack * lack - self.lack_of_all)

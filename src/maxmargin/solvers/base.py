@@ -33,6 +33,7 @@ SOLVERS: dict[str, type[Solver]] = {}
 """Every solver by its name. The command, the estimators, the common tests and the benchmarks read this table."""
 
 UNLIMITED = 2**62
+FEWEST_BEFORE_STALE = 200  # iterations before early stopping may stop
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
 TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
 CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
@@ -203,7 +204,7 @@ def solve(
         The one source of randomness.
     warm : Result or None
         An earlier result on the same data, perhaps for another slack, to go on from: counts, trace and limits
-        include what was done then.
+        include what was done then. Its state is used up: a result can be gone on from once.
 
     Returns
     -------
@@ -231,7 +232,7 @@ def solve(
     run = _Run(problem, solver, holdout, tol is not None or certify == "checks", warm)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt:
-        state = solver.start(problem, rng, warm.state if warm is not None else None)
+        state = solver.start(problem, rng, None if warm is None else _take_state(warm))
         next_check, status = run.n_iter + 1, ""
         while not status:
             done = run.advance(state, next_check, limit)
@@ -263,7 +264,7 @@ def solve(
             if not status and (interrupt.asked or limit.late(run)):
                 status = "interrupted" if interrupt.asked else "max_time"
         result = run.result(status, state)
-        return certified(problem, result) if certify else result
+        return certified(problem, result, keep_bias=holdout is not None) if certify else result
 
 
 @dataclass(frozen=True)
@@ -390,9 +391,8 @@ class _Run:
         return row
 
     def stale(self) -> bool:
-        """Whether the error has not improved while the iterations doubled (and enough checks were made to tell)."""
-        since = sum(row.iteration > self.best_iter for row in self.trace)
-        return since >= 5 and self.n_iter >= 2 * self.best_iter
+        """Whether the error has not improved while the iterations doubled (and enough were made to tell)."""
+        return self.n_iter >= max(2 * self.best_iter, FEWEST_BEFORE_STALE)
 
     def result(self, status: str, state: Any) -> Result:
         at = self.evaluation
@@ -410,10 +410,21 @@ class _Run:
         )
 
 
-def certified(problem: SlackSVM, result: Result) -> Result:
-    """The same result with a certificate on the full data; its evaluation is used where there is one already."""
+def _take_state(result: Result) -> Any:
+    if result.state is None:
+        raise ValueError("this result was gone on from already, which used up its state; pass the later result as warm")
+    state = result.state
+    object.__setattr__(result, "state", None)
+    return state
+
+
+def certified(problem: SlackSVM, result: Result, *, keep_bias: bool = False) -> Result:
+    """The same result with a certificate on the full data; its evaluation is used where there is one already.
+
+    The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
+    """
     with problem.X.ledger.on("certificate"):
-        at = result.evaluation or problem.evaluate(result.solution.w)
+        at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
         certificate, p = problem.certify_evaluated(at, result.solution.p, rounds=TIGHTENING_ROUNDS)
     if result.certificate:  # a bound once proved stays proved
         certificate = replace(certificate, dual=max(certificate.primal, min(certificate.dual, result.certificate.dual)))

@@ -56,6 +56,7 @@ def solve_for_C(
         stopped_by_user = callback is not None and bool(callback(progress))
         return stopped_by_user or due <= progress.done < 1
 
+    keep_bias = options.get("holdout") is not None
     largest = problem.largest_slack()
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
@@ -67,7 +68,7 @@ def solve_for_C(
         each = certify if certify == "checks" else False
         result = solve(problem, solver, certify=each, callback=stop_to_set_slack, warm=result, **options)
         with problem.X.ledger.on("slack for C"):
-            at = problem.evaluate(result.solution.w)
+            at = problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
         slack = equivalent_slack(problem, at, C)
         settled = result.status == "tol" and abs(min(slack, largest) - problem.slack) <= options["tol"] * problem.slack
         if settled and slack <= largest:
@@ -79,6 +80,6 @@ def solve_for_C(
     # What was proved for another slack is no proof for this one.
     result = replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
     if certify:
-        at = problem.evaluate_responses(at.w, at.responses)
+        at = problem.evaluate_responses(at.w, at.responses, at.b if keep_bias else None)
         return problem, certified(problem, replace(result, evaluation=at))
     return problem, result
