@@ -462,6 +462,6 @@ cdef inline int64_t bucket_of(double distance) noexcept nogil:
 
 
 def lowest(rows, responses, count):
-    """The rows with the lowest responses in their order, in O(n)."""
+    """So many rows with the lowest responses, lowest first, in O(n)."""
     few = np.flatnonzero(responses <= np.partition(responses, count - 1)[count - 1])
     return rows[few[np.argsort(responses[few], kind="stable")[:count]]]
