@@ -41,9 +41,9 @@ from maxmargin.solvers import Simba, Solver
 
 STAYING = 0.97
 BLOCK = 1000  # rows made at a time
-SLACKS = {0.0: (0.0, 1e-4, 1e-3), 0.02: (1e-3, 3e-3, 6e-3)}
+SLACKS = {0.0: (0.0, 1e-4, 1e-3), 0.02: (3e-4, 1e-3, 3e-3, 6e-3)}
 FIXED_SLACK = {0.0: 0.0, 0.02: 3e-3}
-REGULARIZATIONS = (3e-5, 1e-4, 3e-4, 1e-3)
+REGULARIZATIONS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
 # In entries of the matrix, for a size of 10,000. Rows needed do not depend on the size, so the share falls with it.
 BUDGET_OF_PAPER, BUDGET_OF_DEFAULT, BUDGET_OF_ROWS_AT_1_PERCENT = 0.2, 0.1, 0.1
 
