@@ -370,8 +370,10 @@ def test_bad_shapes(quick):
         quick.fit(X, y, sample_weight=-np.ones(90))
     with pytest.raises(ValueError, match=r"sample_weight is zero|[Zz]ero"):
         quick.fit(X, y, sample_weight=np.zeros(90))
-    with pytest.raises(ValueError, match=r"one class only.*1.*at least two classes"):
+    with pytest.raises(ValueError, match=r"one class only, 1; .*at least two classes"):
         quick.fit(X, np.ones(90, dtype=int))
+    with pytest.raises(ValueError, match=r"y mixes labels of the types NoneType, str; give labels of one type"):
+        quick.fit(X, np.array([None, *["yes", "no"] * 44, "no"], dtype=object))
     with pytest.raises(ValueError, match="one class"):
         quick.fit(X, y, sample_weight=y)
     for empty in (X[:0], X[:, :0]):
