@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -262,6 +263,13 @@ def test_early_stopping(quick):
     assert model.stopped_ in ("early_stopping", "max_iter")
     with pytest.raises(ValueError, match=r"early_stopping cannot hold out 0.2 of 3 examples"):
         quick.fit(X[:3], y[:3])
+
+
+def test_early_stopping_is_not_fooled_by_a_lucky_start():
+    X, y = make_classification(1000, 100, n_informative=30, random_state=0)
+    models = [LinearSVC(slack=0.05, early_stopping=True, random_state=seed).fit(X, y) for seed in range(5)]
+    assert np.median([model.score(X, y) for model in models]) > 0.75
+    assert all(model.stopped_ == "early_stopping" for model in models)
 
 
 def test_budget(quick):
