@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -264,6 +265,13 @@ def test_early_stopping(quick):
         quick.fit(X[:3], y[:3])
 
 
+def test_early_stopping_is_not_fooled_by_a_lucky_start():
+    X, y = make_classification(1000, 100, n_informative=30, random_state=0)
+    models = [LinearSVC(slack=0.05, early_stopping=True, random_state=seed).fit(X, y) for seed in range(5)]
+    assert np.median([model.score(X, y) for model in models]) > 0.75
+    assert all(model.stopped_ == "early_stopping" for model in models)
+
+
 def test_budget(quick):
     X, y = clouds()
     model = quick.set_params(budget=2000, max_iter=None).fit(X, y)
@@ -370,8 +378,10 @@ def test_bad_shapes(quick):
         quick.fit(X, y, sample_weight=-np.ones(90))
     with pytest.raises(ValueError, match=r"sample_weight is zero|[Zz]ero"):
         quick.fit(X, y, sample_weight=np.zeros(90))
-    with pytest.raises(ValueError, match=r"one class only.*1.*at least two classes"):
+    with pytest.raises(ValueError, match=r"one class only, 1; .*at least two classes"):
         quick.fit(X, np.ones(90, dtype=int))
+    with pytest.raises(ValueError, match=r"y mixes labels of the types NoneType, str; give labels of one type"):
+        quick.fit(X, np.array([None, *["yes", "no"] * 44, "no"], dtype=object))
     with pytest.raises(ValueError, match="one class"):
         quick.fit(X, y, sample_weight=y)
     for empty in (X[:0], X[:, :0]):

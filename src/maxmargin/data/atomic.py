@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -37,6 +38,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise OSError(f"cannot write {target}: it is not a regular file. Give the name of a file.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "cannot write: the folder does not exist; make it first", str(path))
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     with beside.open("xb") as file:
         try:

@@ -210,10 +210,15 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         X, y = validate_data(
             self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_all_finite=False
         )
+        try:
+            self.classes_, label = np.unique(y, return_inverse=True)
+        except TypeError as error:  # None among strings, say
+            kinds = ", ".join(sorted({type(value).__name__ for value in y}))
+            raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
         check_classification_targets(y)
-        self.classes_, label = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
-            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs at least two classes")
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         matrix = as_matrix(X)
         # Without a given scale, the norms of the rows will tell.

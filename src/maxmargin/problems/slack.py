@@ -117,7 +117,9 @@ class SlackSVM:
         self.y: Vector = _labels(y, n)
         self.s: Vector = _weights(sample_weight, n)
         if np.unique(self.y[self.s > 0]).size < 2:
-            raise ValueError("the examples are of one class; a separating direction needs both -1 and +1 in y")
+            raise ValueError(
+                "the examples are of one class, those of weight 0 left out; a separating direction needs both classes"
+            )
         self.slack = _nonnegative(slack)
         self.bias = bool(bias)
         self.zero_rows: int | None = None
