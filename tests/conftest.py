@@ -39,3 +39,9 @@ def storages(tmp_path):
         }
 
     return store
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    """Ctrl-C in one test is no sign of impatience in the next."""
+    monkeypatch.setattr("maxmargin.solvers.interrupt._last", -float("inf"))

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proof that no solution beats `dual`, next to the value `primal` that was reached.
-
-    Both are values of a maximisation problem, so `primal <= best possible <= dual` whatever the solver did.
+    """A proof that no solution beats `dual`, next to the value `primal` that was reached, whatever the solver did.
 
     Attributes
     ----------
     primal : float
         The value reached.
     dual : float
-        No solution has a larger value.
+        No solution has a better value: larger in the slack form, smaller in the regularised form.
     why_not : str
         Why there is no certificate; empty where there is one.
+    form : {"slack", "C"}
+        What the values are: the margin at a slack, to be large, or the objective at a C, to be small.
 
     Examples
     --------
@@ -31,6 +31,7 @@ class Certificate:
     primal: float
     dual: float
     why_not: str = ""
+    form: str = "slack"
 
     @classmethod
     def missing(cls, why_not: str) -> Certificate:
@@ -40,7 +41,7 @@ class Certificate:
     @property
     def gap(self) -> float:
         """How far `primal` can be from the best possible value, at most."""
-        return self.dual - self.primal
+        return abs(self.dual - self.primal)
 
     @property
     def relative_gap(self) -> float:
@@ -54,6 +55,8 @@ class Certificate:
     def __str__(self) -> str:
         if self.why_not:
             return f"not certified: {self.why_not}"
+        if self.form == "C":
+            return f"the objective is within {100 * self.relative_gap:.2g} % of the best possible at this C"
         if self.dual <= 0:
             return f"no positive margin exists at this slack (at most {self.dual:.3g}): allow more slack"
         if self.primal <= 0:

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.search import least
 from maxmargin.problems.slack import Evaluation, SlackSVM, Vector
 
@@ -45,5 +48,26 @@ def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
         return 0.5 / margin**2 + scaled_C * slack * total / margin
 
     # The objective is convex in 1 / margin, which falls as the slack grows: it has one valley.
-    log_slack, _ = least(objective, math.log(1e-9), math.log(1e3), 1e-4)
+    size = float(np.abs(at.responses).max()) or 1.0
+    log_slack, _ = least(objective, math.log(1e-9 * size), math.log(1e3 * size), 1e-4)
     return math.exp(log_slack)
+
+
+def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certificate:
+    r"""How good the evaluated direction, rescaled by Lemma 2.1, is for C: the objective reached and a lower bound.
+
+    The bound is the best on the ray of p in the dual of the regularised form: :math:`\alpha = tp` with
+    :math:`t \le C / \max_i(p_i/s_i)` has the value :math:`t - \frac12 t^2 |\sum_i p_i y_i x_i|^2`.
+    """
+    scaled_C, used = C * problem.scale**2, problem.s > 0
+    if at.margin > 0:
+        primal = 0.5 * float(at.w @ at.w) / at.margin**2 + scaled_C * problem.volume / at.margin
+    else:  # no length of w is of use: then w = 0, and the bias that suits the larger class
+        classes = [problem.s[problem.y > 0].sum(), problem.s[problem.y < 0].sum()]
+        primal = scaled_C * (2 * min(classes) if problem.bias else sum(classes))
+    p, v = problem.dual_point(p)
+    norm2 = float(v @ v)
+    t = scaled_C / float((p[used] / problem.s[used]).max())
+    t = min(t, 1 / norm2) if norm2 > 0 else t
+    dual = t - 0.5 * t**2 * norm2
+    return Certificate(float(primal / problem.scale**2), float(min(dual, primal) / problem.scale**2), form="C")

@@ -181,7 +181,7 @@ class SlackSVM:
         :math:`|\sum p_i y_i x_i| + \nu \sum_i s_i \max_i p_i / s_i` for p on the simplex; with a bias, each class first
         gets half of the weight (and weights that are zero for all of a class are raised by the sample weights).
         """
-        p, v = self._dual(p)
+        p, v = self.dual_point(p)
         return self._bound(p, v)
 
     def certify(self, w: Vector, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
@@ -196,14 +196,14 @@ class SlackSVM:
         self, at: Evaluation, p: Vector | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Vector]:
         """The certificate of an evaluated point, and the dual weights p that prove its bound."""
-        dual = self._dual(at.wet)
+        dual = self.dual_point(at.wet)
         if p is not None and p.sum() > 0:
-            dual = self._best_mixture(dual, self._dual(p))
+            dual = self._best_mixture(dual, self.dual_point(p))
         for _ in range(rounds):
             if self._bound(*dual) - at.margin <= CLOSE_ENOUGH * abs(self._bound(*dual)) or not dual[1].any():
                 break
             direction = dual[1] / np.linalg.norm(dual[1])
-            dual = self._best_mixture(dual, self._dual(self.evaluate(direction).wet))
+            dual = self._best_mixture(dual, self.dual_point(self.evaluate(direction).wet))
         # Rounding may put the bound a hair below the value that it bounds.
         return Certificate(at.margin, max(self._bound(*dual), at.margin)), dual[0]
 
@@ -243,7 +243,7 @@ class SlackSVM:
         up = self.y > 0
         return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
 
-    def _dual(self, p: Vector) -> Dual:
+    def dual_point(self, p: Vector) -> Dual:
         """p on the simplex (balanced, with a bias), and sum p_i y_i x_i."""
         p = np.where(self.s > 0, p, 0.0)
         classes = [self.y > 0, self.y < 0] if self.bias else [self.s > 0]

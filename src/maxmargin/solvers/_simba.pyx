@@ -42,7 +42,6 @@ cdef double CAUTION = 2.0  # wet rows must lack this many times more (squared) t
 cdef double OPTIMISM = 5.0  # what they are credited with before any was read, in units of CAUTION
 cdef double MEMORY = 1.0 / 32  # of the moving averages that compare them
 cdef double LEAST = 0.05  # of the rows come from the wet ones, however little they lacked, and as many from all
-cdef double FLOOR = 1.0  # a margin that u must reach in any case: |x_i|^2 at most, so that the first steps are whole
 
 cdef double SHORTEST = 0.1  # step for a row below its level, however little it lacks: u must grow for its direction to settle
 
@@ -95,6 +94,7 @@ cdef class Tracker:
     cdef double[::1] r
     cdef double u_norm2, z_norm2
     cdef double weight_sum  # S, the sum of t^average
+    cdef double norm2_sum  # the sum of |x_i|^2 over the rows read
     cdef double bias_sum  # the sum of t^average |u_t| times the bias for u_t / |u_t|
     cdef double[::1] alpha  # u = sum_i alpha_i x_i
     cdef Group group[2]
@@ -142,8 +142,9 @@ cdef class Tracker:
         self.set_slack(problem)
 
     def set_slack(self, problem):
-        """Go on with another slack."""
-        self.volume, self.tracked = problem.volume, False
+        """Go on with this slack; if it is another one, the wet rows have to be found anew."""
+        if problem.volume != self.volume:
+            self.volume, self.tracked = problem.volume, False
 
     def run(self, int64_t iterations, int64_t budget):
         """Make up to so many iterations that read at most `budget` entries together; return how many were made."""
@@ -297,19 +298,25 @@ cdef class Tracker:
     cdef void read_row(self, Lines* rows, int64_t k, int64_t i) noexcept nogil:
         """Row i of group k, and its response to u."""
         cdef int64_t l
-        cdef double c = 0.0
+        cdef double c = 0.0, norm2 = 0.0
         self.group[k].size = rows.read(i, &self.row_where[k, 0], &self.row_value[k, 0])
         for l in range(self.group[k].size):
             self.row_value[k, l] *= self.y[i] * self.inverse_scale
             c += self.column[self.row_where[k, l]].u * self.row_value[k, l]
+            norm2 += self.row_value[k, l] * self.row_value[k, l]
         self.group[k].response = c
+        self.norm2_sum += norm2
 
     cdef double threshold(self, int64_t k, double length) noexcept nogil:
         """The response to u that a row of group k should have: its level, or what lifts the margin to the floor."""
         cdef double margin = self.group[0].level
         if self.groups == 2:
             margin = (margin + self.group[1].level) / 2
-        return self.group[k].level * length + max(0.0, FLOOR - margin * length)
+        return self.group[k].level * length + max(0.0, self.floor() - margin * length)
+
+    cdef double floor(self) noexcept nogil:
+        """A margin that u must reach in any case: the mean |x_i|^2 of the rows so far, so that first steps are whole."""
+        return self.norm2_sum / self.t
 
     cdef double weight_in_group(self, int64_t k, int64_t i, double trust) noexcept nogil:
         """How much of its group row i stands for: less, if it is drawn more often than from all of them."""
@@ -374,7 +381,7 @@ cdef class Tracker:
         for k in range(self.groups):
             c += self.group[k].response / self.groups
             margin += self.group[k].level / self.groups
-        step = min(1.0, (max(FLOOR, margin * length) - c) / norm2) if norm2 > 0.0 else 0.0
+        step = min(1.0, (max(self.floor(), margin * length) - c) / norm2) if norm2 > 0.0 else 0.0
         step = max(step, SHORTEST if self.levelled else 0.0)
         for k in range(self.groups):
             self.alpha[self.group[k].waiting] += step / self.groups

@@ -33,7 +33,7 @@ SOLVERS: dict[str, type[Solver]] = {}
 """Every solver by its name. The command, the estimators, the common tests and the benchmarks read this table."""
 
 UNLIMITED = 2**62
-FEWEST_BEFORE_STALE = 200  # iterations before early stopping may stop
+FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
 TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
 CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
@@ -188,7 +188,8 @@ def solve(
     solver : Solver
         How.
     tol : float or None
-        Stop when the relative duality gap is at most this. Each check then reads all of the data.
+        Stop when the relative duality gap is at most this. Each check then reads all of the data. Where it is the only
+        rule, a run ends after 20 times the iterations that the solver makes without any.
     max_iter, max_time, budget : number or None
         Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded.
     holdout : Holdout or None
@@ -226,8 +227,9 @@ def solve(
     """
     if early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
-    if max_iter is None and max_time is None and budget is None and tol is None and not early_stopping:
-        max_iter = solver.default_iterations(problem) if solver.iterations(problem) is None else None
+    if max_iter is None and max_time is None and budget is None and solver.iterations(problem) is None:
+        # The other rules end it before, if they can.
+        max_iter = solver.default_iterations(problem) * (20 if tol is not None else 4 if early_stopping else 1)
     limit = _Limits.of(problem, solver, max_iter, max_time, budget)
     run = _Run(problem, solver, holdout, tol is not None or certify == "checks", warm)
     rng = np.random.default_rng(random_state)
@@ -263,8 +265,12 @@ def solve(
             # During a check, which another one would only repeat.
             if not status and (interrupt.asked or limit.late(run)):
                 status = "interrupted" if interrupt.asked else "max_time"
+        if interrupt.asked and run.n_iter == 0:
+            raise KeyboardInterrupt("before the first iteration: there is no model to keep")
         result = run.result(status, state)
-        return certified(problem, result, keep_bias=holdout is not None) if certify else result
+        if certify:
+            result = certified(problem, result, keep_bias=holdout is not None, hurry=interrupt.asked)
+        return replace(result, status="interrupted") if interrupt.asked else result
 
 
 @dataclass(frozen=True)
@@ -343,7 +349,8 @@ class _Run:
         """Iterate until a count of iterations, or a limit, or Ctrl-C; return the count reached."""
         until = min(until, limit.max_iter)
         with listen_for_interrupt() as interrupt:
-            while self.n_iter < until and not interrupt.asked and not limit.late(self):
+            # One iteration in any case, however short the time: there must be a model.
+            while self.n_iter < until and not interrupt.asked and not (limit.late(self) and self.n_iter > 0):
                 wanted = min(self.chunk, until - self.n_iter)
                 before = time.perf_counter()
                 made = self.solver.step(self.problem, state, wanted, limit.budget - self.entries())
@@ -382,7 +389,8 @@ class _Run:
         self.trace.append(row)
         # Without a measure the latest solution is the best guess.
         score = -error if self.holdout is not None else certificate.primal if self.certify else float(self.n_iter)
-        if score > self.best_score:
+        # Of equals the latest: it has learned more.
+        if score >= self.best_score:
             self.best, self.best_iter, self.best_score = solution, self.n_iter, score
             self.evaluation, self.certificate = evaluation, certificate
         elif self.certify:
@@ -391,8 +399,9 @@ class _Run:
         return row
 
     def stale(self) -> bool:
-        """Whether the error has not improved while the iterations doubled (and enough were made to tell)."""
-        return self.n_iter >= max(2 * self.best_iter, FEWEST_BEFORE_STALE)
+        """Whether the error stayed above its best while the iterations doubled (and enough were made to tell)."""
+        enough = min(FEWEST_BEFORE_STALE, self.solver.default_iterations(self.problem) // 4)
+        return self.n_iter >= max(2 * self.best_iter, enough)
 
     def result(self, status: str, state: Any) -> Result:
         at = self.evaluation
@@ -418,14 +427,15 @@ def _take_state(result: Result) -> Any:
     return state
 
 
-def certified(problem: SlackSVM, result: Result, *, keep_bias: bool = False) -> Result:
+def certified(problem: SlackSVM, result: Result, *, keep_bias: bool = False, hurry: bool = False) -> Result:
     """The same result with a certificate on the full data; its evaluation is used where there is one already.
 
     The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
+    In a hurry the bound is not tightened.
     """
     with problem.X.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
-        certificate, p = problem.certify_evaluated(at, result.solution.p, rounds=TIGHTENING_ROUNDS)
+        certificate, p = problem.certify_evaluated(at, result.solution.p, rounds=0 if hurry else TIGHTENING_ROUNDS)
     if result.certificate:  # a bound once proved stays proved
         certificate = replace(certificate, dual=max(certificate.primal, min(certificate.dual, result.certificate.dual)))
     trace = result.trace

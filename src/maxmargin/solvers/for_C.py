@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from maxmargin.problems import Certificate, SlackSVM, equivalent_slack
+from maxmargin.problems import Certificate, SlackSVM, certify_C, equivalent_slack
 from maxmargin.solvers.base import Progress, Result, Solver, certified, solve
 
 # The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
 # large for it: tries stay below a part of the slack at which the centroid has every example inside the margin.
 TRIES = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
-MOST_TRIES = 50  # until a run that ends by `tol` has the slack that it was solved for
+MOST_TRIES = 50  # to come within `tol`
 
 
 def solve_for_C(
@@ -29,7 +29,8 @@ def solve_for_C(
 
     The slack that fits C is read off the best direction so far, at first the centroid of the data, and set anew after a
     tenth, a quarter and a half of the work, and at the end. Where the direction is near its optimum, so is the slack.
-    With `tol` the run goes on until the slack that fits its answer is, within `tol`, the one that it was solved for.
+    The certificate is one of the regularised form: it tells if it is not.
+    With `tol` the run goes on until the gap of the regularised form is within it.
 
     Parameters
     ----------
@@ -56,7 +57,8 @@ def solve_for_C(
         stopped_by_user = callback is not None and bool(callback(progress))
         return stopped_by_user or due <= progress.done < 1
 
-    keep_bias = options.get("holdout") is not None
+    keep_bias, tol = options.get("holdout") is not None, options.pop("tol", None)
+    inner_tol = tol
     largest = problem.largest_slack()
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
@@ -66,20 +68,24 @@ def solve_for_C(
         due = TRIES[k + 1][0] if k + 1 < len(TRIES) else math.inf
         problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
         each = certify if certify == "checks" else False
-        result = solve(problem, solver, certify=each, callback=stop_to_set_slack, warm=result, **options)
+        result = solve(problem, solver, tol=inner_tol, certify=each, callback=stop_to_set_slack, warm=result, **options)
         with problem.X.ledger.on("slack for C"):
             at = problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
-        slack = equivalent_slack(problem, at, C)
-        settled = result.status == "tol" and abs(min(slack, largest) - problem.slack) <= options["tol"] * problem.slack
-        if settled and slack <= largest:
-            return problem, result
-        if settled or stopped_by_user or result.status not in ("callback", "tol"):
+            # What was proved for another slack is no proof for the one that fits.
+            fitting = problem.with_slack(equivalent_slack(problem, at, C))
+            at = fitting.evaluate_responses(at.w, at.responses, at.b if keep_bias else None)
+            certificate = certify_C(fitting, at, result.solution.p if result.solution.p is not None else at.wet, C)
+        if result.status == "tol" and certificate.relative_gap > tol:
+            inner_tol /= 2
+        elif stopped_by_user or result.status != "callback":
             break
     assert result is not None
-    problem = problem.with_slack(slack)
-    # What was proved for another slack is no proof for this one.
     result = replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
-    if certify:
-        at = problem.evaluate_responses(at.w, at.responses, at.b if keep_bias else None)
-        return problem, certified(problem, replace(result, evaluation=at))
-    return problem, result
+    if not certify:
+        return fitting, result
+    result = certified(fitting, replace(result, evaluation=at))
+    assert result.solution.p is not None
+    with problem.X.ledger.on("certificate"):
+        tightened = certify_C(fitting, at, result.solution.p, C)
+    best = max(certificate, tightened, key=lambda c: c.dual)
+    return fitting, replace(result, certificate=best, reads=problem.X.ledger.summary())

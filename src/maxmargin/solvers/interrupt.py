@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,12 +18,18 @@ class Interrupt:
         self.asked = False
 
 
+IMPATIENCE = 2.0
+
 _current: Interrupt | None = None
+_last = -math.inf  # when Ctrl-C was last pressed
 
 
 @contextmanager
 def listen_for_interrupt() -> Iterator[Interrupt]:
     """Turn the first Ctrl-C inside the block into `interrupt.asked`; the second one raises KeyboardInterrupt.
+
+    So does one within `IMPATIENCE` seconds of the last, though another block had that: who presses twice means the
+    whole program, a grid search say, and not one fit of it.
 
     Work in small pieces can then stop between two of them with nothing half done. Inner blocks share the answer of the
     outermost one. Outside of the main thread Python hands signals to nobody else, so nothing is listened for there.
@@ -37,7 +45,9 @@ def listen_for_interrupt() -> Iterator[Interrupt]:
     interrupt = Interrupt()
 
     def on_signal(signum: int, frame: FrameType | None) -> None:
-        if interrupt.asked:
+        global _last
+        before, _last = _last, time.monotonic()
+        if interrupt.asked or _last - before < IMPATIENCE:
             raise KeyboardInterrupt
         interrupt.asked = True
 
