@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from maxmargin.problems import SlackSVM, equivalent_C, equivalent_slack
+from maxmargin.problems import SlackSVM, certify_C, equivalent_C, equivalent_slack
 
 biases = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 weightings = pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
@@ -83,3 +83,27 @@ def test_a_larger_C_allows_less_slack(blobs):
     at = problem.evaluate(problem.centroid())
     slacks = [equivalent_slack(problem, at, C) for C in (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)]
     assert all(a >= b * (1 - 1e-3) for a, b in itertools.pairwise(slacks))
+
+
+@biases
+@weightings
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_the_certificate_for_C_brackets_the_best_objective(exact, blobs, bias, weighted, C):
+    """Whatever the direction and the dual weights are, the best objective lies between the two values."""
+    X, y = blobs(60, 3, 2.0)
+    s = weights_of(weighted, 60)
+    best = exact.C_form(X, y, C, bias, s)
+    objective = 0.5 * best.w @ best.w + C * s @ best.hinge
+    problem = SlackSVM(X, y, 0.1, bias=bias, sample_weight=s)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        w = best.w / np.linalg.norm(best.w) + (seed / 5) * rng.normal(size=3)
+        at = problem.evaluate(w / np.linalg.norm(w))
+        fitting = problem.with_slack(equivalent_slack(problem, at, C))
+        at = fitting.evaluate_responses(at.w, at.responses)
+        certificate = certify_C(fitting, at, rng.random(60), C)
+        assert certificate.form == "C"
+        assert certificate.primal >= objective * (1 - 1e-5)
+        assert certificate.dual <= objective * (1 + 1e-5)
+        # The best direction has the best objective.
+        assert seed > 0 or certificate.primal == pytest.approx(objective, rel=1e-3)

@@ -317,6 +317,40 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+def test_ctrl_c_before_the_first_iteration_raises(solver, ctrl_c, monkeypatch):
+    start = type(solver).start
+
+    def interrupted(*arguments):
+        ctrl_c()
+        return start(*arguments)
+
+    monkeypatch.setattr(type(solver), "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(problem_for(solver), solver, max_iter=10)
+
+
+def test_ctrl_c_during_the_certificate_is_not_lost(solver, ctrl_c, monkeypatch):
+    problem = problem_for(solver)
+    evaluate = problem.evaluate
+    monkeypatch.setattr(problem, "evaluate", lambda *arguments: (ctrl_c(), evaluate(*arguments))[1])
+    monkeypatch.setattr("maxmargin.solvers.base.TIGHTENING_ROUNDS", 0)
+    assert solve(problem, solver, max_iter=10, random_state=0).status == "interrupted"
+
+
+def test_ctrl_c_twice_in_a_row_stops_a_search_over_many_fits(solver, ctrl_c):
+    def interrupt(progress):
+        if progress.row.iteration == 5:
+            ctrl_c()
+
+    assert solve(problem_for(solver), solver, max_iter=100, callback=interrupt).status == "interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        solve(problem_for(solver), solver, max_iter=100, callback=interrupt)
+
+
+def test_one_iteration_is_made_however_short_the_time(solver):
+    assert solve(problem_for(solver), solver, max_time=1e-9, random_state=0).n_iter == 1
+
+
 def test_ctrl_c_keeps_the_best_so_far(solver, ctrl_c):
     result = solve(
         problem_for(solver),

@@ -43,7 +43,7 @@ class Simba(Solver):
         With "paper": the slack step may leave weights on the wrong side of the boundary by this much in logarithm. The
         exact step, 0, moves a part of the n weights over the boundary in each round, as all that got slack fall at
         once; 0.1 takes at least 90 % of what the best slack would and moves few.
-    average : float, default=3
+    average : float, default=5
         With "tracked": the answer is the average of the directions with weights :math:`t^\text{average}`.
 
     References
@@ -71,7 +71,7 @@ class Simba(Solver):
     rows: int = 1
     eps: float | None = None
     tolerance: float = 0.0
-    average: float = 3.0
+    average: float = 5.0
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
