@@ -42,8 +42,7 @@ cdef double CAUTION = 2.0  # wet rows must lack this many times more (squared) t
 cdef double OPTIMISM = 5.0  # what they are credited with before any was read, in units of CAUTION
 cdef double MEMORY = 1.0 / 32  # of the moving averages that compare them
 cdef double LEAST = 0.05  # of the rows come from the wet ones, however little they lacked, and as many from all
-
-cdef double SHORTEST = 0.1  # step for a row below its level, however little it lacks: u must grow for its direction to settle
+cdef double SHORTEST = 0.1  # step for a row below its level, however little it lacks: u must grow to settle
 
 
 cdef struct Group:
@@ -101,7 +100,7 @@ cdef class Tracker:
     cdef int64_t groups
     cdef int64_t[::1] order, wet_rows
     cdef char[::1] is_wet
-    cdef double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet, and from all
+    cdef double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet and from all
     cdef double allowance  # entries that columns may still read
     cdef int64_t column_entries  # read since the wet rows were last found
     cdef bint tracked  # whether wet rows were found
@@ -240,11 +239,8 @@ cdef class Tracker:
         if length > 0.0:
             self.remember(&self.group[k], length, self.weight_in_group(k, i, trust))
         lack = max(0.0, self.threshold(k, length) - self.group[k].response)
-        if self.tracked:
-            if self.from_wet:
-                self.lack_of_wet += MEMORY * (lack * lack - self.lack_of_wet)
-            else:
-                self.lack_of_all += MEMORY * (lack * lack - self.lack_of_all)
+        if self.tracked and self.floor() > 0.0:
+            self.compare(pow(lack / self.floor(), 2.0))
         # Any row will do before the levels are known. A row at its level counts as below: without slack it is the only one.
         if lack > 0.0 or not self.levelled or self.group[k].response / length <= self.group[k].level:
             self.group[k].waiting = i
@@ -253,6 +249,13 @@ cdef class Tracker:
         self.allowance += self.columns * trust * self.group[k].size
         self.read_columns(columns, budget - self.group[k].size)
         return True
+
+    cdef void compare(self, double square) noexcept nogil:
+        """Take the squared lack of a row, in units of typical rows, into the average of the way it was drawn."""
+        if self.from_wet:
+            self.lack_of_wet += MEMORY * (square - self.lack_of_wet)
+        else:
+            self.lack_of_all += MEMORY * (square - self.lack_of_all)
 
     cdef int64_t next_group(self) noexcept nogil:
         """The group that the other one waits for; any, if nothing waits."""
