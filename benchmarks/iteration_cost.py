@@ -30,6 +30,7 @@ METHODS = [
     ("default, slack 0.001", Simba(), 1e-3),
     ("paper, slack 0", Simba(method="paper"), 0.0),
     ("paper, slack 0.001", Simba(method="paper"), 1e-3),
+    ("paper, slack 0.001, tolerance 0.1", Simba(method="paper", tolerance=0.1), 1e-3),
 ]
 
 
