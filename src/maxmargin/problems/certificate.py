@@ -55,8 +55,11 @@ class Certificate:
     def __str__(self) -> str:
         if self.why_not:
             return f"not certified: {self.why_not}"
-        if self.form == "C":
+        if self.form == "C" and self.relative_gap <= 0.5:
             return f"the objective is within {100 * self.relative_gap:.2g} % of the best possible at this C"
+        if self.form == "C":
+            times = f"{self.primal / self.dual:.2g} times" if self.dual > 0 else "any number of times"
+            return f"loose: the objective may be {times} the best possible at this C; a longer run would tell more"
         if self.dual <= 0:
             return f"no positive margin exists at this slack (at most {self.dual:.3g}): allow more slack"
         if self.primal <= 0:
