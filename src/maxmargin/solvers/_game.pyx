@@ -13,7 +13,7 @@ from libc.math cimport log1p, sqrt
 from libc.stdint cimport int64_t
 
 from maxmargin.core._matrix cimport Lines, Matrix
-from maxmargin.core._sampling cimport Tree, WeightTree, draw_index, set_weight, total_weight
+from maxmargin.core._sampling cimport WeightTree, draw_index, set_weight, total_weight
 from maxmargin.core._selection cimport TopWeights
 from maxmargin.core.bits cimport BitGenerator, bits_of, uniform
 
