@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,35 +42,30 @@ class BinaryModel:
     def of(cls, problem: SlackSVM, result: Result, C: float | None) -> BinaryModel:
         """The model that a run has found; `C` where the user gave it."""
         solution, at = result.solution, result.evaluation
+        uncertified = cls(
+            solution.w / problem.scale,
+            solution.b,
+            slack=problem.slack,
+            C=math.nan if C is None else C,
+            certificate=result.certificate,
+            trace=result.trace,
+            stopped=result.status,
+            n_iter=result.n_iter,
+            promise=result.promise,
+        )
         if at is None:
-            return cls(
-                solution.w / problem.scale,
-                solution.b,
-                slack=problem.slack,
-                C=math.nan if C is None else C,
-                certificate=result.certificate,
-                trace=result.trace,
-                stopped=result.status,
-                n_iter=result.n_iter,
-                promise=result.promise,
-            )
+            return uncertified
         stretch = 1 / at.margin if at.margin > 0 else 1.0
-        p, used = solution.p if solution.p is not None else at.wet, problem.s > 0
+        p = solution.p if solution.p is not None else at.wet
         found_C = equivalent_C(problem, at, p)
-        # At the optimum coef is the sum of alpha_i x_i, and C the largest alpha_i / s_i.
-        cap = (p[used] / problem.s[used]).max()
-        return cls(
-            solution.w * stretch / problem.scale,
-            solution.b * stretch,
-            at.margin * problem.scale,
-            problem.slack,
-            found_C if C is None else C,
-            result.certificate,
-            result.trace,
-            result.status,
-            result.n_iter,
-            problem.y * p * (found_C / cap if math.isfinite(found_C) else 1.0),
-            result.promise,
+        return replace(
+            uncertified,
+            coef=uncertified.coef * stretch,
+            intercept=uncertified.intercept * stretch,
+            margin=at.margin * problem.scale,
+            C=found_C if C is None else C,
+            # At the optimum coef is the sum of alpha_i x_i, and C the largest alpha_i / s_i.
+            alpha=problem.y * p * (found_C / problem.cap(p) if math.isfinite(found_C) else 1.0),
         )
 
     @classmethod

@@ -28,11 +28,11 @@ def equivalent_C(problem: SlackSVM, at: Evaluation, p: Vector | None = None) -> 
     `p` is a dual optimum where one is known (balanced between the classes, with a bias); else the wet examples stand
     for it. Infinite where no finite C will do: the margin is not positive.
     """
-    p, used = at.wet if p is None else p, problem.s > 0
+    p = at.wet if p is None else p
     pull = at.margin * float(p @ at.responses)
     if at.margin <= 0 or pull <= 0:
         return math.inf
-    return float((p[used] / problem.s[used]).max() / pull / problem.scale**2)
+    return problem.cap(p) / pull / problem.scale**2
 
 
 def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
@@ -59,7 +59,7 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certifi
     The bound is the best on the ray of p in the dual of the regularised form: :math:`\alpha = tp` with
     :math:`t \le C / \max_i(p_i/s_i)` has the value :math:`t - \frac12 t^2 |\sum_i p_i y_i x_i|^2`.
     """
-    scaled_C, used = C * problem.scale**2, problem.s > 0
+    scaled_C = C * problem.scale**2
     if at.margin > 0:
         primal = 0.5 * float(at.w @ at.w) / at.margin**2 + scaled_C * problem.volume / at.margin
     else:  # no length of w is of use: then w = 0, and the bias that suits the larger class
@@ -67,7 +67,7 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certifi
         primal = scaled_C * (2 * min(classes) if problem.bias else sum(classes))
     p, v = problem.dual_point(p)
     norm2 = float(v @ v)
-    t = scaled_C / float((p[used] / problem.s[used]).max())
+    t = scaled_C / problem.cap(p)
     t = min(t, 1 / norm2) if norm2 > 0 else t
     dual = t - 0.5 * t**2 * norm2
     return Certificate(float(primal / problem.scale**2), float(min(dual, primal) / problem.scale**2), form="C")

@@ -132,6 +132,17 @@ class SlackSVM:
         """The slack to share out: n nu, where n counts examples by weight."""
         return float(self.s.sum()) * self.slack
 
+    @property
+    def groups(self) -> list[NDArray[np.bool_]]:
+        """Which examples of some weight the levels and the dual weights treat alike: by label with a bias, else all."""
+        used = self.s > 0
+        return [used & (self.y > 0), used & (self.y < 0)] if self.bias else [used]
+
+    def cap(self, p: Vector) -> float:
+        """The largest p_i / s_i: what the slack costs the dual."""
+        used = self.s > 0
+        return float((p[used] / self.s[used]).max())
+
     def with_slack(self, slack: float) -> SlackSVM:
         """The same problem at another slack, sharing data, scale and ledger."""
         other = copy.copy(self)
@@ -156,23 +167,21 @@ class SlackSVM:
 
     def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
         """The same where the responses c of w are known already: no data is read."""
-        every = self.s > 0
-        if not self.bias:
-            margin, b = water_level(c[every], self.volume, self.s[every]), 0.0
-            basins = [(margin, every)]
+        groups = self.groups
+        if self.bias and b is None:
+            up, down = groups
+            g_up, g_down = water_levels(c[up], c[down], self.volume, self.s[up], self.s[down])
+            margin, b = (g_up + g_down) / 2, (g_down - g_up) / 2
+            levels = [g_up, g_down]
         else:
-            up, down = every & (self.y > 0), every & (self.y < 0)
-            if b is None:
-                g_up, g_down = water_levels(c[up], c[down], self.volume, self.s[up], self.s[down])
-                margin, b = (g_up + g_down) / 2, (g_down - g_up) / 2
-            else:
-                margin = water_level((c + self.y * b)[every], self.volume, self.s[every])
-                g_up, g_down = margin - b, margin + b
-            basins = [(g_up, up), (g_down, down)]
+            b = float(b or 0.0) if self.bias else 0.0
+            used = self.s > 0
+            margin = water_level((c + self.y * b)[used], self.volume, self.s[used])
+            levels = [margin - b, margin + b] if self.bias else [margin]
         wet = np.zeros(c.size)
-        for level, among in basins:
+        for level, among in zip(levels, groups, strict=True):
             below = among & ((c < level) | (c == c[among].min()))
-            wet[below] = self.s[below] / (len(basins) * self.s[below].sum())
+            wet[below] = self.s[below] / (len(groups) * self.s[below].sum())
         return Evaluation(w, c, float(margin), float(b), wet)
 
     def bound(self, p: Vector) -> float:
@@ -217,12 +226,15 @@ class SlackSVM:
         v = self.X.dot_transposed(weights * self.y) / self.scale
         return np.asarray(v / max(float(np.linalg.norm(v)), np.finfo(float).tiny))
 
-    def largest_slack(self) -> float:
-        """The slack at which the centroid has every example inside the margin: more slack changes nothing."""
-        with self.X.ledger.on("slack range"):
-            c = self.responses(self.centroid())
-        classes = [self.y > 0, self.y < 0] if self.bias else [np.ones(c.size, dtype=bool)]
-        return float(sum((self.s[k] * (c[k & (self.s > 0)].max() - c[k])).sum() for k in classes) / self.s.sum())
+    def largest_slack(self, c: Vector | None = None) -> float:
+        """The slack at which the centroid has every example inside the margin: more slack changes nothing.
+
+        `c` holds the responses to the centroid, where they are known already.
+        """
+        if c is None:
+            with self.X.ledger.on("slack range"):
+                c = self.responses(self.centroid())
+        return float(sum((self.s[k] * (c[k].max() - c[k])).sum() for k in self.groups) / self.s.sum())
 
     # In private
 
@@ -246,8 +258,7 @@ class SlackSVM:
     def dual_point(self, p: Vector) -> Dual:
         """p on the simplex (balanced, with a bias), and sum p_i y_i x_i."""
         p = np.where(self.s > 0, p, 0.0)
-        classes = [self.y > 0, self.y < 0] if self.bias else [self.s > 0]
-        if min(p[k].sum() for k in classes) <= 0:
+        if min(p[k].sum() for k in self.groups) <= 0:
             p = p + self.s / self.s.sum()
         p = self._balance(p) if self.bias else p / p.sum()
         return p, self.X.dot_transposed(p * self.y) / self.scale
@@ -261,8 +272,7 @@ class SlackSVM:
         return at(least(lambda t: self._bound(*at(t)), 0.0, 1.0)[0])
 
     def _bound(self, p: Vector, v: Vector) -> float:
-        used = self.s > 0
-        return float(np.linalg.norm(v) + self.volume * (p[used] / self.s[used]).max())
+        return float(np.linalg.norm(v)) + self.volume * self.cap(p)
 
 
 def _nonnegative(slack: float) -> float:

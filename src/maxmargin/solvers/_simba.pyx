@@ -118,11 +118,11 @@ cdef class Tracker:
         cdef int64_t n = problem.X.shape[0], d = problem.X.shape[1], k
         self.rng, self.X, self.bits = rng, problem.X, bits_of(rng)
         self.inverse_scale, self.columns, self.average = 1.0 / problem.scale, columns, average
-        self.y, self.s, used = problem.y, problem.s, problem.s > 0
+        self.y, self.s = problem.y, problem.s
         self.column = np.zeros(d, dtype=COLUMN)
         self.by_name("bucket")[:] = -1
         self.r, self.alpha = np.zeros(n), np.zeros(n)
-        labels = [used & (problem.y > 0), used & (problem.y < 0)] if problem.bias else [used]
+        labels = problem.groups
         self.groups = len(labels)
         self.order = np.concatenate([rng.permutation(np.flatnonzero(rows)) for rows in labels])
         self.wet_rows, self.is_wet = np.empty(self.order.shape[0], dtype=np.int64), np.zeros(n, dtype=np.int8)

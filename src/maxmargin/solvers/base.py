@@ -267,9 +267,9 @@ def solve(
                 status = "interrupted" if interrupt.asked else "max_time"
         if interrupt.asked and run.n_iter == 0:
             raise KeyboardInterrupt("before the first iteration: there is no model to keep")
-        result = run.result(status, state)
+        result = run.result("interrupted" if interrupt.asked else status, state)
         if certify:
-            result = certified(problem, result, keep_bias=holdout is not None, hurry=interrupt.asked)
+            result = certified(problem, result, keep_bias=holdout is not None)
         return replace(result, status="interrupted") if interrupt.asked else result
 
 
@@ -404,11 +404,10 @@ class _Run:
         return self.n_iter >= max(2 * self.best_iter, enough)
 
     def result(self, status: str, state: Any) -> Result:
-        at = self.evaluation
         return Result(
             self.best,
             self.certificate,
-            at,
+            self.evaluation,
             self.trace,
             status,
             self.n_iter,
@@ -427,15 +426,16 @@ def _take_state(result: Result) -> Any:
     return state
 
 
-def certified(problem: SlackSVM, result: Result, *, keep_bias: bool = False, hurry: bool = False) -> Result:
+def certified(problem: SlackSVM, result: Result, *, keep_bias: bool = False) -> Result:
     """The same result with a certificate on the full data; its evaluation is used where there is one already.
 
     The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
-    In a hurry the bound is not tightened.
+    Who has interrupted the run is not kept waiting: its bound is not tightened.
     """
+    rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
     with problem.X.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
-        certificate, p = problem.certify_evaluated(at, result.solution.p, rounds=0 if hurry else TIGHTENING_ROUNDS)
+        certificate, p = problem.certify_evaluated(at, result.solution.p, rounds=rounds)
     if result.certificate:  # a bound once proved stays proved
         certificate = replace(certificate, dual=max(certificate.primal, min(certificate.dual, result.certificate.dual)))
     trace = result.trace

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from maxmargin.problems import Certificate, SlackSVM, certify_C, equivalent_slack
+from maxmargin.problems import Certificate, Evaluation, SlackSVM, certify_C, equivalent_slack
 from maxmargin.solvers.base import Progress, Result, Solver, certified, solve
 
 # The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
@@ -59,9 +59,9 @@ def solve_for_C(
 
     keep_bias, tol = options.get("holdout") is not None, options.pop("tol", None)
     inner_tol = tol
-    largest = problem.largest_slack()
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
+    largest = problem.largest_slack(at.responses)
     result: Result | None = None
     for k in range(MOST_TRIES):
         _, part = TRIES[min(k, len(TRIES) - 1)]
@@ -74,8 +74,7 @@ def solve_for_C(
             # What was proved for another slack is no proof for the one that fits.
             fitting = problem.with_slack(equivalent_slack(problem, at, C))
             at = fitting.evaluate_responses(at.w, at.responses, at.b if keep_bias else None)
-            certificate = certify_C(fitting, at, result.solution.p if result.solution.p is not None else at.wet, C)
-        if result.status == "tol" and certificate.relative_gap > tol:
+        if result.status == "tol" and _proof(fitting, at, result, C).relative_gap > tol:
             inner_tol /= 2
         elif stopped_by_user or result.status != "callback":
             break
@@ -83,9 +82,13 @@ def solve_for_C(
     result = replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
     if not certify:
         return fitting, result
-    result = certified(fitting, replace(result, evaluation=at))
-    assert result.solution.p is not None
+    tightened = certified(fitting, replace(result, evaluation=at))
+    best = max((_proof(fitting, at, of, C) for of in (result, tightened)), key=lambda proof: proof.dual)
+    return fitting, replace(tightened, certificate=best, reads=problem.X.ledger.summary())
+
+
+def _proof(problem: SlackSVM, at: Evaluation, result: Result, C: float) -> Certificate:
+    """The certificate for C from the dual weights of a result: one pass over the data."""
+    p = at.wet if result.solution.p is None else result.solution.p
     with problem.X.ledger.on("certificate"):
-        tightened = certify_C(fitting, at, result.solution.p, C)
-    best = max(certificate, tightened, key=lambda c: c.dual)
-    return fitting, replace(result, certificate=best, reads=problem.X.ledger.summary())
+        return certify_C(problem, at, p, C)
