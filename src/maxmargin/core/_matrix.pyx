@@ -10,13 +10,7 @@ import scipy.sparse as sp
 from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
 
-ctypedef fused Real:
-    float
-    double
-
-ctypedef fused Index:
-    int32_t
-    int64_t
+from maxmargin.core.kinds cimport Index, Real
 
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:

@@ -10,13 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp.algorithm cimport adjacent_find, sort
 from libcpp.vector cimport vector
 
-ctypedef fused Real:
-    float
-    double
-
-ctypedef fused Index:
-    int32_t
-    int64_t
+from maxmargin.core.kinds cimport Index, Real
 
 ctypedef const unsigned char* Text
 
