@@ -44,7 +44,7 @@ def main() -> None:
             ).fit(X, y)
             problem, w = SlackSVM(matrix, y, 0.0, bias=bias), np.ravel(peer.coef_)
             problem = problem.with_slack(equivalent_slack(problem, problem.evaluate(w), C))
-            peer_error, peer_value = 1 - peer.score(X_test, y_test), problem.evaluate(w).margin
+            peer_error, peer_value = 1 - peer.score(X_test, y_test), problem.evaluate(w).value
             for name in METHODS:
                 own = [measure(problem, name, share, chosen.seeds, holdout) for share in chosen.passes]
                 figures += [

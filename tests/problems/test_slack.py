@@ -30,14 +30,14 @@ def test_certificate_meets_at_the_exact_optimum(exact, blobs, distance, bias, we
 
     at = problem.evaluate(best.w)
     certificate = problem.certify(best.w, p)
-    assert at.margin == pytest.approx(best.value, abs=1e-6)
+    assert at.value == pytest.approx(best.value, abs=1e-6)
     assert problem.bound(p) == pytest.approx(best.value, abs=1e-6)
     assert certificate.primal == pytest.approx(best.value, abs=1e-6)
     assert 0 <= certificate.gap < 1e-6
     if not bias:
         assert at.b == 0
     # The value needs no knowledge of the bias: it is attained at the best one.
-    short = np.maximum(0, at.margin - (at.responses + y * at.b))
+    short = np.maximum(0, at.value - (at.responses + y * at.b))
     assert problem.s @ short == pytest.approx(problem.volume, abs=1e-6)
 
 
@@ -56,8 +56,8 @@ def test_the_bias_is_the_best_for_its_direction(exact, blobs, bias, weighted):
         exact_level(feature * y[kept] + y[kept] * b, problem.s[kept], problem.volume)
         for b in (np.linspace(-2, 2, 4001) if bias else [0.0])
     ]
-    assert at.margin == pytest.approx(max(levels), abs=1e-3)
-    assert at.margin >= max(levels) - 1e-6
+    assert at.value == pytest.approx(max(levels), abs=1e-3)
+    assert at.value >= max(levels) - 1e-6
 
 
 def exact_level(c, s, volume):
@@ -86,7 +86,7 @@ def test_any_weights_bound_any_direction(data, problem):
     w /= max(1.0, np.linalg.norm(w))
     p = data.draw(arrays(float, n, elements=st.floats(0, 1e6)))
     certificate = problem.certify(w, p)
-    assert problem.evaluate(w).margin <= problem.bound(p) + 1e-9
+    assert problem.evaluate(w).value <= problem.bound(p) + 1e-9
     assert certificate.gap >= 0
     assert certificate.dual <= problem.bound(p) + 1e-3 or not p.any()
     assert np.isfinite([certificate.primal, certificate.dual]).all()
@@ -101,23 +101,23 @@ def test_what_the_level_says(data, problem):
     at = problem.evaluate(w)
     c = at.responses + problem.y * at.b
     np.testing.assert_allclose(at.responses, problem.y * problem.X.dot(at.w) / problem.scale, atol=1e-12)
-    assert problem.s @ np.maximum(0, at.margin - c) == pytest.approx(problem.volume, abs=1e-4 * (1 + problem.volume))
+    assert problem.s @ np.maximum(0, at.value - c) == pytest.approx(problem.volume, abs=1e-4 * (1 + problem.volume))
     assert at.wet.sum() == pytest.approx(1)
     assert not at.wet[problem.s == 0].any()
     if problem.bias:
         assert at.wet @ problem.y == pytest.approx(0, abs=1e-12)
     # Lemma 2.1: scaled to the margin, the mean hinge loss is slack / margin.
-    if at.margin > 1e-6:
-        hinge = np.maximum(0, 1 - c / at.margin)
-        assert problem.s @ hinge / problem.s.sum() <= problem.slack / at.margin * (1 + 1e-4) + 1e-6
+    if at.value > 1e-6:
+        hinge = np.maximum(0, 1 - c / at.value)
+        assert problem.s @ hinge / problem.s.sum() <= problem.slack / at.value * (1 + 1e-4) + 1e-6
 
 
 def test_a_direction_outside_of_the_ball_is_brought_back_to_it():
     problem = SlackSVM(np.array([[1.0], [-1.0]]), [1, -1], 0.0)
-    assert problem.evaluate(np.array([5.0])).margin == 1
+    assert problem.evaluate(np.array([5.0])).value == 1
     assert problem.certify(np.array([5.0])).dual == 1
     # On the wrong side the margin is negative, but not more so than on the sphere.
-    assert problem.evaluate(np.array([-5.0])).margin == -1
+    assert problem.evaluate(np.array([-5.0])).value == -1
 
 
 @pytest.mark.parametrize("p", [np.zeros(3), np.array([0.0, 0.0, 1.0])], ids=["none", "on a row that does not count"])
@@ -154,7 +154,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row(blobs, bias):
     repeated = SlackSVM(np.repeat(X, repeats, axis=0), np.repeat(y, repeats), 0.05, bias=bias, scale=weighted.scale)
     w = np.array([0.5, -0.5, 0.5, 0.5])
     one, other = weighted.evaluate(w), repeated.evaluate(w)
-    assert one.margin == pytest.approx(other.margin, abs=1e-6)
+    assert one.value == pytest.approx(other.value, abs=1e-6)
     np.testing.assert_allclose(np.repeat(one.wet, repeats) / np.repeat(np.maximum(s, 1), repeats), other.wet, atol=1e-9)
     assert weighted.bound(s) == pytest.approx(repeated.bound(np.ones(repeats.sum())))
     np.testing.assert_allclose(weighted.centroid(), repeated.centroid(), atol=1e-12)
@@ -170,12 +170,12 @@ def test_flips_and_scales(blobs, bias):
     other_labels = SlackSVM(X, -y, 0.05, bias=bias).evaluate(-w)
     other_data = SlackSVM(-X, y, 0.05, bias=bias).evaluate(-w)
     both = SlackSVM(-X, -y, 0.05, bias=bias).evaluate(w)
-    assert [other_labels.margin, other_data.margin, both.margin] == pytest.approx([at.margin] * 3, abs=1e-6)
+    assert [other_labels.value, other_data.value, both.value] == pytest.approx([at.value] * 3, abs=1e-6)
 
     problem, larger = SlackSVM(X, y, 0.05, bias=bias), SlackSVM(10 * X, y, 0.05, bias=bias)
     assert larger.scale == pytest.approx(10 * problem.scale)
     np.testing.assert_allclose(larger.centroid(), problem.centroid())
-    assert larger.evaluate(w).margin == pytest.approx(at.margin)
+    assert larger.evaluate(w).value == pytest.approx(at.value)
 
 
 def test_with_slack_shares_everything_else(blobs):

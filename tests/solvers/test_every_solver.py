@@ -252,7 +252,7 @@ def test_certified_at_every_check(solver, bias):
     # The answer is the best one seen, with the best bound.
     assert result.certificate.primal == trace.column("primal").max()
     assert result.certificate.dual <= trace.column("dual").min() + rounding
-    assert problem.evaluate(result.solution.w).margin == pytest.approx(result.certificate.primal)
+    assert problem.evaluate(result.solution.w).value == pytest.approx(result.certificate.primal)
     assert np.linalg.norm(result.solution.w) <= 1 + 1e-12
     assert (trace.column("entries_read") <= result.reads["learning"]).all()
     assert (np.diff(trace.column("iteration")) > 0).all()
@@ -263,7 +263,7 @@ def test_certified_once(solver):
     problem = problem_for(solver)
     result = solve(problem, solver, max_iter=50, random_state=0)
     assert result.certificate.gap >= 0
-    assert result.evaluation.margin == result.certificate.primal
+    assert result.evaluation.value == result.certificate.primal
     assert result.solution.b == result.evaluation.b
     assert result.trace[-1].gap == result.certificate.gap
     assert np.isnan(result.trace.column("gap")[:-1]).all()
@@ -521,7 +521,7 @@ def test_a_given_C(solver, C, rule):
     if "tol" in rule:
         assert result.status == ("tol" if C < 1 else "max_iter")  # a large C is beyond a solver that draws at random
         assert result.status == "max_iter" or result.certificate.relative_gap <= 0.1 + 1e-9
-    w, b = at.w / at.margin / found.scale, at.b / at.margin
+    w, b = at.w / at.value / found.scale, at.b / at.value
     value = 0.5 * w @ w + C * np.maximum(0, 1 - y * (X @ w + b)).sum()
     exact = SVC(kernel="linear", C=C, tol=1e-6).fit(X, y)
     w, b = exact.coef_[0], exact.intercept_[0]

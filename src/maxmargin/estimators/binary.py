@@ -55,14 +55,14 @@ class BinaryModel:
         )
         if at is None:
             return uncertified
-        stretch = 1 / at.margin if at.margin > 0 else 1.0
+        stretch = 1 / at.value if at.value > 0 else 1.0
         p = solution.p if solution.p is not None else at.wet
         found_C = equivalent_C(problem, at, p)
         return replace(
             uncertified,
             coef=uncertified.coef * stretch,
             intercept=uncertified.intercept * stretch,
-            margin=at.margin * problem.scale,
+            margin=at.value * problem.scale,
             C=found_C if C is None else C,
             # At the optimum coef is the sum of alpha_i x_i, and C the largest alpha_i / s_i.
             alpha=problem.y * p * (found_C / problem.cap(p) if math.isfinite(found_C) else 1.0),

@@ -2,6 +2,23 @@
 
 from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.convert import certify_C, equivalent_C, equivalent_slack
-from maxmargin.problems.slack import Evaluation, SlackSVM, Solution
+from maxmargin.problems.losses import LOSSES, Hinge, Loss, SquaredHinge
+from maxmargin.problems.problem import Evaluation, Problem, Solution
+from maxmargin.problems.regularized import RegularizedSVM
+from maxmargin.problems.slack import SlackSVM
 
-__all__ = ["Certificate", "Evaluation", "SlackSVM", "Solution", "certify_C", "equivalent_C", "equivalent_slack"]
+__all__ = [
+    "LOSSES",
+    "Certificate",
+    "Evaluation",
+    "Hinge",
+    "Loss",
+    "Problem",
+    "RegularizedSVM",
+    "SlackSVM",
+    "Solution",
+    "SquaredHinge",
+    "certify_C",
+    "equivalent_C",
+    "equivalent_slack",
+]

@@ -34,6 +34,11 @@ class Certificate:
     form: str = "slack"
 
     @classmethod
+    def proved(cls, primal: float, dual: float, form: str = "slack") -> Certificate:
+        """A value and its bound; rounding may have put that a hair on the wrong side of the value that it bounds."""
+        return cls(primal, max(dual, primal) if form == "slack" else min(dual, primal), form=form)
+
+    @classmethod
     def missing(cls, why_not: str) -> Certificate:
         """The absence of a certificate, with its reason."""
         return cls(math.nan, math.nan, why_not)
@@ -48,6 +53,18 @@ class Certificate:
         """The gap as a share of the larger of the two values."""
         size = max(abs(self.primal), abs(self.dual))
         return self.gap / size if size > 0 else self.gap
+
+    @property
+    def score(self) -> float:
+        """The value reached, with a sign that makes more be better."""
+        return self.primal if self.form == "slack" else -self.primal
+
+    def tightened(self, other: Certificate) -> Certificate:
+        """The same value with the better of two bounds: a bound once proved stays proved."""
+        if not other:
+            return self
+        best = min if self.form == "slack" else max
+        return Certificate.proved(self.primal, best(self.dual, other.dual), self.form)
 
     def __bool__(self) -> bool:
         return not self.why_not

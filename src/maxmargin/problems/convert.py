@@ -18,8 +18,9 @@ import math
 import numpy as np
 
 from maxmargin.problems.certificate import Certificate
+from maxmargin.problems.problem import Evaluation, Vector
 from maxmargin.problems.search import least
-from maxmargin.problems.slack import Evaluation, SlackSVM, Vector
+from maxmargin.problems.slack import SlackSVM
 
 
 def equivalent_C(problem: SlackSVM, at: Evaluation, p: Vector | None = None) -> float:
@@ -29,8 +30,8 @@ def equivalent_C(problem: SlackSVM, at: Evaluation, p: Vector | None = None) -> 
     for it. Infinite where no finite C will do: the margin is not positive.
     """
     p = at.wet if p is None else p
-    pull = at.margin * float(p @ at.responses)
-    if at.margin <= 0 or pull <= 0:
+    pull = at.value * float(p @ at.responses)
+    if at.value <= 0 or pull <= 0:
         return math.inf
     return problem.cap(p) / pull / problem.scale**2
 
@@ -42,7 +43,7 @@ def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
 
     def objective(log_slack: float) -> float:
         slack = math.exp(log_slack)
-        margin = problem.with_slack(slack).evaluate_responses(at.w, at.responses).margin
+        margin = problem.with_slack(slack).evaluate_responses(at.w, at.responses).value
         if margin <= 0:
             return math.inf
         return 0.5 / margin**2 + scaled_C * slack * total / margin
@@ -60,8 +61,8 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certifi
     :math:`t \le C / \max_i(p_i/s_i)` has the value :math:`t - \frac12 t^2 |\sum_i p_i y_i x_i|^2`.
     """
     scaled_C = C * problem.scale**2
-    if at.margin > 0:
-        primal = 0.5 * float(at.w @ at.w) / at.margin**2 + scaled_C * problem.volume / at.margin
+    if at.value > 0:
+        primal = 0.5 * float(at.w @ at.w) / at.value**2 + scaled_C * problem.volume / at.value
     else:  # no length of w is of use: then w = 0, and the bias that suits the larger class
         classes = [problem.s[problem.y > 0].sum(), problem.s[problem.y < 0].sum()]
         primal = scaled_C * (2 * min(classes) if problem.bias else sum(classes))

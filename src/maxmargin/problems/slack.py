@@ -11,68 +11,17 @@ with rows in the unit ball and sample weights s_i (all 1 where none are given: t
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.core import Matrix, water_level, water_levels
-from maxmargin.data import as_matrix, refuse_not_finite
-from maxmargin.problems.certificate import Certificate
+from maxmargin.core import water_level, water_levels
+from maxmargin.problems.problem import Dual, Evaluation, Problem, Vector
 from maxmargin.problems.search import least
 
-Vector = NDArray[np.float64]
-Dual = tuple[Vector, Vector]  # weights p of the examples, and sum p_i y_i x_i
 
-CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A linear predictor in the units of the problem.
-
-    Attributes
-    ----------
-    w : array of shape (d,)
-        The direction, in the unit ball.
-    b : float
-        The bias.
-    p : array of shape (n,) or None
-        Weights on the examples, a point of the dual, where the solver has one.
-    """
-
-    w: Vector
-    b: float = 0.0
-    p: Vector | None = None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What one pass over the data says of a direction w.
-
-    Attributes
-    ----------
-    w : array of shape (d,)
-        The direction, stretched to the unit sphere where that raises the value, or shrunk to it from outside.
-    responses : array of shape (n,)
-        y_i <w, x_i>, without the bias.
-    margin : float
-        The value of the problem at w with its best bias: the level gamma.
-    b : float
-        The best bias for w (0 in a problem without one).
-    wet : array of shape (n,)
-        The weights p that the level suggests: uniform (by s_i) on the examples below it.
-    """
-
-    w: Vector
-    responses: Vector
-    margin: float
-    b: float
-    wet: Vector
-
-
-class SlackSVM:
+class SlackSVM(Problem):
     r"""The largest margin at a given mean slack.
 
     Parameters
@@ -100,6 +49,8 @@ class SlackSVM:
     the margin is within 0 % of the best possible at this slack
     """
 
+    form: ClassVar[str] = "slack"
+
     def __init__(
         self,
         X: Any,
@@ -110,20 +61,9 @@ class SlackSVM:
         sample_weight: ArrayLike | None = None,
         scale: float | None = None,
     ) -> None:
-        self.X: Matrix = as_matrix(X)
-        n, d = self.X.shape
-        if n == 0 or d == 0:
-            raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
-        self.y: Vector = _labels(y, n)
-        self.s: Vector = _weights(sample_weight, n)
-        if np.unique(self.y[self.s > 0]).size < 2:
-            raise ValueError(
-                "the examples are of one class, those of weight 0 left out; a separating direction needs both classes"
-            )
+        super().__init__(X, y, bias=bias, sample_weight=sample_weight)
         self.slack = _nonnegative(slack)
-        self.bias = bool(bias)
-        self.zero_rows: int | None = None
-        self.scale = self._largest_norm() if scale is None else float(scale)
+        self.scale = (float(np.sqrt(self.sq_norms().max())) or 1.0) if scale is None else float(scale)
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale must be a positive number; got {scale!r}")
 
@@ -151,10 +91,6 @@ class SlackSVM:
 
     # One point
 
-    def responses(self, w: Vector) -> Vector:
-        """y_i <w, x_i> for every i: one pass over the data."""
-        return self.y * self.X.dot(w) / self.scale
-
     def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
         """The value at w, its best bias (or at the given one), and the weights that the water level suggests."""
         c, norm = self.responses(w), float(np.linalg.norm(w))
@@ -163,7 +99,7 @@ class SlackSVM:
             return at
         on_sphere = self.evaluate_responses(w / norm, c / norm, None if b is None else b / norm)
         # Outside of the ball a value would be none of this problem.
-        return on_sphere if norm > 1 or on_sphere.margin > at.margin else at
+        return on_sphere if norm > 1 or on_sphere.value > at.value else at
 
     def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
         """The same where the responses c of w are known already: no data is read."""
@@ -183,38 +119,6 @@ class SlackSVM:
             below = among & ((c < level) | (c == c[among].min()))
             wet[below] = self.s[below] / (len(groups) * self.s[below].sum())
         return Evaluation(w, c, float(margin), float(b), wet)
-
-    def bound(self, p: Vector) -> float:
-        r"""An upper bound on the value of any solution, from any weights p >= 0.
-
-        :math:`|\sum p_i y_i x_i| + \nu \sum_i s_i \max_i p_i / s_i` for p on the simplex; with a bias, each class first
-        gets half of the weight (and weights that are zero for all of a class are raised by the sample weights).
-        """
-        p, v = self.dual_point(p)
-        return self._bound(p, v)
-
-    def certify(self, w: Vector, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
-        """Value at w, and a bound from the wet examples, from p where given, and from mixtures of both.
-
-        Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
-        examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
-        """
-        return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)[0]
-
-    def certify_evaluated(
-        self, at: Evaluation, p: Vector | None = None, *, rounds: int = 0
-    ) -> tuple[Certificate, Vector]:
-        """The certificate of an evaluated point, and the dual weights p that prove its bound."""
-        dual = self.dual_point(at.wet)
-        if p is not None and p.sum() > 0:
-            dual = self._best_mixture(dual, self.dual_point(p))
-        for _ in range(rounds):
-            if self._bound(*dual) - at.margin <= CLOSE_ENOUGH * abs(self._bound(*dual)) or not dual[1].any():
-                break
-            direction = dual[1] / np.linalg.norm(dual[1])
-            dual = self._best_mixture(dual, self.dual_point(self.evaluate(direction).wet))
-        # Rounding may put the bound a hair below the value that it bounds.
-        return Certificate(at.margin, max(self._bound(*dual), at.margin)), dual[0]
 
     # The whole data set
 
@@ -238,25 +142,15 @@ class SlackSVM:
 
     # In private
 
-    def _largest_norm(self) -> float:
-        with self.X.ledger.on("scale"):
-            norms = self.X.row_sq_norms()
-        self.zero_rows = int(np.count_nonzero(norms == 0))
-        largest = float(np.sqrt(norms.max()))
-        if not np.isfinite(largest):
-            refuse_not_finite(self.X)
-            raise ValueError(
-                f"row {int(np.argmin(np.isfinite(norms)))} of X holds values so large that its norm is not finite; "
-                "divide X by a constant first"
-            )
-        return largest if largest > 0 else 1.0
-
     def _balance(self, p: Vector) -> Vector:
         up = self.y > 0
         return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
 
-    def dual_point(self, p: Vector) -> Dual:
-        """p on the simplex (balanced, with a bias), and sum p_i y_i x_i."""
+    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+        """p on the simplex (balanced, with a bias), and sum p_i y_i x_i.
+
+        Weights that are zero for all of a class are first raised by the sample weights.
+        """
         p = np.where(self.s > 0, p, 0.0)
         if min(p[k].sum() for k in self.groups) <= 0:
             p = p + self.s / self.s.sum()
@@ -272,32 +166,14 @@ class SlackSVM:
         return at(least(lambda t: self._bound(*at(t)), 0.0, 1.0)[0])
 
     def _bound(self, p: Vector, v: Vector) -> float:
+        r""":math:`|v| + \nu \sum_i s_i \max_i p_i / s_i`."""
         return float(np.linalg.norm(v)) + self.volume * self.cap(p)
+
+    def _of_dual(self, dual: Dual) -> Evaluation:
+        return self.evaluate(dual[1] / np.linalg.norm(dual[1]))
 
 
 def _nonnegative(slack: float) -> float:
     if not (np.isfinite(slack) and slack >= 0):
         raise ValueError(f"slack must be a number >= 0; got {slack!r}")
     return float(slack)
-
-
-def _labels(y: ArrayLike, n: int) -> Vector:
-    labels = np.asarray(y, dtype=np.float64)
-    if labels.shape != (n,):
-        raise ValueError(f"X has {n} rows, but y has shape {labels.shape}; expected ({n},)")
-    if not np.isin(labels, (-1.0, 1.0)).all():
-        raise ValueError(f"labels must be -1 and +1; got {np.unique(labels)[:5]}")
-    return labels
-
-
-def _weights(sample_weight: ArrayLike | None, n: int) -> Vector:
-    if sample_weight is None:
-        return np.ones(n)
-    s = np.asarray(sample_weight, dtype=np.float64)
-    if s.shape != (n,):
-        raise ValueError(f"X has {n} rows, but sample_weight has shape {s.shape}; expected ({n},)")
-    if not np.isfinite(s).all() or (s < 0).any():
-        raise ValueError(f"sample_weight must be finite and >= 0; got {s[~(np.isfinite(s) & (s >= 0))][0]}")
-    if not (s > 0).any():
-        raise ValueError("sample_weight is zero for every example; at least one of each class must count")
-    return s

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.data import as_matrix
-from maxmargin.problems import Certificate, Evaluation, SlackSVM, Solution
+from maxmargin.problems import Certificate, Evaluation, Problem, SlackSVM, Solution
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.trace import Row, Trace
 
@@ -43,7 +43,9 @@ class Solver(ABC):
     """An algorithm and its hyper-parameters. A subclass with a `name` is registered by being defined."""
 
     name: ClassVar[str] = ""
+    solves: ClassVar[type[Problem]] = SlackSVM
     separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
+    default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -51,26 +53,34 @@ class Solver(ABC):
             SOLVERS[cls.name] = cls
 
     @abstractmethod
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
+    def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Any:
         """The state before the first iteration; `warm` is the state of an earlier run on the same data."""
 
     @abstractmethod
-    def step(self, problem: SlackSVM, state: Any, iterations: int, budget: int) -> int:
+    def step(self, problem: Any, state: Any, iterations: int, budget: int) -> int:
         """Make up to `iterations` iterations that read at most `budget` entries together; return how many."""
 
     @abstractmethod
-    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+    def solution(self, problem: Any, state: Any) -> Solution:
         """What the solver would answer now."""
 
-    def iterations(self, problem: SlackSVM) -> int | None:
+    def iterations(self, problem: Any) -> int | None:
         """The number of iterations after which the algorithm itself ends, where it has one."""
         return None
 
-    def default_iterations(self, problem: SlackSVM) -> int:
+    def default_iterations(self, problem: Any) -> int:
         """After how many iterations to stop where the user gave no stop rule and the algorithm has no end."""
         return 1000
 
-    def promise(self, problem: SlackSVM) -> dict[str, float]:
+    def next_check(self, problem: Any, state: Any, done: int) -> int:
+        """The count of iterations at which to look next; growing steps keep the cost of looking a fixed share."""
+        return max(done + 1, math.ceil(done * CHECK_GROWTH))
+
+    def estimated_gap(self, problem: Any, state: Any) -> float:
+        """What the solver thinks that the relative gap is, at no cost: above `tol`, a check does not measure it."""
+        return 0.0
+
+    def promise(self, problem: Any) -> dict[str, float]:
         """What the algorithm's theorem promises after all its iterations, where it does."""
         return {}
 
@@ -165,7 +175,7 @@ class Progress:
 
 
 def solve(
-    problem: SlackSVM,
+    problem: Problem,
     solver: Solver,
     *,
     tol: float | None = None,
@@ -183,13 +193,14 @@ def solve(
 
     Parameters
     ----------
-    problem : SlackSVM
+    problem : SlackSVM or RegularizedSVM
         What to solve.
     solver : Solver
         How.
     tol : float or None
-        Stop when the relative duality gap is at most this. Each check then reads all of the data. Where it is the only
-        rule, a run ends after 20 times the iterations that the solver makes without any.
+        Stop when the relative duality gap is at most this. A check that measures it reads all of the data. Where it is
+        the only rule, a run ends after 20 times the iterations that the solver makes without any. None: the default of
+        the solver, `solver.default_tol`, which may be none.
     max_iter, max_time, budget : number or None
         Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded.
     holdout : Holdout or None
@@ -225,17 +236,20 @@ def solve(
     >>> result.certificate.gap >= 0
     True
     """
+    if not isinstance(problem, solver.solves):
+        raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
+    tol = solver.default_tol if tol is None else tol
     if early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
     if max_iter is None and max_time is None and budget is None and solver.iterations(problem) is None:
         # The other rules end it before, if they can.
         max_iter = solver.default_iterations(problem) * (20 if tol is not None else 4 if early_stopping else 1)
     limit = _Limits.of(problem, solver, max_iter, max_time, budget)
-    run = _Run(problem, solver, holdout, tol is not None or certify == "checks", warm)
+    run = _Run(problem, solver, holdout, math.inf if certify == "checks" else tol, warm)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt:
         state = solver.start(problem, rng, None if warm is None else _take_state(warm))
-        next_check, status = run.n_iter + 1, ""
+        next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
         while not status:
             done = run.advance(state, next_check, limit)
             over_budget = done < next_check and limit.max_iter > done and not interrupt.asked and not limit.late(run)
@@ -254,8 +268,8 @@ def solve(
             elif limit.late(run):
                 status = "max_time"
             row = run.check(state)
-            next_check = max(done + 1, math.ceil(done * CHECK_GROWTH))
-            progress = Progress(row, limit.share(run), lambda: run.best)
+            next_check = max(done + 1, solver.next_check(problem, state, done))
+            progress = Progress(row, limit.share(run), lambda: run.best_solution(state))
             if callback is not None and callback(progress) and not status:
                 status = "callback"
             if not status and tol is not None and run.certificate.relative_gap <= tol:
@@ -283,7 +297,7 @@ class _Limits:
     @classmethod
     def of(
         cls,
-        problem: SlackSVM,
+        problem: Problem,
         solver: Solver,
         max_iter: int | None,
         max_time: float | None,
@@ -323,19 +337,20 @@ class _Run:
     """The moving parts of one call of :func:`solve`."""
 
     def __init__(
-        self, problem: SlackSVM, solver: Solver, holdout: Holdout | None, certify: bool, warm: Result | None
+        self, problem: Problem, solver: Solver, holdout: Holdout | None, measure: float | None, warm: Result | None
     ) -> None:
-        self.problem, self.solver, self.holdout, self.certify = problem, solver, holdout, certify
+        # The gap is measured where the solver thinks that it is at most `measure`.
+        self.problem, self.solver, self.holdout, self.measure = problem, solver, holdout, measure
         self.trace = Trace(() if warm is None else warm.trace)
         last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
         self.started = time.perf_counter() - last.seconds
         self.already_read = problem.X.ledger.stored - last.entries_read
         self.n_iter = last.iteration
-        self.best: Solution = Solution(np.zeros(problem.X.shape[1]))
+        self.best: Solution | None = None  # None: where the solver stands
         self.best_iter = 0
         self.best_score = -math.inf
-        self.least_dual = math.inf
-        self.certificate = Certificate.missing("no check was made")
+        self.proved = Certificate.missing("no check was made")
+        self.certificate = self.proved
         self.evaluation: Evaluation | None = None
         self.chunk = 1
 
@@ -365,18 +380,20 @@ class _Run:
 
     def check(self, state: Any) -> Row:
         """Measure where the run stands, write it into the trace, and keep the best solution."""
-        solution = self.solver.solution(self.problem, state)
-        seconds, error, evaluation, certificate = self.seconds(), math.nan, None, Certificate.missing("certify=False")
-        if self.certify:
+        seconds, error, score = self.seconds(), math.nan, math.nan
+        solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
+        if self.measure is not None and self.solver.estimated_gap(self.problem, state) <= self.measure:
+            solution = self.solver.solution(self.problem, state)
             with self.problem.X.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
-                certificate, p = self.problem.certify_evaluated(evaluation, solution.p)
+                certificate, p = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
             solution = Solution(evaluation.w, evaluation.b, p)
-            # A bound once proved stays proved.
-            self.least_dual = min(self.least_dual, certificate.dual)
-            certificate = Certificate(certificate.primal, max(self.least_dual, certificate.primal))
+            certificate = self.proved = certificate.tightened(self.proved)
+            score = certificate.score
         if self.holdout is not None:
+            solution = solution or self.solver.solution(self.problem, state)
             error = self.holdout.error(solution, self.problem.scale)
+            score = -error
         row = Row(
             self.n_iter,
             seconds,
@@ -387,16 +404,18 @@ class _Run:
             holdout_error=error,
         )
         self.trace.append(row)
-        # Without a measure the latest solution is the best guess.
-        score = -error if self.holdout is not None else certificate.primal if self.certify else float(self.n_iter)
-        # Of equals the latest: it has learned more.
-        if score >= self.best_score:
+        # Of equals the latest: it has learned more. So it has where nothing was measured.
+        if not score < self.best_score:
             self.best, self.best_iter, self.best_score = solution, self.n_iter, score
             self.evaluation, self.certificate = evaluation, certificate
-        elif self.certify:
+        elif self.certificate:
             # The best stays, but less may be possible than when it was found.
-            self.certificate = Certificate(self.certificate.primal, max(self.least_dual, self.certificate.primal))
+            self.certificate = self.certificate.tightened(self.proved)
         return row
+
+    def best_solution(self, state: Any) -> Solution:
+        """The best solution so far."""
+        return self.best or self.solver.solution(self.problem, state)
 
     def stale(self) -> bool:
         """Whether the error stayed above its best while the iterations doubled (and enough were made to tell)."""
@@ -405,7 +424,7 @@ class _Run:
 
     def result(self, status: str, state: Any) -> Result:
         return Result(
-            self.best,
+            self.best_solution(state),
             self.certificate,
             self.evaluation,
             self.trace,
@@ -426,7 +445,7 @@ def _take_state(result: Result) -> Any:
     return state
 
 
-def certified(problem: SlackSVM, result: Result, *, keep_bias: bool = False) -> Result:
+def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> Result:
     """The same result with a certificate on the full data; its evaluation is used where there is one already.
 
     The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
@@ -435,9 +454,8 @@ def certified(problem: SlackSVM, result: Result, *, keep_bias: bool = False) -> 
     rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
     with problem.X.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
-        certificate, p = problem.certify_evaluated(at, result.solution.p, rounds=rounds)
-    if result.certificate:  # a bound once proved stays proved
-        certificate = replace(certificate, dual=max(certificate.primal, min(certificate.dual, result.certificate.dual)))
+        certificate, p = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
+    certificate = certificate.tightened(result.certificate)
     trace = result.trace
     if trace[-1].iteration == result.best_iter:
         last = replace(trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)

@@ -1,0 +1,214 @@
+"""What all problems share: examples with labels and weights, a value at a point, and a proof of how good it is."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.core import Matrix
+from maxmargin.data import as_matrix, refuse_not_finite
+from maxmargin.problems.certificate import Certificate
+
+Vector = NDArray[np.float64]
+Dual = tuple[Vector, Vector]  # weights p of the examples, and sum p_i y_i x_i
+
+CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A linear predictor in the units of the problem.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The direction.
+    b : float
+        The bias.
+    p : array of shape (n,) or None
+        Weights on the examples, a point of the dual, where the solver has one.
+    v : array of shape (d,) or None
+        sum p_i y_i x_i, where the solver keeps it: then nobody need read the data for it.
+    """
+
+    w: Vector
+    b: float = 0.0
+    p: Vector | None = None
+    v: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one pass over the data says of a direction w.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The direction (in the slack form stretched to the unit sphere where that raises the value).
+    responses : array of shape (n,)
+        y_i <w, x_i>, without the bias.
+    value : float
+        The value of the problem at w with its best bias: the margin in the slack form, else the objective.
+    b : float
+        The best bias for w (0 in a problem without one).
+    wet : array of shape (n,)
+        The point of the dual that w suggests: weights on the examples that fall short of the margin.
+    """
+
+    w: Vector
+    responses: Vector
+    value: float
+    b: float
+    wet: Vector
+
+
+class Problem(ABC):
+    r"""Examples :math:`x_i` with labels :math:`y_i = \pm 1` and weights :math:`s_i`, and what is asked of them.
+
+    Attributes
+    ----------
+    X : Matrix
+    y, s : arrays of shape (n,)
+        Labels and weights (1 where none were given).
+    bias : bool
+        Whether there is a bias b.
+    scale : float
+        Rows are read as x_i / scale.
+    """
+
+    form: ClassVar[str]
+    scale: float = 1.0
+
+    def __init__(self, X: Any, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None) -> None:
+        self.X: Matrix = as_matrix(X)
+        n, d = self.X.shape
+        if n == 0 or d == 0:
+            raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
+        self._label(y, sample_weight)
+        self.bias = bool(bias)
+        self._sq_norms: Vector | None = None
+
+    # To be said by each problem
+
+    @abstractmethod
+    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
+        """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
+
+    @abstractmethod
+    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+        """The nearest thing to p that the dual allows, and sum p_i y_i x_i (v, where p was allowed and v known)."""
+
+    @abstractmethod
+    def _bound(self, p: Vector, v: Vector) -> float:
+        """What no solution can beat, from a point of the dual."""
+
+    @abstractmethod
+    def _best_mixture(self, one: Dual, other: Dual) -> Dual:
+        """The point between two of the dual at which the bound is best."""
+
+    # The same for all
+
+    def responses(self, w: Vector) -> Vector:
+        """y_i <w, x_i> for every i: one pass over the data."""
+        return self.y * self.X.dot(w) / self.scale
+
+    def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
+        """The value at w, its best bias (or at the given one), and the dual weights that it suggests."""
+        return self.evaluate_responses(w, self.responses(w), b)
+
+    def bound(self, p: Vector) -> float:
+        """What no solution can beat, from any weights p >= 0: first made a point of the dual."""
+        return self._bound(*self.dual_point(p))
+
+    def certify(self, w: Vector, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
+        """Value at w, and a bound from p where given, from the wet examples, and from mixtures of both.
+
+        Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
+        examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
+        """
+        return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)[0]
+
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Vector]:
+        """The certificate of an evaluated point, and the dual weights p that prove its bound."""
+
+        def proof() -> Certificate:
+            return Certificate.proved(at.value, self._bound(*dual), self.form)
+
+        if p is None or p.sum() <= 0:
+            dual = self.dual_point(at.wet)
+        else:
+            dual = self.dual_point(p, v)
+            if proof().relative_gap > CLOSE_ENOUGH:
+                dual = self._best_mixture(self.dual_point(at.wet), dual)
+        for _ in range(rounds):
+            if proof().relative_gap <= CLOSE_ENOUGH or not dual[1].any():
+                break
+            dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
+        return proof(), dual[0]
+
+    def sq_norms(self) -> Vector:
+        """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""
+        if self._sq_norms is None:
+            with self.X.ledger.on("scale"):
+                norms = self.X.row_sq_norms()
+            if not np.isfinite(norms).all():
+                refuse_not_finite(self.X)
+                raise ValueError(
+                    f"row {int(np.argmin(np.isfinite(norms)))} of X holds values so large that its norm is not finite; "
+                    "divide X by a constant first"
+                )
+            self._sq_norms = norms
+        return self._sq_norms
+
+    @property
+    def zero_rows(self) -> int | None:
+        """How many rows are all zero; None where nobody looked."""
+        return None if self._sq_norms is None else int(np.count_nonzero(self._sq_norms == 0))
+
+    def relabelled(self, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        """The same problem for other labels and weights, sharing data, ledger and what is known of the rows."""
+        other = copy.copy(self)
+        other._label(y, sample_weight)
+        return other
+
+    def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        self.y: Vector = _labels(y, self.X.shape[0])
+        self.s: Vector = _weights(sample_weight, self.X.shape[0])
+        used = self.s > 0
+        if not (used & (self.y > 0)).any() or not (used & (self.y < 0)).any():
+            raise ValueError(
+                "the examples are of one class, those of weight 0 left out; a separating direction needs both classes"
+            )
+
+    def _of_dual(self, dual: Dual) -> Evaluation:
+        """The evaluation of the direction that a point of the dual stands for."""
+        return self.evaluate(dual[1])
+
+
+def _labels(y: ArrayLike, n: int) -> Vector:
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.shape != (n,):
+        raise ValueError(f"X has {n} rows, but y has shape {labels.shape}; expected ({n},)")
+    if not (np.abs(labels) == 1).all():
+        raise ValueError(f"labels must be -1 and +1; got {np.unique(labels)[:5]}")
+    return labels
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> Vector:
+    if sample_weight is None:
+        return np.ones(n)
+    s = np.asarray(sample_weight, dtype=np.float64)
+    if s.shape != (n,):
+        raise ValueError(f"X has {n} rows, but sample_weight has shape {s.shape}; expected ({n},)")
+    if not np.isfinite(s).all() or (s < 0).any():
+        raise ValueError(f"sample_weight must be finite and >= 0; got {s[~(np.isfinite(s) & (s >= 0))][0]}")
+    if not (s > 0).any():
+        raise ValueError("sample_weight is zero for every example; at least one of each class must count")
+    return s

@@ -1,0 +1,205 @@
+r"""The regularised SVM, the form of scikit-learn, LIBLINEAR and LIBSVM.
+
+.. math::
+
+    \min_{w, b}\ \tfrac12 |w|^2 + C \sum_i s_i\, \ell(y_i(\langle w, x_i\rangle + b))
+
+and its dual, with :math:`v = \sum_i \alpha_i y_i x_i`, and U, q from the loss (see :mod:`maxmargin.problems.losses`),
+
+.. math::
+
+    \max_{0 \le \alpha \le U}\ \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2
+    \quad\text{such that}\quad \sum_i \alpha_i y_i = 0 .
+
+The constraint goes with a free bias. Without a bias there is none. A penalised bias :math:`b = B w_0`, as in LIBLINEAR,
+adds :math:`\tfrac12 (b/B)^2` to the primal and subtracts :math:`\tfrac12 B^2 (\sum_i \alpha_i y_i)^2` from the dual.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin.problems.losses import Loss, loss_of
+from maxmargin.problems.problem import Dual, Evaluation, Problem, Vector
+
+
+class RegularizedSVM(Problem):
+    r"""The least :math:`\frac12|w|^2 + C\sum_i s_i \ell(y_i(\langle w, x_i\rangle + b))`.
+
+    Parameters
+    ----------
+    X : array, np.memmap, CSR or CSC matrix of shape (n, d), or Matrix
+        The examples; read through :func:`maxmargin.data.as_matrix`, never copied.
+    y : array of shape (n,)
+        Labels -1 and +1.
+    C : float
+        The weight of the losses, in scikit-learn's scaling.
+    loss : {"hinge", "squared_hinge"} or Loss
+        The loss of the margin.
+    bias : bool
+        Whether there is a bias b.
+    intercept_scaling : float or None
+        None: the bias is free. A number B: it is penalised as the weight of one more feature of the value B, as in
+        LIBLINEAR and in scikit-learn's LinearSVC.
+    sample_weight : array of shape (n,) or None
+        Weights of the examples: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import RegularizedSVM
+    >>> problem = RegularizedSVM(np.array([[1.0], [-1.0]]), [1, -1], C=10.0)
+    >>> print(problem.certify(np.array([1.0]), p=np.array([0.5, 0.5])))
+    the objective is within 0 % of the best possible at this C
+    """
+
+    form: ClassVar[str] = "C"
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        C: float = 1.0,
+        *,
+        loss: str | Loss = "hinge",
+        bias: bool = True,
+        intercept_scaling: float | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(X, y, bias=bias, sample_weight=sample_weight)
+        self.C = _positive("C", C)
+        self.loss = loss_of(loss)
+        B = intercept_scaling
+        self.intercept_scaling = None if B is None else _positive("intercept_scaling", B)
+
+    @property
+    def free_bias(self) -> bool:
+        """Whether there is a bias without a penalty, which asks a dual point to balance the classes."""
+        return self.bias and self.intercept_scaling is None
+
+    @property
+    def bias_feature(self) -> float:
+        """B, the value of the feature that a penalised bias is the weight of; 0 where there is none."""
+        return self.intercept_scaling if self.bias and self.intercept_scaling is not None else 0.0
+
+    @property
+    def u(self) -> Vector:
+        """C s_i, the weight of each loss."""
+        return self.C * self.s
+
+    def with_C(self, C: float) -> RegularizedSVM:
+        """The same problem at another C, sharing data and ledger."""
+        other = copy.copy(self)
+        other.C = _positive("C", C)
+        return other
+
+    # The primal
+
+    def objective(self, w: Vector, c: Vector) -> float:
+        """The value at w where its margins c = y (<w, x> + b) are known: b is read off where it is penalised."""
+        return 0.5 * float(w @ w) + float(self.u @ self.loss.value(c))
+
+    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
+        """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
+        if not self.bias:
+            b = 0.0
+        elif b is None:
+            b = self.best_bias(c)
+        with_bias = c + self.y * b if b else c
+        value = self.objective(w, with_bias)
+        if self.bias_feature:
+            value += 0.5 * (b / self.bias_feature) ** 2
+        return Evaluation(w, c, value, float(b), self.u * self.loss.slope(with_bias))
+
+    def best_bias(self, c: Vector) -> float:
+        """The bias at which the objective is least, for responses c; of equally good ones the middle."""
+        if self.loss.smooth:
+            return self._best_bias_newton(c)
+        return self._best_bias_sorted(c)
+
+    # The dual
+
+    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+        """alpha: p cut to the box and, with a free bias, the heavier class scaled down; and sum alpha_i y_i x_i."""
+        upper, _ = self.loss.dual_box(self.u)
+        alpha = np.clip(p, 0.0, upper)
+        if self.free_bias:
+            up = self.y > 0
+            sums = np.where(up, alpha[up].sum(), alpha[~up].sum())
+            least = min(alpha[up].sum(), alpha[~up].sum())
+            alpha = np.divide(alpha * least, sums, out=np.zeros_like(alpha), where=sums > 0)
+        if v is None or not np.array_equal(alpha, p):
+            v = self.X.dot_transposed(alpha * self.y)
+        return alpha, v
+
+    def _bound(self, p: Vector, v: Vector) -> float:
+        _, q = self.loss.dual_box(self.u)
+        penalty = self.bias_feature * float(p @ self.y)
+        return float(p.sum() - 0.5 * (q @ p**2) - 0.5 * (v @ v) - 0.5 * penalty**2)
+
+    def _best_mixture(self, one: Dual, other: Dual) -> Dual:
+        """The bound is a parabola along the way, open below: three of its values give its top."""
+
+        def at(t: float) -> Dual:
+            return (1 - t) * one[0] + t * other[0], (1 - t) * one[1] + t * other[1]
+
+        start, middle, end = (self._bound(*at(t)) for t in (0.0, 0.5, 1.0))
+        bend = start - 2 * middle + end
+        top = 0.25 * (3 * start - 4 * middle + end) / bend if bend < 0 else float(end > start)
+        return at(min(1.0, max(0.0, top)))
+
+    # In private
+
+    def _best_bias_newton(self, c: Vector) -> float:
+        """A piecewise quadratic in b: Newton's steps, kept inside of where the slope changes its sign."""
+        stiffness = 1 / self.bias_feature**2 if self.bias_feature else 0.0
+        at_one = self.y * (1 - c)  # the bias at which each example is at the margin
+        low, high = float(at_one.min()), float(at_one.max())
+        low, high = min(low, 0.0), max(high, 0.0)
+        b = 0.0
+        for _ in range(100):
+            short = 1 - c - self.y * b
+            wet = short > 0
+            slope = stiffness * b - 2 * float((self.u * self.y * short)[wet].sum())
+            curvature = stiffness + 2 * float(self.u[wet].sum())
+            low, high = (b, high) if slope < 0 else (low, b)
+            step = -slope / curvature if curvature > 0 else 0.0
+            after = b + step
+            if not low <= after <= high:
+                after = 0.5 * (low + high)
+            if after == b or high - low <= 1e-15 * max(abs(low), abs(high)):
+                break
+            b = after
+        return b
+
+    def _best_bias_sorted(self, c: Vector) -> float:
+        """The slope in b rises by u_i where example i comes to the margin, and with b / B^2: find where it is zero."""
+        at_one = self.y * (1 - c)
+        order = np.argsort(at_one)
+        kinks, u = at_one[order], self.u[order]
+        # Below all kinks the positives pull up, and no negative pulls.
+        after = np.cumsum(u) - float(self.u[self.y > 0].sum())
+        before = after - u
+        if not self.bias_feature:
+            # Rounding must not decide between the two ends of a flat valley.
+            flat = 1e-12 * float(u.sum())
+            left, right = (int(np.searchsorted(after, level)) for level in (-flat, flat))
+            last = kinks.size - 1
+            return float(0.5 * (kinks[min(left, last)] + kinks[min(right, last)]))
+        stiffness = 1 / self.bias_feature**2
+        k = int(np.searchsorted(after + stiffness * kinks, 0.0))  # the first kink after which the slope is not negative
+        if k == kinks.size:
+            return float(-after[-1] / stiffness)
+        if before[k] + stiffness * kinks[k] <= 0:
+            return float(kinks[k])
+        return float(-before[k] / stiffness)
+
+
+def _positive(name: str, value: float) -> float:
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number; got {value!r}")
+    return float(value)
