@@ -157,15 +157,16 @@ class RegularizedSVM(Problem):
     def _best_bias_newton(self, c: Vector) -> float:
         """A piecewise quadratic in b: Newton's steps, kept inside of where the slope changes its sign."""
         stiffness = 1 / self.bias_feature**2 if self.bias_feature else 0.0
-        at_one = self.y * (1 - c)  # the bias at which each example is at the margin
-        low, high = float(at_one.min()), float(at_one.max())
-        low, high = min(low, 0.0), max(high, 0.0)
+        used = self.s > 0
+        c, y, u = c[used], self.y[used], self.u[used]
+        at_one = y * (1 - c)  # the bias at which each example is at the margin
+        low, high = min(float(at_one.min()), 0.0), max(float(at_one.max()), 0.0)
         b = 0.0
         for _ in range(100):
-            short = 1 - c - self.y * b
+            short = 1 - c - y * b
             wet = short > 0
-            slope = stiffness * b - 2 * float((self.u * self.y * short)[wet].sum())
-            curvature = stiffness + 2 * float(self.u[wet].sum())
+            slope = stiffness * b - 2 * float((u * y * short)[wet].sum())
+            curvature = stiffness + 2 * float(u[wet].sum())
             low, high = (b, high) if slope < 0 else (low, b)
             step = -slope / curvature if curvature > 0 else 0.0
             after = b + step

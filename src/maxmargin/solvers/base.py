@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.data import as_matrix
-from maxmargin.problems import Certificate, Evaluation, Problem, SlackSVM, Solution
+from maxmargin.problems import Certificate, Evaluation, Problem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.trace import Row, Trace
 
@@ -45,12 +45,19 @@ class Solver(ABC):
     name: ClassVar[str] = ""
     solves: ClassVar[type[Problem]] = SlackSVM
     separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
+    smooth_only: ClassVar[bool] = False  # whether it solves the problem with a smooth loss only
+    optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
     default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
             SOLVERS[cls.name] = cls
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether nothing is drawn at random, so that every seed gives the same answer."""
+        return False
 
     @abstractmethod
     def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Any:
@@ -238,6 +245,10 @@ def solve(
     """
     if not isinstance(problem, solver.solves):
         raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
+    if solver.smooth_only and isinstance(problem, RegularizedSVM) and not problem.loss.smooth:
+        raise ValueError(
+            f"solver {solver.name!r} needs a smooth loss, such as 'squared_hinge'; got {problem.loss.name!r}"
+        )
     tol = solver.default_tol if tol is None else tol
     if early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
@@ -256,8 +267,8 @@ def solve(
             if over_budget and done == 0:
                 raise ValueError(
                     f"a budget of {limit.budget:,} entries is too small for one iteration of {solver.name!r} on this "
-                    f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least the "
-                    "entries of a row and of a column"
+                    f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least what an "
+                    "iteration reads, which may be a row, a row and a column, or all of the data"
                 )
             if interrupt.asked:
                 status = "interrupted"
