@@ -129,11 +129,13 @@ def test_products_equal_numpys(source, dense):
     X = as_matrix(source)
     rng = np.random.default_rng(1)
     W, p = rng.integers(-4, 5, size=(d, 3)).astype(float), rng.integers(-1, 2, size=n).astype(float)
-    for start, stop in (0, None), (0, n), (2, 5), (3, 3), (0, 4), (n, n):
-        assert (X.dot(W[:, 0], start, stop) == dense[start:stop] @ W[:, 0]).all()
-        assert (X.dot(W, start, stop) == dense[start:stop] @ W).all()
-        assert X.dot(W[:, :0], start, stop).shape == (dense[start:stop].shape[0], 0)
-        assert (X.dot_transposed(p[start:stop], start, stop) == dense[start:stop].T @ p[start:stop]).all()
+    for rows in (None, np.arange(n), [2, 3, 4], [], [0, n - 1, 2, 2]):
+        block, weights = (dense, p) if rows is None else (dense[np.int64(rows)], p[np.int64(rows)])
+        assert (X.dot(W[:, 0], rows) == block @ W[:, 0]).all()
+        assert (X.dot(W, rows) == block @ W).all()
+        assert X.dot(W[:, :0], rows).shape == (block.shape[0], 0)
+        assert (X.dot_transposed(weights, rows) == block.T @ weights).all()
+        assert rows is None or (X.dense(rows) == block).all()
     assert (X.row_sq_norms() == (dense**2).sum(axis=1)).all()
     assert X.first_not_finite() is None
 
@@ -290,8 +292,9 @@ def test_every_operation_is_counted_exactly(source):
     for operation, argument in ("dot", w), ("dot_transposed", p):
         assert reads(X, operation, argument) == (X.stored, n * d)
     assert reads(X, "dot", np.ones((d, 3))) == (3 * X.stored, 3 * n * d)
-    assert reads(X, "dot", w, 1, 4) == (sum(rows[1:4]), 3 * d)
-    assert reads(X, "dot_transposed", np.array([1.0, 0.0, 1.0]), 4, 7) == (rows[4] + rows[6], 2 * d)
+    assert reads(X, "dot", w, [1, 2, 3]) == (sum(rows[1:4]), 3 * d)
+    assert reads(X, "dot_transposed", np.array([1.0, 0.0, 1.0]), [4, 5, 6]) == (rows[4] + rows[6], 2 * d)
+    assert reads(X, "dense", [2, 3]) == (rows[2] + rows[3], 2 * d)
     assert reads(X, "row_sq_norms") == (X.stored, n * d)
     assert reads(X, "first_not_finite") == (X.stored, n * d)
     for operation, arguments in (("row", (n,)), ("dot_row", (0, p)), ("entry", (0, d)), ("dot", (p,))):
@@ -414,9 +417,9 @@ def test_a_sparse_matrix_with_room_to_spare_is_read():
         ("dot", (np.ones(n),), ValueError, "w has 7 entries"),
         ("dot", (1.0,), ValueError, r"w has shape \(\)"),
         ("dot", (np.ones((d, 2, 2)),), ValueError, r"w has shape \(5, 2, 2\)"),
-        ("dot", (np.ones(d), 3, 2), IndexError, "rows 3 to 2"),
-        ("dot", (np.ones(d), -1), IndexError, "rows -1 to 7"),
-        ("dot_transposed", (np.ones(n), 0, 3), ValueError, "p has 7 entries where the matrix needs 3"),
+        ("dot", (np.ones(d), [3, 7]), IndexError, "rows 3 to 7 asked for, but the matrix has 7 rows"),
+        ("dot", (np.ones(d), [-1]), IndexError, "rows -1 to -1"),
+        ("dot_transposed", (np.ones(n), [0, 1, 2]), ValueError, "p has 7 entries where the matrix needs 3"),
         ("dot_transposed", (np.ones((n, 1)),), ValueError, r"p has shape \(7, 1\)"),
     ],
 )

@@ -237,10 +237,10 @@ def clock(monkeypatch):
 
 
 def test_max_time(case, clock):
-    result = case.solve(max_time=0.5, random_state=0)
+    result = case.solve(max_time=0.5, tol=0.0, random_state=0)
     assert result.status == "max_time"
     assert result.n_iter > 0
-    assert 0.5 <= result.trace[-1].seconds <= 0.7
+    assert 0.4 <= result.trace[-1].seconds <= 0.7
 
 
 def test_the_clock_changes_no_bits(case, monkeypatch):
@@ -365,7 +365,7 @@ def test_a_callback_sees_the_run_and_can_stop_it(case):
         seen.append((progress.row, progress.done, progress.solution().w.copy()))
         return progress.row.iteration >= 10
 
-    result = case.solve(max_iter=100, callback=callback, certify=False, random_state=0)
+    result = case.solve(max_iter=100, tol=0.0, callback=callback, certify=False, random_state=0)
     assert result.status == "callback"
     assert [row.iteration for row, _, _ in seen if row.iteration >= 10] == [result.n_iter]
     assert [row for row, _, _ in seen] == list(result.trace)
@@ -403,7 +403,7 @@ def test_ctrl_c_during_the_certificate_is_not_lost(case, ctrl_c, monkeypatch):
 
 def test_ctrl_c_twice_in_a_row_stops_a_search_over_many_fits(case, ctrl_c):
     def interrupt(progress):
-        if progress.row.iteration == 5:
+        if progress.row.iteration >= 5:
             ctrl_c()
 
     assert case.solve(max_iter=100, callback=interrupt).status == "interrupted"
@@ -418,15 +418,15 @@ def test_one_iteration_is_made_however_short_the_time(case):
 def test_ctrl_c_keeps_the_best_so_far(case, ctrl_c):
     result = case.solve(
         max_iter=10**6,
-        callback=lambda progress: ctrl_c() if progress.row.iteration == 5 else None,
+        callback=lambda progress: ctrl_c() if progress.row.iteration >= 5 else None,
         random_state=0,
     )
     assert result.status == "interrupted"
-    assert result.n_iter == 5
+    assert result.n_iter == next(row.iteration for row in result.trace if row.iteration >= 5)
     assert result.certificate.gap >= 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     # Nothing was half done: it goes on from there.
-    assert case.solve(max_iter=20, warm=result).n_iter == 20
+    assert case.solve(max_iter=100, tol=0.0, warm=result).n_iter == 100
 
 
 def test_a_second_ctrl_c_raises(case, ctrl_c):

@@ -15,6 +15,7 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
         double sq_norm(int64_t i)
         int64_t read(int64_t i, int64_t* where, double* value)
         double entry(int64_t i, int64_t j)
+        void expect(int64_t i)
 
 
 cdef class Ledger:

@@ -193,29 +193,30 @@ cdef class Matrix:
 
     # Blocks of rows
 
-    def dot(self, w, int64_t start=0, stop=None):
-        """X[start:stop] @ w, for a vector w or for each column of a matrix w."""
-        cdef int64_t end = block_end(start, stop, self.shape[0]), k, column
+    def dot(self, w, rows=None):
+        """X[rows] @ w, for a vector w or for each column of a matrix w; `rows` is a list of rows, None all of them."""
         vectors = np.asarray(w, dtype=np.float64)
         if vectors.ndim not in (1, 2):
             raise ValueError(f"w has shape {vectors.shape}; expected ({self.shape[1]},) or ({self.shape[1]}, k)")
         fits(vectors.shape[0], self.shape[1], "w")
         if vectors.ndim == 2:
-            return np.stack(
-                [self.dot(np.ascontiguousarray(vectors[:, column]), start, end) for column in range(vectors.shape[1])],
-                axis=1,
-            ) if vectors.shape[1] else np.zeros((end - start, 0))
-        out = np.zeros(end - start)
-        return product(self, self.by_rows, np.ascontiguousarray(vectors), out, start, end)
+            products = [self.dot(np.ascontiguousarray(column), rows) for column in vectors.T]
+            return np.stack(products, axis=1) if products else np.zeros((count_of(rows, self.shape[0]), 0))
+        out = np.zeros(count_of(rows, self.shape[0]))
+        return product(self, self.by_rows, np.ascontiguousarray(vectors), out, listed(rows, self.shape[0]))
 
-    def dot_transposed(self, p, int64_t start=0, stop=None):
-        """X[start:stop].T @ p."""
-        cdef int64_t end = block_end(start, stop, self.shape[0])
+    def dot_transposed(self, p, rows=None):
+        """X[rows].T @ p; `rows` is a list of rows, None all of them."""
         vector = np.ascontiguousarray(p, dtype=np.float64)
+        count = count_of(rows, self.shape[0])
         if vector.ndim != 1:
-            raise ValueError(f"p has shape {vector.shape}; expected ({end - start},)")
-        fits(vector.shape[0], end - start, "p")
-        return transposed_product(self, self.by_rows, vector, np.zeros(self.shape[1]), start, end)
+            raise ValueError(f"p has shape {vector.shape}; expected ({count},)")
+        fits(vector.shape[0], count, "p")
+        return transposed_product(self, self.by_rows, vector, np.zeros(self.shape[1]), listed(rows, self.shape[0]))
+
+    def dense(self, rows):
+        """X[rows] as a dense array of float64: for a few rows."""
+        return dense_rows(self, listed(rows, self.shape[0]), np.zeros((len(rows), self.shape[1])))
 
     def row_sq_norms(self):
         """|row i|^2 for every i."""
@@ -247,11 +248,18 @@ cdef int64_t checked(int64_t i, int64_t count, str name) except -1:
     return i
 
 
-cdef int64_t block_end(int64_t start, stop, int64_t count) except -1:
-    cdef int64_t end = count if stop is None else stop
-    if not 0 <= start <= end <= count:
-        raise IndexError(f"rows {start} to {end} asked for, but the matrix has {count} rows")
-    return end
+cdef int64_t count_of(rows, int64_t count):
+    return count if rows is None else len(rows)
+
+
+cdef const int64_t[::1] listed(rows, int64_t count):
+    """The numbers of the rows asked for; None where all are."""
+    if rows is None:
+        return None
+    numbers = np.ascontiguousarray(rows, dtype=np.int64)
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < count:
+        raise IndexError(f"rows {numbers.min()} to {numbers.max()} asked for, but the matrix has {count} rows")
+    return numbers
 
 
 cdef int fits(int64_t given, int64_t expected, str name) except -1:
@@ -268,15 +276,19 @@ cdef object read_line(Lines* lines, int64_t i):
     return np.asarray(where), np.asarray(value)
 
 
-cdef object product(Matrix X, bint by_rows, const double[::1] w, double[::1] out, int64_t start, int64_t end):
+cdef object product(Matrix X, bint by_rows, const double[::1] w, double[::1] out, const int64_t[::1] rows):
     cdef int64_t i
-    if end == start or w.shape[0] == 0:
+    if out.shape[0] == 0 or w.shape[0] == 0:
         return np.asarray(out)
-    if by_rows or start > 0 or end < X.shape[0]:
+    if rows is not None:
         X.need_rows()
         with nogil:
-            for i in range(start, end):
-                out[i - start] = X.rows.dot(i, &w[0])
+            for i in range(rows.shape[0]):
+                out[i] = X.rows.dot(rows[i], &w[0])
+    elif by_rows:
+        with nogil:
+            for i in range(X.rows.count):
+                out[i] = X.rows.dot(i, &w[0])
     else:
         with nogil:
             for i in range(X.columns.count):
@@ -284,21 +296,32 @@ cdef object product(Matrix X, bint by_rows, const double[::1] w, double[::1] out
     return np.asarray(out)
 
 
-cdef object transposed_product(Matrix X, bint by_rows, const double[::1] p, double[::1] out, int64_t start, int64_t end):
+cdef object transposed_product(Matrix X, bint by_rows, const double[::1] p, double[::1] out, const int64_t[::1] rows):
     cdef int64_t i
-    if end == start or out.shape[0] == 0:
+    if p.shape[0] == 0 or out.shape[0] == 0:
         return np.asarray(out)
-    if by_rows or start > 0 or end < X.shape[0]:
+    if rows is not None or by_rows:
         X.need_rows()
         with nogil:
-            for i in range(start, end):
+            for i in range(p.shape[0]):
                 # A row of weight zero need not be read.
-                if p[i - start] != 0.0:
-                    X.rows.axpy(i, p[i - start], &out[0])
+                if p[i] != 0.0:
+                    X.rows.axpy(i if rows is None else rows[i], p[i], &out[0])
     else:
         with nogil:
             for i in range(X.columns.count):
                 out[i] = X.columns.dot(i, &p[0])
+    return np.asarray(out)
+
+
+cdef object dense_rows(Matrix X, const int64_t[::1] rows, double[:, ::1] out):
+    cdef int64_t i
+    if out.shape[0] == 0 or out.shape[1] == 0:
+        return np.asarray(out)
+    X.need_rows()
+    with nogil:
+        for i in range(rows.shape[0]):
+            X.rows.axpy(rows[i], 1.0, &out[i, 0])
     return np.asarray(out)
 
 

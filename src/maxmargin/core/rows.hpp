@@ -38,6 +38,8 @@ class Lines {
     virtual int64_t read(int64_t i, int64_t* where, double* value) const = 0;
     // The entry j of line i: one entry read, stored or not.
     virtual double entry(int64_t i, int64_t j) const = 0;
+    // Says that line i is wanted soon: a hint to the memory, which reads nothing.
+    virtual void expect(int64_t i) const = 0;
 
   protected:
     Lines(int64_t count_, int64_t width_, Reads* reads) : count(count_), width(width_), reads_(reads) {}
@@ -54,6 +56,17 @@ class Lines {
   private:
     Reads* reads_;
 };
+
+// Asks for the cache lines of an array from `first` up to `last`.
+template <class T>
+inline void ask_for(const T* first, const T* last) {
+#if defined(__GNUC__)
+    constexpr int64_t step = 64 / sizeof(T);
+    for (const T* at = first; at < last; at += step) __builtin_prefetch(at);
+#else
+    (void)first, (void)last;
+#endif
+}
 
 // The operations of a line in terms of `Self::each(i, f)`, which calls f(j, x) for the stored entries of line i.
 template <class Self>
@@ -106,6 +119,10 @@ class Strided final : public EachLine<Strided<T>> {
         return data_[i * line_ + j * entry_];
     }
 
+    void expect(int64_t i) const override {
+        if (entry_ == 1) ask_for(data_ + i * line_, data_ + i * line_ + this->width);
+    }
+
     // Four sums side by side: one chain of additions would wait for itself.
     double dot(int64_t i, const double* v) const override {
         if (entry_ != 1) return EachLine<Strided<T>>::dot(i, v);
@@ -152,6 +169,27 @@ class Compressed final : public EachLine<Compressed<T, I>> {
         for (I k = indptr_[i]; k < indptr_[i + 1]; ++k)
             if (indices_[k] == j) return data_[k];
         return 0.0;
+    }
+
+    void expect(int64_t i) const override {
+        ask_for(data_ + indptr_[i], data_ + indptr_[i + 1]);
+        ask_for(indices_ + indptr_[i], indices_ + indptr_[i + 1]);
+    }
+
+    // Four sums side by side: one chain of additions would wait for itself.
+    double dot(int64_t i, const double* v) const override {
+        this->charge(i);
+        double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+        I k = indptr_[i];
+        const I stop = indptr_[i + 1];
+        for (; k + 4 <= stop; k += 4) {
+            s0 += data_[k] * v[indices_[k]];
+            s1 += data_[k + 1] * v[indices_[k + 1]];
+            s2 += data_[k + 2] * v[indices_[k + 2]];
+            s3 += data_[k + 3] * v[indices_[k + 3]];
+        }
+        for (; k < stop; ++k) s0 += data_[k] * v[indices_[k]];
+        return (s0 + s1) + (s2 + s3);
     }
 
     template <class F>

@@ -3,6 +3,7 @@
 from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.interrupt import listen_for_interrupt
+from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.trace import Row, Trace
@@ -13,6 +14,7 @@ __all__ = [
     "Progress",
     "Result",
     "Row",
+    "Sdca",
     "Simba",
     "Solver",
     "SublinearPerceptron",

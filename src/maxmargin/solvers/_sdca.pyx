@@ -1,0 +1,318 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Dual coordinate ascent for the regularised SVM, a chunk of visits at a time.
+
+  alpha  the point of the dual, 0 <= alpha_i <= U_i
+  w      sum alpha_i y_i x_i, kept up with every change of alpha
+  b      the bias: `shift` + rho sum alpha_i y_i; rho = 0 without one
+  order  the examples as this sweep visits them; the first `active` of them take part
+
+A visit to example i maximises the dual over alpha_i alone, which costs one row:
+
+  c = y_i (<w, x_i> + b),  alpha_i <- alpha_i + (1 - c - q_i alpha_i) / (|x_i|^2 + rho + q_i), cut to [0, U_i].
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, fabs, fmax, fmin
+from libc.stdint cimport int64_t, uint64_t
+
+from maxmargin.core._matrix cimport Lines, Matrix
+from maxmargin.core.bits cimport BitGenerator, bits_of
+
+cdef double NOTHING = 1e-12  # a violation not worth a change
+cdef double REVISIT = 0.1  # all examples take part again when the gap has fallen to this share,
+cdef int64_t LATEST = 5  # or after so many visits for each of them
+cdef double WORTHWHILE = 1e-9  # the least share of its value that a prolonged step must bring: below, rounding rules
+
+
+cdef class Descent:
+    """The state of dual coordinate ascent.
+
+    Parameters
+    ----------
+    problem : RegularizedSVM
+        Data, labels and weights.
+    rng : np.random.Generator
+        Where the orders of the sweeps come from.
+    shrink : bool
+        Whether examples that seem settled at a bound sit out.
+    extrapolate : int
+        The sweep from which on steps are prolonged; 0 means never.
+    """
+
+    cdef readonly object rng
+    cdef readonly bint shrink
+    cdef readonly int64_t extrapolate
+    cdef readonly int64_t active, position, sweeps
+    cdef readonly double b, shift, rho, imbalance, sq_w  # imbalance = sum alpha_i y_i, sq_w = |w|^2
+    cdef readonly double gap  # of the last whole sweep over the active examples, each as it was met
+    cdef readonly object alpha_, w_  # as NumPy arrays: they are lent as answers, and copied before the next change
+    cdef bint lent, free_bias
+    cdef tuple rules  # what the problem says, to tell if another one says the same
+    cdef Matrix X
+    cdef BitGenerator* bits
+    cdef double[::1] alpha, w, upper, q, sq_norms
+    cdef const double[::1] y
+    cdef int64_t[::1] order
+    cdef int64_t usable
+    cdef double gap_so_far, gap_of_all
+    cdef double most, least, most_so_far, least_so_far  # of the projected gradients of a sweep
+    cdef double[::1] alpha_0, w_0, alpha_step, w_step  # where the last step began, and what it was
+    cdef int64_t rest  # sweeps until steps are prolonged again
+    cdef int64_t setbacks, since_all  # since_all: visits since all examples took part
+
+    def __init__(self, problem, rng, bint shrink, int64_t extrapolate):
+        self.X = problem.X
+        self.rng, self.bits = rng, bits_of(rng)
+        self.shrink, self.extrapolate = shrink, extrapolate
+        self.sweeps = 0
+        self.alpha_, self.w_ = np.zeros(problem.y.size), np.zeros(problem.X.shape[1])
+        self.b = self.imbalance = self.sq_w = 0.0
+        self.shift = 0.0
+        self.set_problem(problem)
+
+    def set_problem(self, problem):
+        """Go on with the same data, perhaps under another C, other weights, labels or loss."""
+        box = problem.loss.dual_box(problem.u)
+        rules = (*box, problem.y, problem.free_bias, problem.bias_feature)
+        if self.rules is not None and all(map(np.array_equal, self.rules, rules)):
+            return
+        self.rules = rules
+        sq_norms = problem.sq_norms()
+        self.alpha, self.w = self.alpha_, self.w_
+        self.upper, self.q = box
+        self.y, self.sq_norms = problem.y, sq_norms
+        mean_norm = float(np.average(sq_norms, weights=problem.s)) or 1.0
+        self.free_bias = problem.free_bias
+        self.rho = mean_norm if problem.free_bias else problem.bias_feature**2
+        # An example that moves nothing has its best alpha at once, and is not visited.
+        fixed = sq_norms + self.rho == 0
+        self.take_alpha(np.where(fixed & (problem.u > 0), np.minimum(box[0], 1 / np.maximum(box[1], 1e-300)), self.alpha_))
+        used = np.flatnonzero((problem.u > 0) & ~fixed)
+        self.order = used
+        self.usable = used.size
+        self.restart()
+
+    def take_alpha(self, alpha):
+        """Put alpha in place of the present one, cut to the box."""
+        alpha = np.clip(alpha, 0, self.upper)
+        self.make_own()
+        change = (alpha - self.alpha_) * np.asarray(self.y)
+        if change.any():
+            np.add(self.w_, self.X.dot_transposed(change), out=self.w_)
+        self.alpha_[:] = alpha
+        self.imbalance = float(self.alpha_ @ np.asarray(self.y))
+        self.b = self.shift + self.rho * self.imbalance
+        self.sq_w = float(self.w_ @ self.w_)
+
+    def dual(self):
+        """The dual value, the bias included."""
+        quadratic = np.asarray(self.q) @ self.alpha_**2 + self.sq_w + self.rho * self.imbalance**2
+        return float(self.alpha_.sum() - 0.5 * quadratic - self.shift * self.imbalance)
+
+    def lend(self):
+        """The arrays alpha and w as they are now; they will not change."""
+        self.lent = True
+        return self.alpha_, self.w_
+
+    cdef int make_own(self) except -1:
+        if self.lent:
+            self.alpha_, self.w_ = self.alpha_.copy(), self.w_.copy()
+            self.alpha, self.w = self.alpha_, self.w_
+            self.lent = False
+        return 0
+
+    cdef int restart(self) except -1:
+        """Begin anew with a sweep over all examples."""
+        self.active, self.position = self.usable, 0
+        self.most, self.least = INFINITY, -INFINITY
+        self.gap = self.gap_of_all = INFINITY
+        self.w_step = None
+        self.rest = self.setbacks = self.since_all = 0
+        return 0
+
+    def run(self, int64_t iterations, int64_t budget):
+        """Make up to `iterations` visits that read at most `budget` entries; return how many."""
+        cdef int64_t done = 0, made
+        cdef Lines* rows = self.X.need_rows()
+        self.make_own()
+        while done < iterations:
+            if self.active == 0:  # nobody is there to visit: the dual has its best value already
+                self.gap = 0.0
+                return iterations
+            if self.position == 0:
+                self.begin_sweep()
+            with nogil:
+                made = self.visit(rows, iterations - done, &budget)
+            done += made
+            self.since_all += made
+            if self.position >= self.active:
+                budget -= self.end_sweep(rows, budget)
+            elif done < iterations:
+                break
+        return done
+
+    cdef int begin_sweep(self) except -1:
+        cdef int64_t s, r
+        for s in range(self.active - 1):
+            r = s + <int64_t>(self.bits.next_uint64(self.bits.state) % <uint64_t>(self.active - s))
+            self.order[s], self.order[r] = self.order[r], self.order[s]
+        self.gap_so_far = 0.0
+        self.most_so_far, self.least_so_far = -INFINITY, INFINITY
+        if self.prolongs():
+            if self.w_step is None:
+                self.alpha_0, self.w_0 = np.empty(self.alpha.shape[0]), np.empty(self.w.shape[0])
+                self.alpha_step, self.w_step = np.zeros(self.alpha.shape[0]), np.zeros(self.w.shape[0])
+            self.alpha_0[:], self.w_0[:] = self.alpha, self.w
+        return 0
+
+    cdef bint prolongs(self):
+        return self.extrapolate > 0 and self.sweeps >= self.extrapolate and self.rest == 0
+
+    cdef int64_t visit(self, Lines* rows, int64_t most, int64_t* budget) noexcept nogil:
+        """Visit the next examples of the sweep."""
+        cdef int64_t made = 0, i, size
+        cdef double c, short, gradient, projected, best, a, change, curvature
+        while self.position < self.active and made < most:
+            i = self.order[self.position]
+            size = rows.size(i)
+            if 2 * size > budget[0]:
+                break
+            if self.position + 1 < self.active:
+                rows.expect(self.order[self.position + 1])
+            made += 1
+            c = rows.dot(i, &self.w[0])
+            budget[0] -= size
+            short = 1.0 - self.y[i] * (c + self.b)
+            a = self.alpha[i]
+            # What example i adds to the gap: its loss, the most that any alpha_i could make of `short`, less what is made.
+            best = fmin(short / self.q[i], self.upper[i]) if self.q[i] > 0 else self.upper[i]
+            best = best if short > 0 else 0.0
+            self.gap_so_far += (best - a) * short - 0.5 * self.q[i] * (best * best - a * a)
+
+            gradient = self.q[i] * a - short
+            projected = gradient
+            if a <= 0:
+                projected = fmin(gradient, 0.0)
+                if self.shrink and gradient > self.most:
+                    self.sit_out()
+                    continue
+            elif a >= self.upper[i]:
+                projected = fmax(gradient, 0.0)
+                if self.shrink and gradient < self.least:
+                    self.sit_out()
+                    continue
+            self.most_so_far, self.least_so_far = fmax(self.most_so_far, projected), fmin(self.least_so_far, projected)
+            self.position += 1
+            if fabs(projected) > NOTHING:
+                curvature = self.sq_norms[i] + self.rho + self.q[i]
+                change = fmin(fmax(a - gradient / curvature, 0.0), self.upper[i]) - a
+                self.alpha[i] = a + change
+                change *= self.y[i]
+                rows.axpy(i, change, &self.w[0])
+                budget[0] -= size
+                self.imbalance += change
+                self.b += self.rho * change
+                self.sq_w += 2 * change * c + change * change * self.sq_norms[i]
+        return made
+
+    cdef void sit_out(self) noexcept nogil:
+        """The example at the present position takes no part in what is left of this sweep and in the next ones."""
+        self.active -= 1
+        self.order[self.position], self.order[self.active] = self.order[self.active], self.order[self.position]
+
+    cdef int64_t end_sweep(self, Lines* rows, int64_t budget) except -1:
+        """Set the thresholds of the next sweep, and prolong the step of this one; returns the entries read."""
+        cdef int64_t read = 0
+        cdef bint whole = self.gap_of_all == INFINITY
+        self.sweeps += 1
+        self.position = 0
+        self.gap = self.gap_so_far
+        self.most = self.most_so_far if self.most_so_far > 0 else INFINITY
+        self.least = self.least_so_far if self.least_so_far < 0 else -INFINITY
+        if self.rest > 0:
+            self.rest -= 1
+        elif self.prolongs() and self.w_step is not None:
+            read = self.prolong(rows, budget)
+        if self.free_bias:
+            # The method of multipliers for sum alpha_i y_i = 0: the bias so far becomes the centre of the next one.
+            self.shift = self.b
+            self.b += self.rho * self.imbalance
+        if whole:
+            self.gap_of_all = self.gap
+        elif self.active == 0 or self.gap <= REVISIT * self.gap_of_all or self.since_all > LATEST * self.usable:
+            self.active = self.usable
+            self.most, self.least = INFINITY, -INFINITY
+            self.gap_of_all = INFINITY
+            self.since_all = 0
+        return read
+
+    cdef int64_t prolong(self, Lines* rows, int64_t budget) except -1:
+        """Go from where the sweep began to the best point of the plane through it, along the sweep and the last step.
+
+        This makes sweeps the preconditioner of a conjugate gradient method. Where a bound is passed alpha is cut to it,
+        which reads the row. Where the cuts cost more than the step brought, the next sweeps go alone for a while.
+        """
+        cdef int64_t i, j, read = 0, n = self.alpha.shape[0], d = self.w.shape[0]
+        cdef double by_sweep = 0, by_step = 0  # slopes of the dual at the end of the sweep
+        cdef double sweep_sweep = 0, sweep_step = 0, step_step = 0  # its curvatures
+        cdef double one, other, slope, raw, cut, t_sweep = 0, t_step = 0, determinant, r_sweep = 0, r_step = 0
+        cdef double before = self.dual()
+        with nogil:
+            for j in range(d):
+                one, other = self.w[j] - self.w_0[j], self.w_step[j]
+                by_sweep -= self.w[j] * one
+                by_step -= self.w[j] * other
+                sweep_sweep += one * one
+                sweep_step += one * other
+                step_step += other * other
+            for i in range(n):
+                one, other = self.alpha[i] - self.alpha_0[i], self.alpha_step[i]
+                slope = 1 - self.q[i] * self.alpha[i] - self.b * self.y[i]
+                by_sweep += slope * one
+                by_step += slope * other
+                sweep_sweep += self.q[i] * one * one
+                sweep_step += self.q[i] * one * other
+                step_step += self.q[i] * other * other
+                r_sweep += one * self.y[i]
+                r_step += other * self.y[i]
+            sweep_sweep += self.rho * r_sweep * r_sweep
+            sweep_step += self.rho * r_sweep * r_step
+            step_step += self.rho * r_step * r_step
+            determinant = sweep_sweep * step_step - sweep_step * sweep_step
+            if determinant > 1e-12 * sweep_sweep * step_step:
+                t_sweep = (by_sweep * step_step - by_step * sweep_step) / determinant
+                t_step = (by_step * sweep_sweep - by_sweep * sweep_step) / determinant
+            elif sweep_sweep > 0:
+                t_sweep = by_sweep / sweep_sweep
+            if not t_sweep * by_sweep + t_step * by_step > WORTHWHILE * fabs(before):
+                return 0
+            for i in range(n):
+                raw = self.alpha[i] + t_sweep * (self.alpha[i] - self.alpha_0[i]) + t_step * self.alpha_step[i]
+                if raw < 0 or raw > self.upper[i]:
+                    read += 2 * rows.size(i)
+            if read > budget:
+                return 0
+            for j in range(d):
+                self.w_step[j] = (1 + t_sweep) * (self.w[j] - self.w_0[j]) + t_step * self.w_step[j]
+                self.w[j] = self.w_0[j] + self.w_step[j]
+            self.imbalance = 0
+            for i in range(n):
+                raw = self.alpha[i] + t_sweep * (self.alpha[i] - self.alpha_0[i]) + t_step * self.alpha_step[i]
+                cut = fmin(fmax(raw, 0.0), self.upper[i])
+                if cut != raw:
+                    rows.axpy(i, (cut - raw) * self.y[i], &self.w[0])
+                    rows.axpy(i, (cut - raw) * self.y[i], &self.w_step[0])
+                self.alpha[i] = cut
+                self.alpha_step[i] = cut - self.alpha_0[i]
+                self.imbalance += cut * self.y[i]
+            self.sq_w = 0
+            for j in range(d):
+                self.sq_w += self.w[j] * self.w[j]
+        self.b = self.shift + self.rho * self.imbalance
+        if self.dual() < before:
+            self.setbacks += 1
+            self.rest = <int64_t>1 << min(self.setbacks, 6)
+            self.alpha_step[:] = 0
+            self.w_step[:] = 0
+        return read
