@@ -137,6 +137,7 @@ def test_products_equal_numpys(source, dense):
         assert (X.dot_transposed(weights, rows) == block.T @ weights).all()
         assert rows is None or (X.dense(rows) == block).all()
     assert (X.row_sq_norms() == (dense**2).sum(axis=1)).all()
+    assert (X.row_sizes() == [X.row(i)[0].size for i in range(n)]).all()
     assert X.first_not_finite() is None
 
 
@@ -335,7 +336,7 @@ def test_reads_for_a_purpose_are_kept_apart():
             X.column(0)
         X.row(1)
     with pytest.raises(IndexError), X.ledger.on("outer"):
-        X.dot(np.ones(d), 0, n + 1)
+        X.dot(np.ones(d), [0, n])
     X.ledger.book("given", 3, 4)
     assert X.ledger.purposes == {"inner": (n, n), "outer": (2 * d, 2 * d), "given": (3, 4)}
     assert counts(X) == (d, d)

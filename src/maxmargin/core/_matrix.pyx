@@ -218,6 +218,15 @@ cdef class Matrix:
         """X[rows] as a dense array of float64: for a few rows."""
         return dense_rows(self, listed(rows, self.shape[0]), np.zeros((len(rows), self.shape[1])))
 
+    def row_sizes(self):
+        """How many entries are stored in each row: from the structure, which is free to read."""
+        cdef Lines* lines = self.need_rows()
+        cdef int64_t i
+        cdef int64_t[::1] out = np.empty(self.shape[0], dtype=np.int64)
+        for i in range(out.shape[0]):
+            out[i] = lines.size(i)
+        return np.asarray(out)
+
     def row_sq_norms(self):
         """|row i|^2 for every i."""
         out = np.zeros(self.shape[0])

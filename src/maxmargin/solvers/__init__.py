@@ -3,6 +3,7 @@
 from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.interrupt import listen_for_interrupt
+from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
@@ -11,6 +12,7 @@ from maxmargin.solvers.trace import Row, Trace
 __all__ = [
     "SOLVERS",
     "Holdout",
+    "Newton",
     "Progress",
     "Result",
     "Row",
