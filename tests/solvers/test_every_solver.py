@@ -207,7 +207,7 @@ def test_a_budget_too_small_for_one_iteration(case):
 
 @pytest.mark.parametrize("max_iter", [1, 2, 37])
 def test_max_iter_is_exact(case, max_iter):
-    result = case.solve(max_iter=max_iter, random_state=0)
+    result = case.solve(max_iter=max_iter, tol=0.0, random_state=0)
     assert (result.n_iter, result.status) == (max_iter, "max_iter")
     assert result.trace[-1].iteration == max_iter
     assert result.promise == {}

@@ -91,6 +91,11 @@ class RegularizedSVM(Problem):
         """C s_i, the weight of each loss."""
         return self.C * self.s
 
+    @property
+    def rules(self) -> tuple[Any, ...]:
+        """All that the dual is made of but the rows: two problems on one matrix with the same rules are the same."""
+        return (*self.loss.dual_box(self.u), self.y, self.bias, self.bias_feature)
+
     def with_C(self, C: float) -> RegularizedSVM:
         """The same problem at another C, sharing data and ledger."""
         other = copy.copy(self)

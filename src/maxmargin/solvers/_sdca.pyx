@@ -73,11 +73,10 @@ cdef class Descent:
 
     def set_problem(self, problem):
         """Go on with the same data, perhaps under another C, other weights, labels or loss."""
-        box = problem.loss.dual_box(problem.u)
-        rules = (*box, problem.y, problem.free_bias, problem.bias_feature)
-        if self.rules is not None and all(map(np.array_equal, self.rules, rules)):
+        if self.rules is not None and all(map(np.array_equal, self.rules, problem.rules)):
             return
-        self.rules = rules
+        self.rules = problem.rules
+        box = self.rules[:2]
         sq_norms = problem.sq_norms()
         self.alpha, self.w = self.alpha_, self.w_
         self.upper, self.q = box

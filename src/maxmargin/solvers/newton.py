@@ -1,7 +1,7 @@
 r"""Newton's method on the examples that matter, over a growing part of the data.
 
-Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the point
-of the dual that proves how good they are. For few features: it solves systems of d equations.
+Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
+point of the dual that proves how good they are. For few features: it solves systems of d equations.
 
 The squared hinge is smooth, and Newton's method is applied to it as it stands. The hinge is not; its dual
 :math:`\max_{0 \le a \le U} \sum a_i - \frac12 |v(a)|^2` is solved by the proximal point method (which for the primal is
@@ -13,14 +13,15 @@ is smooth, and its solution a is the next centre. In both cases, with :math:`c_i
 
 .. math:: a_i = \text{clip}_{[0, U_i]}\ h_i (1 - c_i + \alpha_i / \sigma), \qquad h_i = 1 / (q_i + 1/\sigma),
 
-the gradient is :math:`w - \sum_i a_i y_i x_i` and the Hessian :math:`I + \sum_{i \in J} h_i x_i x_i^T`, with J the examples
-strictly between their bounds. They are few near the end, and only they are read to build it.
+the gradient is :math:`w - \sum_i a_i y_i x_i` and the Hessian :math:`I + \sum_{i \in J} h_i x_i x_i^T`, with J the
+examples strictly between their bounds. They are few near the end, and only they are read to build it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,48 +29,77 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from maxmargin.problems import Problem, RegularizedSVM, Solution
+from maxmargin.solvers._newton import add_outer_products, gap_of, pull_along, reach, weigh
 from maxmargin.solvers.base import Solver
 
 Vector = NDArray[np.float64]
 
+MOST_FEATURES = 5000
 FEWEST_ROWS = 2000  # of the first part of the data, and
 ROWS_PER_FEATURE = 10  # at least so many a feature
 GROWTH = 6  # of the parts
 SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 STIFFER = 8.0  # how much sigma grows then
 BLOCK = 4096  # rows made dense at a time
+SPARSE = 0.25  # below this share of stored entries, outer products of sparse rows are cheaper than dense ones
+MOST_AWAKE = 0.6  # the share of examples above which all are looked at again
 
 
 @dataclass
 class State:
-    """Where Newton's method stands: on the first `size` rows of `order`."""
+    """Where Newton's method stands: on the first `size` rows of `order`.
 
-    rng: np.random.Generator
+    Examples at a bound sleep as long as w, by its distance from where all of them were last seen, cannot have moved
+    them off it: their margins need not be known. This is the tighter bound of `shrinking.py`, in use for both bounds.
+    """
+
+    rules: tuple[Any, ...]  # of the problem, to tell if another one is the same
     order: NDArray[np.int64]
     size: int
     w: Vector
     b: float = 0.0
     softness: float = 0.0  # 1 / sigma
-    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    # Of the rows in use: labels, bounds and curvatures of the dual, centres, margins c, and the weights a.
-    y: Vector = field(default_factory=lambda: np.zeros(0))
-    upper: Vector = field(default_factory=lambda: np.zeros(0))
-    q: Vector = field(default_factory=lambda: np.zeros(0))
-    centre: Vector = field(default_factory=lambda: np.zeros(0))
-    c: Vector = field(default_factory=lambda: np.zeros(0))
-    a: Vector = field(default_factory=lambda: np.zeros(0))
-    v: Vector = field(default_factory=lambda: np.zeros(0))  # sum a_i y_i x_i
-    primal: float = math.inf
+    part: Part | None = None
+    gap: float = math.inf
     dual: float = -math.inf
+
+    @property
+    def whole(self) -> bool:
+        """Whether the part in use is all of the data."""
+        return self.part is not None and self.part.rows.size == self.order.size == self.size
+
+
+@dataclass
+class Part:
+    """The examples in use, and what is known of them."""
+
+    rows: NDArray[np.int64]
+    y: Vector
+    upper: Vector  # bounds of the dual, the losses weighed as if this part were all, and
+    q: Vector  # its curvatures
+    norms: Vector  # of (x_i, 1), the 1 where there is a bias
+    centre: Vector  # alpha
+    c: Vector  # margins: at w where `known`
+    a: Vector  # weights
+    v: Vector  # sum a_i y_i x_i
+    known: NDArray[np.bool_]
+    reach: Vector  # how far from `seen_from` w may be before the weight of a sleeping example can change
+    seen_from: Vector  # (w, b) when all margins were known last
+
+    def of(self, awake: NDArray[np.int64]) -> tuple[Vector, Vector, Vector]:
+        """centre, upper and q of some of them."""
+        if awake.size == self.rows.size:
+            return self.centre, self.upper, self.q
+        return self.centre[awake], self.upper[awake], self.q[awake]
 
 
 @dataclass(frozen=True)
 class Newton(Solver):
     r"""Newton's method for few features, on a growing part of the data.
 
-    An iteration reads the rows in use once for the margins along the step, and those whose weight has changed once more. It
-    begins on a small part of the data, where iterations are cheap, and goes over to a larger one when more of the same
-    would only fit the part better, not the whole.
+    An iteration reads the rows in use once for the margins along the step, and those whose weight has changed once
+    more. It begins on a small part of the data, where iterations are cheap, and goes over to a larger one when more of
+    the same would only fit the part better, not the whole. Rows that a step cannot move off their bound are not read.
 
     Parameters
     ----------
@@ -102,153 +132,153 @@ class Newton(Solver):
     grow: bool = True
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
+        d = problem.X.shape[1]
+        if d > MOST_FEATURES:
+            raise ValueError(
+                f"newton solves a dense system of as many equations as there are features, at most {MOST_FEATURES:,}; "
+                f'the data has {d:,}. Use solver="sdca".'
+            )
+        if isinstance(warm, State) and all(map(np.array_equal, warm.rules, problem.rules)):
+            return warm
         order = rng.permutation(np.flatnonzero(problem.s))
-        size = order.size
         if isinstance(warm, State):
-            state = State(warm.rng, order, size, warm.w, warm.b)
-        else:
-            if self.grow:
-                size = min(size, max(FEWEST_ROWS, ROWS_PER_FEATURE * problem.X.shape[1]))
-            state = State(rng, order, size, np.zeros(problem.X.shape[1]))
-        return state
+            return State(problem.rules, order, order.size, warm.w, warm.b)
+        first = max(FEWEST_ROWS, ROWS_PER_FEATURE * d) if self.grow else order.size
+        return State(problem.rules, order, min(first, order.size), np.zeros(d))
 
     def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
         before = problem.X.ledger.stored
         for done in range(iterations):
-            rows = state.order[: state.size]
-            # The margins of a new part, the margins along the step, the Hessian, and the weights: each reads a row at most once.
-            if 4 * int(problem.X.row_sizes()[rows].sum()) > budget - (problem.X.ledger.stored - before):
+            left = budget - (problem.X.ledger.stored - before)
+            # The margins of a new part, its weights, the Hessian, the margins along the step, and the weights after it.
+            if left < 5 * problem.X.stored and left < 5 * int(problem.X.row_sizes()[state.order[: state.size]].sum()):
                 return done
             self._iterate(problem, state)
         return iterations
 
     def _iterate(self, problem: RegularizedSVM, state: State) -> None:
-        if state.rows.size != state.size:
-            self._take_part(problem, state)
-        g, g_b = self._gradient(problem, state)
-        s, s_b = self._direction(problem, state, g, g_b)
-        along = state.y * (problem.X.dot(s, state.rows) + s_b)
-        t = self._step_length(problem, state, s, s_b, along)
+        if state.part is None or state.part.rows.size != state.size:
+            state.part = self._take_part(problem, state)
+        part = state.part
+        s, s_b = self._direction(problem, state, part)
+        awake = self._wake(problem, state, part, s, s_b)
+        y, c, (centre, upper, q) = part.y[awake], part.c[awake], part.of(awake)
+        along = y * (problem.X.dot(s, part.rows[awake]) + s_b)
+
+        # The objective along the step is least where its slope is zero. Sleeping examples pull with a constant force.
+        stiffness, imbalance = _stiffness(problem), float(part.a @ part.y)
+        asleep = float(part.v @ s) + imbalance * s_b - float(part.a[awake] @ along)
+        start = float(state.w @ s) + stiffness * state.b * s_b - asleep
+        bend = float(s @ s) + stiffness * s_b**2
+
+        def slope(t: float) -> tuple[float, float]:
+            pull, curvature = pull_along(c, along, t, centre, upper, q, state.softness)
+            return start + t * bend - pull, bend + curvature
+
+        t = _root(slope, 1.0 if awake.size < part.rows.size else math.inf)
         state.w = state.w + t * s
         state.b += t * s_b
-        state.c += t * along
-        self._weigh(problem, state)
-        self._settle(problem, state)
+        part.c[awake] = c = c + t * along
+        a = weigh(c, centre, upper, q, state.softness)
+        part.v += problem.X.dot_transposed((a - part.a[awake]) * y, part.rows[awake])
+        part.a[awake] = a
+        self._settle(problem, state, part, awake)
 
-    def _take_part(self, problem: RegularizedSVM, state: State) -> None:
-        """Go over to the first `size` rows, with the losses weighed as if they were all."""
-        state.rows = rows = np.sort(state.order[: state.size])
-        share = problem.s[rows].sum() / problem.s.sum()
-        state.y = problem.y[rows]
-        state.upper, state.q = problem.loss.dual_box(problem.u[rows] / share)
-        state.c = state.y * (problem.X.dot(state.w, rows) + state.b)
-        state.centre = np.zeros(rows.size)
+    def _take_part(self, problem: RegularizedSVM, state: State) -> Part:
+        """The first `size` rows, with the losses weighed as if they were all."""
+        rows = np.sort(state.order[: state.size])
+        y, share = problem.y[rows], problem.s[rows].sum() / problem.s.sum()
+        upper, q = problem.loss.dual_box(problem.u[rows] / share)
+        c = y * (problem.X.dot(state.w, rows) + state.b)
+        centre = np.zeros(rows.size)
         state.softness = 0.0
         if not problem.loss.smooth:
             # The hinge with its kink rounded off, as wide as it takes to have enough examples in it.
-            near = np.abs(1 - state.c)
             enough = min(rows.size - 1, max(ROWS_PER_FEATURE * state.w.size, rows.size // 20))
-            width = max(float(np.partition(near, enough)[enough]), 1e-9)
-            state.centre = 0.5 * state.upper
-            state.softness = 2 * width / float(state.upper.mean())
-        state.a = np.zeros(rows.size)
-        state.v = np.zeros(state.w.size)
-        self._weigh(problem, state)
+            width = max(float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
+            centre = 0.5 * upper
+            state.softness = 2 * width / float(upper.mean())
+        a = weigh(c, centre, upper, q, state.softness)
+        norms = np.sqrt(problem.sq_norms()[rows] + problem.bias)
+        known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
+        v = problem.X.dot_transposed(a * y, rows)
+        return Part(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, np.append(state.w, state.b))
 
-    def _weigh(self, problem: RegularizedSVM, state: State) -> None:
-        """The weights a of the examples in use, and v: rows whose weight has not changed are not read."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            a = (1 - state.c + state.softness * state.centre) / (state.q + state.softness)
-        a = np.clip(a, 0.0, state.upper)
-        state.v += problem.X.dot_transposed((a - state.a) * state.y, state.rows)
-        state.a = a
-
-    def _gradient(self, problem: RegularizedSVM, state: State) -> tuple[Vector, float]:
-        if not problem.bias:
-            return state.w - state.v, 0.0
-        return state.w - state.v, self._stiffness(problem) * state.b - float(state.a @ state.y)
-
-    @staticmethod
-    def _stiffness(problem: RegularizedSVM) -> float:
-        return 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
-
-    def _direction(self, problem: RegularizedSVM, state: State, g: Vector, g_b: float) -> tuple[Vector, float]:
-        """Newton's step: the system of the Hessian."""
-        J = np.flatnonzero((state.a > 0) & (state.a < state.upper))
-        h = 1 / (state.q[J] + state.softness)
-        d = g.size
+    def _direction(self, problem: RegularizedSVM, state: State, part: Part) -> tuple[Vector, float]:
+        """Newton's step: a system with the Hessian."""
+        J = np.flatnonzero((part.a > 0) & (part.a < part.upper))
+        h, rows, d = 1 / (part.q[J] + state.softness), part.rows[J], state.w.size
         H = np.zeros((d + 1, d + 1))
-        for start in range(0, J.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            Z = np.empty((J[block].size, d + 1))
-            Z[:, :d] = problem.X.dense(state.rows[J[block]])
-            Z[:, d] = 1.0
-            Z *= np.sqrt(h[block])[:, None]
-            H += Z.T @ Z
+        if problem.X.stored < SPARSE * problem.X.shape[0] * d:
+            add_outer_products(problem.X, rows, h, H)
+            if problem.bias:
+                H[d, :d] = problem.X.dot_transposed(h, rows)
+        else:
+            for start in range(0, J.size, BLOCK):
+                Z = problem.X.dense(rows[start : start + BLOCK]) * np.sqrt(h[start : start + BLOCK])[:, None]
+                with np.errstate(over="ignore"):
+                    H[:d, :d] += Z.T @ Z
+                if problem.bias:
+                    H[d, :d] += np.sqrt(h[start : start + BLOCK]) @ Z
         H[np.arange(d), np.arange(d)] += 1.0
+        # Where nobody is between the bounds nothing holds a free bias but this.
+        H[d, d] = (1 + 1e-10) * float(h.sum()) + _stiffness(problem) + 1e-10
+        g = np.append(state.w - part.v, _stiffness(problem) * state.b - float(part.a @ part.y))
         if not problem.bias:
-            return -cho_solve(cho_factor(H[:d, :d], overwrite_a=True), g), 0.0
-        H[d, d] += self._stiffness(problem) + 1e-10 * (1 + H[d, d])
-        step = -cho_solve(cho_factor(H, overwrite_a=True), np.append(g, g_b))
+            H[d, d], g[d] = 1.0, 0.0
+        try:
+            step = -cho_solve(cho_factor(H, lower=True, overwrite_a=True), g)
+        except (np.linalg.LinAlgError, ValueError):  # rows so uneven that it overflows, or is singular by rounding
+            step = -g
         return step[:d], float(step[d])
 
-    def _step_length(self, problem: RegularizedSVM, state: State, s: Vector, s_b: float, along: Vector) -> float:
-        """Where the objective is least along the step: a root of its slope, which rises piecewise linearly."""
-        ws, ss = float(state.w @ s), float(s @ s)
-        if problem.bias:
-            ws += self._stiffness(problem) * state.b * s_b
-            ss += self._stiffness(problem) * s_b**2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            h = 1 / (state.q + state.softness)
-            base = (1 - state.c + state.softness * state.centre) * h
-        move = along * h
+    def _wake(self, problem: RegularizedSVM, state: State, part: Part, s: Vector, s_b: float) -> NDArray[np.int64]:
+        """The examples whose weight a step s could change; their margins become known."""
+        here = np.append(state.w, state.b)
+        far = float(np.linalg.norm(here - part.seen_from)) + math.hypot(float(np.linalg.norm(s)), s_b)
+        awake = np.flatnonzero(part.known | (part.reach <= far))
+        everyone = awake.size > MOST_AWAKE * part.rows.size
+        if everyone:
+            awake = np.arange(part.rows.size)
+        unknown = awake[~part.known[awake]]
+        part.c[unknown] = part.y[unknown] * (problem.X.dot(state.w, part.rows[unknown]) + state.b)
+        part.known[unknown] = True
+        if everyone:
+            part.seen_from = here
+            part.reach = reach(part.c, part.centre, part.upper, part.q, state.softness, part.norms)
+            # Whoever this very step cannot move goes to sleep at once.
+            awake = np.flatnonzero(part.reach <= math.hypot(float(np.linalg.norm(s)), s_b))
+            part.known[:] = False
+            part.known[awake] = True
+        return awake
 
-        def slope(t: float) -> tuple[float, float]:
-            raw = base - t * move
-            inside = (raw > 0) & (raw < state.upper)
-            value = ws + t * ss - float(np.clip(raw, 0.0, state.upper) @ along)
-            return value, ss + float((move * along)[inside].sum())
-
-        first = slope(0.0)[0]
-        low, high, t = 0.0, math.inf, 1.0
-        for _ in range(30):
-            value, curvature = slope(t)
-            if abs(value) <= 0.1 * abs(first):
-                break
-            low, high = (t, high) if value < 0 else (low, t)
-            t -= value / curvature
-            if not low < t < high:
-                t = 0.5 * (low + high) if math.isfinite(high) else 2 * low
-        return t
-
-    def _settle(self, problem: RegularizedSVM, state: State) -> None:
-        """Look how near the end of this part is, and move the centre or go over to a larger part where it is time."""
-        loss = problem.loss.value(state.c)
-        u = state.upper if not problem.loss.smooth else 0.5 / state.q
-        penalty = 0.5 * self._stiffness(problem) * state.b**2
-        state.primal = 0.5 * float(state.w @ state.w) + float(u @ loss) + penalty
-        imbalance = float(state.a @ state.y) * problem.bias_feature
-        state.dual = float(
-            state.a.sum() - 0.5 * (state.q @ state.a**2) - 0.5 * (state.v @ state.v) - 0.5 * imbalance**2
+    def _settle(self, problem: RegularizedSVM, state: State, part: Part, awake: NDArray[np.int64]) -> None:
+        """See how large the gap is on this part, and move the centre or go over to a larger part where it is time."""
+        _, upper, q = part.of(awake)
+        imbalance, B = float(part.a @ part.y), problem.bias_feature
+        difference = state.w - part.v
+        # Sleeping examples add nothing to the gap: they have the weight that is best for them.
+        state.gap = gap_of(part.c[awake], part.a[awake], upper, q) + 0.5 * float(difference @ difference)
+        state.gap += (
+            abs(state.b * imbalance) if problem.free_bias else 0.5 * (state.b / B - B * imbalance) ** 2 if B else 0
         )
-        if state.size < state.order.size and state.primal - state.dual <= state.primal / math.sqrt(state.size):
-            state.size = min(state.order.size, GROWTH * state.size)
-            if 2 * state.size > state.order.size:
-                state.size = state.order.size
-            return
-        if not problem.loss.smooth:
-            g, g_b = self._gradient(problem, state)
-            moved = float(np.linalg.norm(state.a - state.centre)) * math.sqrt(state.softness)
-            if math.hypot(float(np.linalg.norm(g)), g_b) <= SOLVED * moved:
-                state.centre = state.a
+        quadratic = float(part.q @ part.a**2) + float(part.v @ part.v) + (B * imbalance) ** 2
+        state.dual = float(part.a.sum()) - 0.5 * quadratic
+        n = state.order.size
+        if state.size < n and state.gap <= abs(state.dual) / math.sqrt(state.size):
+            state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
+        elif not problem.loss.smooth:
+            moved = float(np.linalg.norm(part.a - part.centre)) * math.sqrt(state.softness)
+            if math.hypot(float(np.linalg.norm(difference)), imbalance * problem.free_bias) <= SOLVED * moved:
+                part.centre = part.a.copy()
                 state.softness /= STIFFER
 
     def solution(self, problem: RegularizedSVM, state: State) -> Solution:
-        if state.rows.size < state.order.size or state.rows.size != state.size:
+        if not state.whole or state.part is None:
             return Solution(state.w, state.b)
         p = np.zeros(problem.y.size)
-        p[state.rows] = state.a
-        return Solution(state.w, state.b, p, state.v)
+        p[state.part.rows] = state.part.a
+        return Solution(state.w, state.b, p, state.part.v.copy())
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 50
@@ -258,6 +288,26 @@ class Newton(Solver):
 
     def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
         """The gap on the whole data, known from the last iteration; a part tells nothing of it."""
-        if state.rows.size < state.order.size or state.rows.size != state.size:
-            return math.inf
-        return (state.primal - state.dual) / abs(state.primal)
+        return state.gap / (abs(state.dual) + state.gap) if state.whole else math.inf
+
+
+def _stiffness(problem: RegularizedSVM) -> float:
+    """The curvature of the penalty on the bias."""
+    return 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
+
+
+def _root(slope: Callable[[float], tuple[float, float]], most: float) -> float:
+    """Where a rising, piecewise linear function is near zero, at most at `most`: Newton's steps inside of brackets."""
+    first, rise = slope(0.0)
+    if not (first < 0 and rise > 0):  # there is nothing to gain
+        return 0.0
+    low, high, t = 0.0, math.inf, 1.0
+    for _ in range(50):
+        value, rise = slope(t)
+        if abs(value) <= 0.1 * abs(first) or (value < 0 and t == most):
+            break
+        low, high = (t, high) if value < 0 else (low, t)
+        t = min(t - value / rise, most)
+        if not low < t < high:
+            t = 0.5 * (low + high) if math.isfinite(high) else 2 * low
+    return t
