@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 
 from maxmargin.problems import RegularizedSVM
 from maxmargin.solvers import Hybrid, StochasticGradient, base, solve
-from maxmargin.solvers.hybrid import ENOUGH, SHRINKING, _times_inverse_hessian
+from maxmargin.solvers.hybrid import ENOUGH, SHRINKING, Pair, _times_inverse_hessian
 
 BIASES = {"no bias": {"bias": False}, "free": {}, "penalised": {"intercept_scaling": 2.0}}
 biases = pytest.mark.parametrize("bias", BIASES)
@@ -252,7 +252,7 @@ def test_every_step_goes_down_enough():
         fall = Before.value - state.value(problem, state.point, state.at)
         assert fall >= -ENOUGH * Before.gradient @ (state.point - point) - 1e-12 * Before.value
         assert len(state.pairs) <= min(pairs + 1, solver.memory)
-        assert all(s @ y > 0 for s, y in state.pairs)
+        assert all(0 < pair.product == pair.s @ pair.y for pair in state.pairs)
 
 
 @settings(max_examples=50, deadline=None)
@@ -261,14 +261,14 @@ def test_two_loops_are_the_product_with_the_inverse_hessian(seed, count):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(5, 5))
     hessian = root @ root.T + np.eye(5)
-    pairs = deque((s, hessian @ s) for s in rng.normal(size=(count, 5)))
+    pairs = deque(Pair(s, hessian @ s, s @ hessian @ s) for s in rng.normal(size=(count, 5)))
     inverse = np.eye(5) / 7.0
     if count:
-        s, y = pairs[-1]
-        inverse = np.eye(5) * (s @ y) / (y @ y)
-    for s, y in pairs:  # the update of BFGS as it is written down
-        left = np.eye(5) - np.outer(s, y) / (s @ y)
-        inverse = left @ inverse @ left.T + np.outer(s, s) / (s @ y)
+        y = pairs[-1].y
+        inverse = np.eye(5) * pairs[-1].product / (y @ y)
+    for pair in pairs:  # the update of BFGS as it is written down
+        left = np.eye(5) - np.outer(pair.s, pair.y) / pair.product
+        inverse = left @ inverse @ left.T + np.outer(pair.s, pair.s) / pair.product
     gradient = rng.normal(size=5)
     np.testing.assert_allclose(_times_inverse_hessian(pairs, gradient, 7.0), inverse @ gradient, rtol=1e-6, atol=1e-9)
 

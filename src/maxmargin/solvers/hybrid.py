@@ -165,7 +165,7 @@ class Hybrid(Solver):
         s = point - state.point
         y = state.gradient(problem, point, visit) - state.gradient(problem, state.point, state.at)
         if s @ y > 0:
-            state.pairs.append((s, y))
+            state.pairs.append(Pair(s, y, float(s @ y)))
         state.point, state.at, state.search = point, visit, None
         return True
 
@@ -253,6 +253,15 @@ class Visit:
         )
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A step s, the change y of the gradient along it, and s'y."""
+
+    s: Vector
+    y: Vector
+    product: float
+
+
 @dataclass
 class Search:
     """A line search under way."""
@@ -284,7 +293,7 @@ class State:
     reader: Reader
     bounds: Bounds
     point: Vector
-    pairs: deque[tuple[Vector, Vector]]
+    pairs: deque[Pair]
     at: Visit
     batch: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     search: Search | None = None
@@ -310,19 +319,15 @@ class State:
         return 1.0 + 2.0 * self.factor * self.at.sq_norm
 
 
-def _times_inverse_hessian(pairs: deque[tuple[Vector, Vector]], gradient: Vector, curvature: float) -> Vector:
+def _times_inverse_hessian(pairs: deque[Pair], gradient: Vector, curvature: float) -> Vector:
     """The product of the L-BFGS approximation of the inverse Hessian with the gradient: the two-loop recursion."""
     q, shares = gradient.copy(), []
-    for s, y in reversed(pairs):
-        shares.append(float(s @ q) / float(s @ y))
-        q -= shares[-1] * y
-    if pairs:
-        s, y = pairs[-1]
-        q *= float(s @ y) / float(y @ y)
-    else:
-        q /= curvature
-    for (s, y), share in zip(pairs, reversed(shares), strict=True):
-        q += (share - float(y @ q) / float(s @ y)) * s
+    for pair in reversed(pairs):
+        shares.append(float(pair.s @ q) / pair.product)
+        q -= shares[-1] * pair.y
+    q *= pairs[-1].product / float(pairs[-1].y @ pairs[-1].y) if pairs else 1 / curvature
+    for pair, share in zip(pairs, reversed(shares), strict=True):
+        q += (share - float(pair.y @ q) / pair.product) * pair.s
     return q
 
 

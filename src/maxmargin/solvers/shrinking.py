@@ -84,5 +84,5 @@ class Bounds:
 
 def distance(one: Vector, other: Vector) -> float:
     """|one - other|, and what rounding may have taken from a response at either: a bound must hold to the last bit."""
-    rounding = (one.size + 10) * EPS * (float(np.linalg.norm(one)) + float(np.linalg.norm(other)))
-    return float(np.linalg.norm(one - other)) + rounding
+    away = float(np.linalg.norm(one - other))
+    return away + (one.size + 10) * EPS * (2 * float(np.linalg.norm(one)) + away)
