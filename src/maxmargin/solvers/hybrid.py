@@ -23,7 +23,7 @@ import numpy as np
 
 from maxmargin.problems import RegularizedSVM, Solution
 from maxmargin.solvers._smooth import Reader
-from maxmargin.solvers.base import SOLVERS, Solver
+from maxmargin.solvers.base import Solver
 from maxmargin.solvers.shrinking import EPS, Bounds, Rows, Vector
 
 SHRINKING = ("tight", "sum", "none")
@@ -88,8 +88,11 @@ class Hybrid(Solver):
             if not (isinstance(value, int) and value >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
 
+    @property
+    def deterministic(self) -> bool:
+        return math.isinf(self.growth)
+
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
-        refuse_a_kink(self, problem)
         if isinstance(warm, State):
             warm.reader = Reader(problem.X)
             if warm.C != problem.C:
@@ -329,16 +332,6 @@ def _times_inverse_hessian(pairs: deque[Pair], gradient: Vector, curvature: floa
     for pair, share in zip(pairs, reversed(shares), strict=True):
         q += (share - float(pair.y @ q) / pair.product) * pair.s
     return q
-
-
-def refuse_a_kink(solver: Solver, problem: RegularizedSVM) -> None:
-    """Say which solvers take a loss that is not smooth."""
-    if not problem.loss.smooth:
-        takers = [name for name, taker in SOLVERS.items() if not getattr(taker, "smooth_only", False)]
-        raise ValueError(
-            f'solver {solver.name!r} needs a smooth loss, "squared_hinge"; got {problem.loss.name!r}, which these '
-            f"solvers take: {', '.join(takers)}"
-        )
 
 
 def bias_feature(problem: RegularizedSVM) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin.problems import RegularizedSVM, Solution
 from maxmargin.solvers._smooth import Reader
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.hybrid import bias_feature, refuse_a_kink
+from maxmargin.solvers.hybrid import bias_feature
 from maxmargin.solvers.shrinking import Rows, Vector
 
 BLOCK = 1024  # examples drawn at a time
@@ -58,7 +58,6 @@ class StochasticGradient(Solver):
             raise ValueError(f"rate must be a positive number, such as 0.1; got {self.rate!r}")
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
-        refuse_a_kink(self, problem)
         if isinstance(warm, State):
             warm.reader = Reader(problem.X)
             return warm
