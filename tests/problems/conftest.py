@@ -35,20 +35,21 @@ def slack_form(X, y, slack, bias=True, s=None):
     return SimpleNamespace(w=x[:d], b=x[d] if bias else 0.0, value=x[d + 1], p=z[:n])
 
 
-def C_form(X, y, C, bias=True, s=None):
-    """min 1/2 |w|^2 + C sum s_i hinge_i, over (w, b, xi)."""
+def C_form(X, y, C, bias=True, s=None, loss="hinge", B=None):
+    """min 1/2 |w|^2 + 1/2 (b/B)^2 + C sum s_i loss_i, over (w, b, xi); without B the bias is free."""
     n, d = X.shape
     s = np.ones(n) if s is None else s
-    eye = np.eye(n)
+    eye, squared = np.eye(n), loss == "squared_hinge"
     above = np.hstack([-y[:, None] * X, -y[:, None] * bias, -eye])
     A = np.vstack([above, np.hstack([np.zeros((n, d + 1)), -eye]), np.eye(1, d + 1 + n, d) * (not bias)])
-    P = np.diag(np.concatenate([np.ones(d), np.zeros(n + 1)]))
-    q = np.concatenate([np.zeros(d + 1), C * s])
+    P = np.diag(np.concatenate([np.ones(d), [0.0 if B is None else 1 / B**2], 2 * C * s * squared]))
+    q = np.concatenate([np.zeros(d + 1), C * s * (not squared)])
     b = np.concatenate([-np.ones(n), np.zeros(n + 1)])
-    x, _ = solve_cone(P, q, A, b, [clarabel.NonnegativeConeT(2 * n), clarabel.ZeroConeT(1)])
+    x, z = solve_cone(P, q, A, b, [clarabel.NonnegativeConeT(2 * n), clarabel.ZeroConeT(1)])
     w, b = x[:d], x[d] if bias else 0.0
     hinge = np.maximum(0, 1 - y * (X @ w + b))
-    return SimpleNamespace(w=w, b=b, value=0.5 * w @ w + C * s @ hinge, hinge=hinge)
+    value = 0.5 * w @ w + C * s @ hinge ** (1 + squared) + (0.0 if B is None else 0.5 * (b / B) ** 2)
+    return SimpleNamespace(w=w, b=b, value=value, hinge=hinge, alpha=z[:n])
 
 
 @pytest.fixture(scope="session")

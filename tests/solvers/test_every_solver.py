@@ -1,5 +1,6 @@
 """What every solver must do, on the problem that it solves. A new one is tested here by being registered."""
 
+import math
 import os
 import signal
 import threading
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC
 
 from maxmargin.problems import LOSSES, RegularizedSVM, SlackSVM, equivalent_slack
-from maxmargin.solvers import SOLVERS, Holdout, Simba, Solver, SublinearPerceptron, base, solve, solve_for_C
+from maxmargin.solvers import SOLVERS, Holdout, Hybrid, Simba, Solver, SublinearPerceptron, base, solve, solve_for_C
 
 # Every solver as it comes, and again with parameters under which other code runs.
 VARIANTS = {name: solver() for name, solver in SOLVERS.items()} | {
@@ -23,6 +24,7 @@ VARIANTS = {name: solver() for name, solver in SOLVERS.items()} | {
     "simba, paper, constant rates": Simba(method="paper", eps=0.5),
     "simba, many columns": Simba(columns=4, average=0),
     "sublinear perceptron, few rounds": SublinearPerceptron(eps=0.9, constant=5),
+    "hybrid, all at once, no shrinking": Hybrid("none", growth=math.inf),
 }
 
 HARD = 1e9  # a large C; in the slack form no slack

@@ -26,6 +26,8 @@ from numpy.typing import ArrayLike
 from maxmargin.problems.losses import Loss, loss_of
 from maxmargin.problems.problem import Dual, Evaluation, Problem, Vector
 
+BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
+
 
 class RegularizedSVM(Problem):
     r"""The least :math:`\frac12|w|^2 + C\sum_i s_i \ell(y_i(\langle w, x_i\rangle + b))`.
@@ -105,7 +107,7 @@ class RegularizedSVM(Problem):
     # The primal
 
     def objective(self, w: Vector, c: Vector) -> float:
-        """The value at w where its margins c = y (<w, x> + b) are known: b is read off where it is penalised."""
+        """The value at w where its margins c = y (<w, x> + b) are known; the penalty of b, if any, left out."""
         return 0.5 * float(w @ w) + float(self.u @ self.loss.value(c))
 
     def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
@@ -134,9 +136,11 @@ class RegularizedSVM(Problem):
         alpha = np.clip(p, 0.0, upper)
         if self.free_bias:
             up = self.y > 0
-            sums = np.where(up, alpha[up].sum(), alpha[~up].sum())
-            least = min(alpha[up].sum(), alpha[~up].sum())
-            alpha = np.divide(alpha * least, sums, out=np.zeros_like(alpha), where=sums > 0)
+            sums = alpha[up].sum(), alpha[~up].sum()
+            if max(sums) - min(sums) > BALANCED * max(sums):
+                # A factor of at most 1, and of exactly 1 for the lighter class: nothing leaves the box.
+                factors = [min(sums) / own if own > 0 else 0.0 for own in sums]
+                alpha = alpha * np.where(up, *factors)
         if v is None or not np.array_equal(alpha, p):
             v = self.X.dot_transposed(alpha * self.y)
         return alpha, v
@@ -165,6 +169,9 @@ class RegularizedSVM(Problem):
         used = self.s > 0
         c, y, u = c[used], self.y[used], self.u[used]
         at_one = y * (1 - c)  # the bias at which each example is at the margin
+        enough, too_much = float(at_one[y > 0].max()), float(at_one[y < 0].min())
+        if self.free_bias and enough <= too_much:  # no example falls short in between
+            return 0.5 * (enough + too_much)
         low, high = min(float(at_one.min()), 0.0), max(float(at_one.max()), 0.0)
         b = 0.0
         for _ in range(100):
@@ -172,10 +179,12 @@ class RegularizedSVM(Problem):
             wet = short > 0
             slope = stiffness * b - 2 * float((u * y * short)[wet].sum())
             curvature = stiffness + 2 * float(u[wet].sum())
+            if slope == 0:
+                break
             low, high = (b, high) if slope < 0 else (low, b)
-            step = -slope / curvature if curvature > 0 else 0.0
-            after = b + step
-            if not low <= after <= high:
+            after = b - slope / curvature
+            # A step to an end of the bracket could come back from there, for ever.
+            if not low < after < high:
                 after = 0.5 * (low + high)
             if after == b or high - low <= 1e-15 * max(abs(low), abs(high)):
                 break

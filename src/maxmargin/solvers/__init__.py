@@ -2,16 +2,19 @@
 
 from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
 from maxmargin.solvers.for_C import solve_for_C
+from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
+from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.trace import Row, Trace
 
 __all__ = [
     "SOLVERS",
     "Holdout",
+    "Hybrid",
     "Newton",
     "Progress",
     "Result",
@@ -19,6 +22,7 @@ __all__ = [
     "Sdca",
     "Simba",
     "Solver",
+    "StochasticGradient",
     "SublinearPerceptron",
     "Trace",
     "listen_for_interrupt",

@@ -246,8 +246,10 @@ def solve(
     if not isinstance(problem, solver.solves):
         raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
     if solver.smooth_only and isinstance(problem, RegularizedSVM) and not problem.loss.smooth:
+        takers = [name for name, taker in SOLVERS.items() if not taker.smooth_only and not taker.separable_only]
         raise ValueError(
-            f"solver {solver.name!r} needs a smooth loss, such as 'squared_hinge'; got {problem.loss.name!r}"
+            f"solver {solver.name!r} needs a smooth loss, such as 'squared_hinge'; got {problem.loss.name!r}, which "
+            f"these solvers take: {', '.join(takers)}"
         )
     tol = solver.default_tol if tol is None else tol
     if early_stopping and holdout is None:
