@@ -1,9 +1,13 @@
 """How problems are solved: one file an algorithm, one loop for all of them."""
 
-from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
+from maxmargin.solvers.base import SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
+from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.online import OnlineSolver
+from maxmargin.solvers.pegasos import Pegasos
+from maxmargin.solvers.perceptron import Perceptron
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
@@ -11,8 +15,13 @@ from maxmargin.solvers.trace import Row, Trace
 
 __all__ = [
     "SOLVERS",
+    "BatchPerceptron",
     "Holdout",
+    "Learned",
     "Newton",
+    "OnlineSolver",
+    "Pegasos",
+    "Perceptron",
     "Progress",
     "Result",
     "Row",
