@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,10 +16,27 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC
 
 from maxmargin.problems import LOSSES, RegularizedSVM, SlackSVM, equivalent_slack
-from maxmargin.solvers import SOLVERS, Holdout, Hybrid, Simba, Solver, SublinearPerceptron, base, solve, solve_for_C
+from maxmargin.solvers import (
+    SOLVERS,
+    Holdout,
+    Hybrid,
+    Pegasos,
+    Perceptron,
+    Simba,
+    Solver,
+    SublinearPerceptron,
+    base,
+    solve,
+    solve_for_C,
+)
 
 # Every solver as it comes, and again with parameters under which other code runs.
 VARIANTS = {name: solver() for name, solver in SOLVERS.items()} | {
+    "pegasos, paper": Pegasos(order="iid", average=None),
+    "pegasos, batch of 7, no projection, search": Pegasos(batch=7, project=False, free_bias="search"),
+    "pegasos, batch of 20": Pegasos(batch=20, free_bias="batch", average=0.0),
+    "pegasos, all rows": Pegasos(batch=None),
+    "perceptron, last of many passes": Perceptron(passes=None, average=False, order="given"),
     "simba, paper": Simba(method="paper"),
     "simba, paper, 3 rows, 2 columns": Simba(method="paper", rows=3, columns=2),
     "simba, paper, constant rates": Simba(method="paper", eps=0.5),
@@ -184,7 +202,7 @@ def test_the_budget_is_never_exceeded(case, budget, sparse):
     assert result.trace[-1].entries_read == result.reads["learning"] <= budget
     assert result.status in ("budget", "max_iter", "finished", "tol")
     if result.status == "budget":
-        assert result.reads["learning"] >= budget - 2 * largest
+        assert result.reads["learning"] >= budget - 3 * largest
     assert result.certificate
 
 
@@ -354,7 +372,9 @@ def test_trace_as_a_table_and_as_a_picture(case):
     ]  # fmt: skip
     assert len(table) == len(result.trace)
     assert table.iteration.is_monotonic_increasing
-    assert len(result.trace.plot().axes_) == 1
+    picture = result.trace.plot()
+    assert len(picture.axes_) == 1
+    plt.close(picture.figure_)
 
 
 # Callbacks, interrupts, warm starts
@@ -371,7 +391,8 @@ def test_a_callback_sees_the_run_and_can_stop_it(case):
     assert result.status == "callback"
     assert [row.iteration for row, _, _ in seen if row.iteration >= 10] == [result.n_iter]
     assert [row for row, _, _ in seen] == list(result.trace)
-    assert [done for _, done, _ in seen] == [row.iteration / 100 for row in result.trace]
+    end = case.last(case.problem(), 100)
+    assert [done for _, done, _ in seen] == [row.iteration / end for row in result.trace]
     np.testing.assert_array_equal(seen[-1][2], result.solution.w)
 
 
@@ -428,7 +449,8 @@ def test_ctrl_c_keeps_the_best_so_far(case, ctrl_c):
     assert result.certificate.gap >= 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     # Nothing was half done: it goes on from there.
-    assert case.solve(max_iter=100, tol=0.0, warm=result).n_iter == 100
+    end = case.last(case.problem(), 100)
+    assert case.solve(max_iter=100, tol=0.0, warm=result).n_iter == end
 
 
 def test_a_second_ctrl_c_raises(case, ctrl_c):
@@ -558,7 +580,8 @@ def test_it_comes_near_the_optimum(case, weighted):
     X, y = clouds(distance=8.0)
     weights = np.random.default_rng(2).choice([0.0, 0.5, 1.0, 4.0], size=60) if weighted else None
     for bias in case.biases:
-        problem = case.problem(X, y, sample_weight=weights, **bias)
+        strength = 1.0 if case.loss is None else 0.1
+        problem = case.problem(X, y, sample_weight=weights, strength=strength, **bias)
         result = case.solve(problem, max_iter=20_000, random_state=0)
         # Few rounds promise eps = 0.9 only, which any direction keeps; nor does all that learns find the best margin.
         much = case.solver.optimises and (result.n_iter > 1000 or result.status == "tol")

@@ -24,6 +24,7 @@ class Loss(ABC):
 
     name: ClassVar[str]
     smooth: ClassVar[bool]  # whether its derivative is continuous
+    largest_pull: ClassVar[float]  # the largest c slope(c): at the optimum |w|^2 is at most C sum s_i times this
 
     def __init_subclass__(cls) -> None:
         LOSSES[cls.name] = cls()
@@ -55,6 +56,7 @@ class Hinge(Loss):
 
     name: ClassVar[str] = "hinge"
     smooth: ClassVar[bool] = False
+    largest_pull: ClassVar[float] = 1.0
 
     def value(self, c: Vector) -> Vector:
         return np.maximum(0.0, 1.0 - c)
@@ -80,6 +82,7 @@ class SquaredHinge(Loss):
 
     name: ClassVar[str] = "squared_hinge"
     smooth: ClassVar[bool] = True
+    largest_pull: ClassVar[float] = 0.5
 
     def value(self, c: Vector) -> Vector:
         return np.maximum(0.0, 1.0 - c) ** 2

@@ -1,10 +1,14 @@
 """How problems are solved: one file an algorithm, one loop for all of them."""
 
-from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
+from maxmargin.solvers.base import SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
+from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.online import OnlineSolver
+from maxmargin.solvers.pegasos import Pegasos
+from maxmargin.solvers.perceptron import Perceptron
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
@@ -13,9 +17,14 @@ from maxmargin.solvers.trace import Row, Trace
 
 __all__ = [
     "SOLVERS",
+    "BatchPerceptron",
     "Holdout",
     "Hybrid",
+    "Learned",
     "Newton",
+    "OnlineSolver",
+    "Pegasos",
+    "Perceptron",
     "Progress",
     "Result",
     "Row",

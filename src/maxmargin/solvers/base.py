@@ -47,6 +47,7 @@ class Solver(ABC):
     separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
     smooth_only: ClassVar[bool] = False  # whether it solves the problem with a smooth loss only
     optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
+    online: ClassVar[bool] = False  # whether it can go on with other rows, from what `learned` gives
     default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -61,7 +62,10 @@ class Solver(ABC):
 
     @abstractmethod
     def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Any:
-        """The state before the first iteration; `warm` is the state of an earlier run on the same data."""
+        """The state before the first iteration.
+
+        `warm` is the state of an earlier run on the same data, or what an online solver has learned from other rows.
+        """
 
     @abstractmethod
     def step(self, problem: Any, state: Any, iterations: int, budget: int) -> int:
@@ -70,6 +74,10 @@ class Solver(ABC):
     @abstractmethod
     def solution(self, problem: Any, state: Any) -> Solution:
         """What the solver would answer now."""
+
+    def learned(self, problem: Any, state: Any) -> Learned:
+        """What an online solver takes along to other rows."""
+        raise TypeError(f"solver {self.name!r} cannot go on with other rows; {', '.join(_online_solvers())} can")
 
     def iterations(self, problem: Any) -> int | None:
         """The number of iterations after which the algorithm itself ends, where it has one."""
@@ -90,6 +98,30 @@ class Solver(ABC):
     def promise(self, problem: Any) -> dict[str, float]:
         """What the algorithm's theorem promises after all its iterations, where it does."""
         return {}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What an online solver has learned so far, to go on from with other rows: plain numbers, which can be pickled.
+
+    Attributes
+    ----------
+    t : int
+        Iterations so far: steps go on becoming shorter.
+    w, b : array of shape (d,), float
+        The last predictor, in the units of the data: f(x) = <w, x> + b.
+    mean_w, mean_b : array of shape (d,), float
+        The average of all predictors so far; the last one where the solver keeps none.
+    weights : float
+        How much the average weighs against what comes.
+    """
+
+    t: int
+    w: NDArray[np.float64]
+    b: float
+    mean_w: NDArray[np.float64]
+    mean_b: float
+    weights: float
 
 
 @dataclass(frozen=True)
@@ -194,7 +226,7 @@ def solve(
     certify: bool | str = True,
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
-    warm: Result | None = None,
+    warm: Result | Learned | None = None,
 ) -> Result:
     """Run a solver on a problem until the first stop rule says so.
 
@@ -221,9 +253,10 @@ def solve(
         Called with a :class:`Progress` at each check; stops the run by returning True.
     random_state : int, Generator or None
         The one source of randomness.
-    warm : Result or None
+    warm : Result, Learned or None
         An earlier result on the same data, perhaps for another slack, to go on from: counts, trace and limits
-        include what was done then. Its state is used up: a result can be gone on from once.
+        include what was done then. Its state is used up: a result can be gone on from once. Or what an online solver
+        has learned from other rows: counts, trace and limits start anew.
 
     Returns
     -------
@@ -251,6 +284,8 @@ def solve(
             f"solver {solver.name!r} needs a smooth loss, such as 'squared_hinge'; got {problem.loss.name!r}, which "
             f"these solvers take: {', '.join(takers)}"
         )
+    if isinstance(warm, Learned) and not solver.online:
+        raise TypeError(f"solver {solver.name!r} cannot go on with other rows; {', '.join(_online_solvers())} can")
     tol = solver.default_tol if tol is None else tol
     if early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
@@ -258,10 +293,12 @@ def solve(
         # The other rules end it before, if they can.
         max_iter = solver.default_iterations(problem) * (20 if tol is not None else 4 if early_stopping else 1)
     limit = _Limits.of(problem, solver, max_iter, max_time, budget)
-    run = _Run(problem, solver, holdout, math.inf if certify == "checks" else tol, warm)
+    run = _Run(
+        problem, solver, holdout, math.inf if certify == "checks" else tol, warm if isinstance(warm, Result) else None
+    )
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt:
-        state = solver.start(problem, rng, None if warm is None else _take_state(warm))
+        state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
         next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
         while not status:
             done = run.advance(state, next_check, limit)
@@ -448,6 +485,10 @@ class _Run:
             self.solver.promise(self.problem) if status == "finished" else {},
             state,
         )
+
+
+def _online_solvers() -> list[str]:
+    return [name for name, solver in SOLVERS.items() if solver.online]
 
 
 def _take_state(result: Result) -> Any:

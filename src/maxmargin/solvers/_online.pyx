@@ -1,0 +1,488 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Learning from one row, or a few, at a time: the perceptron and Pegasos, a chunk of iterations at a time.
+
+Both keep w as a sum of rows, and do only what the rows at hand ask for:
+
+  a, v    w = a v, so that shrinking w costs nothing; norm2 is |w|^2 (the paper's nu)
+  beta    v = sum_i beta_i y_i x_i: what w owes to each row, a point of the dual
+  S, B    the sum of t^average w_t is S v - B: adding to v adds S times as much to B, and the past stays what it was
+
+Where the bias is the weight of a constant feature, that is the last coordinate of v and B, after those of the data.
+Rows are read as y_i x_i / scale. A row is charged to the ledger once a visit: what follows its first product finds it in
+the cache.
+"""
+
+import numpy as np
+
+from libc.math cimport isnan, pow, sqrt
+from libc.stdint cimport int64_t
+from libc.stdlib cimport qsort
+
+from maxmargin.core._matrix cimport Lines, Matrix, Reads, longest
+from maxmargin.core._sampling cimport WeightTree, draw_index
+from maxmargin.core.bits cimport BitGenerator, bits_of, uniform
+
+cdef enum:
+    NORM_EVERY = 16  # times d entries read, |w|^2 is computed anew: it costs d
+    SHORTEST_SEARCH = 10  # iterations between two steps of the search for b
+
+cdef double SMALLEST = 1e-100  # a, before it is multiplied into v
+cdef double LONGER = 1.2, SHORTER = 0.5  # what the step of the search becomes when it goes on, and when it turns back
+
+
+cdef class Learner:
+    """What is learned so far, and which rows come next.
+
+    Parameters
+    ----------
+    problem : Problem
+        The data.
+    rng : np.random.Generator
+        Where the draws come from.
+    order : {"permuted", "given", "iid"}
+        All rows in a new random order each pass, or in their own, or each drawn from all. A row comes as often as its
+        weight says: in a pass that is the whole part, what is left of it is credited to the next row.
+    batch : int
+        How many rows an iteration visits; 0: all, each once and with its weight.
+    bias_feature : float
+        The value of the constant feature; 0 for none.
+    average : float or None
+        The answer is the average of w_t with weights t^average; None: the last w_t.
+    learned : Learned or None
+        What was learned from other rows.
+    """
+
+    cdef readonly object rng
+    cdef readonly Matrix X
+    cdef readonly int64_t t
+    cdef readonly double a, b, norm2
+    cdef readonly double bias_feature, inverse_scale
+    cdef readonly bint own  # whether w is a sum of rows of this problem
+    cdef BitGenerator* bits
+    cdef Reads* reads
+    cdef const double[::1] y
+    cdef double[::1] v, beta, sq_norms
+    cdef bint averaging
+    cdef double average, weights, shares, b_sum  # shares: S
+    cdef double[::1] unshared, unshared_beta  # B
+    cdef int64_t d, since  # entries read since |w|^2 was computed
+    # The rows of some weight, and how often each comes in a pass
+    cdef readonly int64_t count
+    cdef int64_t[::1] row, drawn
+    cdef double[::1] share
+    cdef bint iid, permuted
+    cdef WeightTree tree
+    cdef int64_t cursor
+    cdef double credit
+    cdef int64_t batch
+    cdef int64_t readings  # how often an iteration reads its rows, at most
+    cdef int64_t cost  # of the rows that were drawn and wait for a budget; -1: none wait
+
+    def __init__(self, problem, rng, str order, int64_t batch, double bias_feature, average, learned=None):
+        n, d = problem.X.shape
+        self.rng, self.X, self.y, self.d = rng, problem.X, problem.y, d
+        self.bits, self.reads = bits_of(rng), &self.X.ledger.reads
+        self.inverse_scale, self.bias_feature = 1.0 / problem.scale, bias_feature
+        self.iid, self.permuted = order == "iid", order == "permuted"
+        used = np.flatnonzero(problem.s > 0)
+        self.row, self.count = used, used.size
+        self.share = problem.s * (used.size / problem.s.sum())
+        if self.iid:
+            self.tree = WeightTree(used.size)
+            self.tree.fill(problem.s[used])
+        self.cursor, self.credit, self.cost = used.size if self.permuted else 0, 0.5, -1
+        self.batch, self.readings = batch if 0 < batch < used.size else used.size, 1
+        self.drawn = np.array(used if self.takes_all() else np.empty(batch, dtype=np.int64))
+        self.averaging, self.average = average is not None, average or 0.0
+        self.t, self.a, self.b, self.norm2, self.own = 0, 1.0, 0.0, 0.0, True
+        self.v, self.beta, self.sq_norms = np.zeros(d + 1), np.zeros(n), np.full(n, np.nan)
+        self.weights = self.shares = self.b_sum = 0.0
+        if self.averaging:
+            self.unshared, self.unshared_beta = np.zeros(d + 1), np.zeros(n)
+        if learned is not None:
+            self.take(learned, problem.scale)
+
+    cdef object take(self, learned, double scale):
+        """Go on from what was learned elsewhere: it stays a part of w and of the average."""
+        def of(w, b):
+            """w as it is kept here, the bias in its feature if there is one, and the bias that is left."""
+            if self.bias_feature:
+                return np.append(w * scale, b / self.bias_feature), 0.0
+            return np.append(w * scale, 0.0), b
+
+        if learned.w.shape != (self.d,):
+            raise ValueError(f"what was learned has {learned.w.size} weights, but the new rows have {self.d} columns")
+        self.v, self.b = of(learned.w, learned.b)
+        self.t, self.own = learned.t, False
+        self.compute_norm()
+        if self.averaging:
+            mean, mean_b = of(learned.mean_w, learned.mean_b)
+            self.unshared, self.weights, self.b_sum = -learned.weights * mean, learned.weights, learned.weights * mean_b
+
+    def run(self, int64_t iterations, int64_t budget):
+        """Make up to so many iterations that read at most `budget` entries together; return how many were made."""
+        cdef Lines* rows = self.X.need_rows()
+        cdef int64_t done = 0
+        with nogil:
+            while done < iterations:
+                if self.cost < 0:
+                    self.cost = self.draw(rows)
+                if self.cost > budget:
+                    break
+                self.t += 1
+                self.learn(rows)
+                self.since += self.cost
+                if self.since >= NORM_EVERY * self.d:
+                    self.compute_norm()
+                if self.averaging:
+                    self.add_to_average()
+                budget -= self.cost
+                self.cost = -1
+                done += 1
+        return done
+
+    def last(self):
+        """w_t and b_t."""
+        return self.of_v(self.a * np.asarray(self.v), self.b)
+
+    def mean(self):
+        """The average of w_1, ..., w_t and that of b_1, ..., b_t, and their weight; without one the last, of weight 0."""
+        if not self.averaging:
+            return *self.last(), 0.0
+        total = self.shares * np.asarray(self.v) - np.asarray(self.unshared)
+        weights = self.weights or 1.0
+        return *self.of_v(total / weights, self.b_sum / weights), self.weights
+
+    def dual_weights(self):
+        """alpha, so that the answer is the sum of alpha_i y_i x_i / scale and of what was learned elsewhere."""
+        if not self.averaging:
+            return self.a * np.asarray(self.beta)
+        return (self.shares * np.asarray(self.beta) - np.asarray(self.unshared_beta)) / (self.weights or 1.0)
+
+    cdef object of_v(self, v, b):
+        return v[: self.d].copy(), float(b + self.bias_feature * v[self.d])
+
+    cdef bint takes_all(self) noexcept nogil:
+        return self.batch == self.count
+
+    cdef int64_t draw(self, Lines* rows) noexcept nogil:
+        """The rows of the next iteration. Returns how many entries they hold."""
+        cdef int64_t k, cost = 0
+        for k in range(self.batch):
+            if not self.takes_all():
+                self.drawn[k] = self.next_row()
+            cost += rows.size(self.drawn[k])
+        return self.readings * cost
+
+    cdef int64_t next_row(self) noexcept nogil:
+        if self.iid:
+            return self.row[draw_index(&self.tree.tree, uniform(self.bits))]
+        # Equal weights all have the share 1: from a half on, rounding leaves out no row.
+        while self.credit < 1.0:
+            if self.cursor == self.count:
+                self.cursor = 0
+                if self.permuted:
+                    self.shuffle()
+            self.credit += self.share[self.row[self.cursor]]
+            self.cursor += 1
+        self.credit -= 1.0
+        return self.row[self.cursor - 1]
+
+    cdef void shuffle(self) noexcept nogil:
+        cdef int64_t k, l, i
+        for k in range(self.count - 1, 0, -1):
+            l = <int64_t>(uniform(self.bits) * (k + 1))
+            i = self.row[k]
+            self.row[k] = self.row[l]
+            self.row[l] = i
+
+    cdef void learn(self, Lines* rows) noexcept nogil:
+        """Iteration t, with the rows that were drawn."""
+        pass
+
+    cdef double response(self, Lines* rows, int64_t i) noexcept nogil:
+        """y_i <w, x_i>, with the constant feature if there is one, but without b: this reads the row."""
+        cdef double product = rows.dot(i, &self.v[0]) * self.inverse_scale + self.v[self.d] * self.bias_feature
+        return self.a * self.y[i] * product
+
+    cdef double sq_norm(self, Lines* rows, int64_t i) noexcept nogil:
+        """|x_i|^2 with the constant feature; of a row that was read in this iteration."""
+        cdef Reads before = self.reads[0]
+        if isnan(self.sq_norms[i]):
+            self.sq_norms[i] = rows.sq_norm(i) * self.inverse_scale * self.inverse_scale + self.bias_feature * self.bias_feature
+            self.reads[0] = before
+        return self.sq_norms[i]
+
+    cdef void add(self, Lines* rows, int64_t i, double step) noexcept nogil:
+        """w <- w + step y_i x_i; of a row that was read in this iteration. |w|^2 is left to the caller."""
+        cdef Reads before = self.reads[0]
+        cdef double change = step / self.a, signed = change * self.y[i]
+        self.beta[i] += change
+        rows.axpy(i, signed * self.inverse_scale, &self.v[0])
+        self.v[self.d] += signed * self.bias_feature
+        if self.averaging:
+            self.unshared_beta[i] += self.shares * change
+            rows.axpy(i, self.shares * signed * self.inverse_scale, &self.unshared[0])
+            self.unshared[self.d] += self.shares * signed * self.bias_feature
+        self.reads[0] = before
+
+    cdef void add_to_average(self) noexcept nogil:
+        cdef double weight = pow(<double>self.t, self.average)
+        self.weights += weight
+        self.shares += weight * self.a
+        self.b_sum += weight * self.b
+
+    cdef void settle(self) noexcept nogil:
+        """Multiply a into v, before it is too small to divide by."""
+        cdef int64_t k
+        for k in range(self.d + 1):
+            if self.averaging:  # S v - B stays what it is: S v is moved into B
+                self.unshared[k] -= self.shares * self.v[k]
+            self.v[k] *= self.a
+        for k in range(self.beta.shape[0]):
+            if self.averaging:
+                self.unshared_beta[k] -= self.shares * self.beta[k]
+            self.beta[k] *= self.a
+        self.a, self.shares = 1.0, 0.0
+
+    cdef void compute_norm(self) noexcept nogil:
+        cdef int64_t k
+        cdef double sum = 0.0
+        for k in range(self.d + 1):
+            sum += self.v[k] * self.v[k]
+        self.norm2, self.since = self.a * self.a * sum, 0
+
+
+cdef class Mistakes(Learner):
+    """The perceptron: a row on the wrong side, or on the border, is added."""
+
+    cdef readonly int64_t mistakes
+
+    cdef void learn(self, Lines* rows) noexcept nogil:
+        cdef int64_t i = self.drawn[0]
+        cdef double c = self.response(rows, i)
+        if c <= 0.0:
+            self.mistakes += 1
+            self.add(rows, i, 1.0)
+            self.norm2 += 2.0 * c + self.sq_norm(rows, i)
+
+
+cdef enum Bias:
+    NOT_HERE, STEP, BATCH, SEARCH
+
+cdef packed struct Kink:
+    double at  # the b at which a row of the batch comes to the margin
+    int64_t k
+
+KINK = np.dtype([("at", np.float64), ("k", np.int64)])
+
+
+cdef class Descent(Learner):
+    """Pegasos, in the paper's symbols: lambda, t, eta_t, A_t, k.
+
+    Parameters
+    ----------
+    problem, rng, order, batch, bias_feature, average, learned
+        See :class:`Learner`.
+    bias : {"", "step", "batch", "search"}
+        What becomes of b, where the bias is not the weight of a feature.
+    project : bool
+        Whether w is kept in the ball that holds the best one.
+    """
+
+    cdef readonly double regularization, radius
+    cdef readonly double curvature  # of a smooth mean loss: no step is longer than 1 / curvature; else 0
+    cdef bint squared, project
+    cdef Bias bias
+    # A batch: its responses, how hard each row pulls, the sum of those that do, and room for one of them
+    cdef double[::1] c, pull, total
+    cdef int64_t[::1] where
+    cdef double[::1] value
+    cdef Kink[::1] kinks
+    # The search for b: how far its last step went and which way, and which way the rows have pulled since
+    cdef double stride, direction, opinion
+    cdef int64_t asked
+
+    def __init__(
+        self, problem, rng, str order, int64_t batch, double bias_feature, average, learned, str bias, bint project
+    ):
+        super().__init__(problem, rng, order, batch, bias_feature, average, learned)
+        self.bias = {"": NOT_HERE, "step": STEP, "batch": BATCH, "search": SEARCH}[bias]
+        self.squared, self.project = problem.loss.smooth, project
+        self.readings = 2 if self.takes_all() else 1  # nobody holds all of the data
+        self.set_C(problem)
+        self.c, self.pull = np.empty(self.batch), np.empty(self.batch)
+        self.kinks = np.empty(self.batch if self.bias == BATCH else 0, dtype=KINK)
+        size = longest(self.X.need_rows()) if self.batch > 1 else 0
+        self.where, self.value = np.empty(size + 1, dtype=np.int64), np.empty(size + 1)
+        self.total = np.zeros(self.d + 1 if self.batch > 1 else 0)
+        self.stride, self.direction, self.opinion, self.asked = 1.0, 0.0, 0.0, 0
+
+    def set_C(self, problem):
+        """Go on with another C."""
+        self.regularization = 1.0 / (problem.C * problem.s.sum())
+        self.radius = sqrt(problem.loss.largest_pull / self.regularization)
+        self.curvature = 0.0
+        if self.squared:
+            self.curvature = 2.0 * (problem.s @ problem.sq_norms() / problem.s.sum() + self.bias_feature**2)
+
+    cdef void learn(self, Lines* rows) noexcept nogil:
+        cdef double eta = 1.0 / (self.regularization * self.t + self.curvature)
+        # The objective is not strongly convex in b: there, steps of 1 / sqrt(t) are what theory asks for.
+        cdef double eta_b = min(eta, 1.0 / sqrt(<double>self.t)) if self.bias == STEP else 0.0
+        cdef double shrink = 1.0 - self.regularization * eta, balance = 0.0
+        cdef int64_t k
+        for k in range(self.batch):
+            self.c[k] = self.response(rows, self.drawn[k])
+        if self.bias == BATCH:
+            self.find_bias()
+        else:
+            for k in range(self.batch):
+                self.pull[k] = self.slope(self.c[k] + self.y[self.drawn[k]] * self.b)
+        if self.squared:
+            self.hold_back(rows, eta, eta_b)
+        self.a *= shrink
+        self.norm2 *= shrink * shrink
+        if self.a < SMALLEST:
+            self.settle()
+        for k in range(self.batch):
+            self.pull[k] *= self.weight(k)
+            self.norm2 += 2.0 * eta * self.pull[k] * shrink * self.c[k]
+            balance += self.pull[k] * self.y[self.drawn[k]]
+        if self.batch > 1:
+            self.add_batch(rows, eta)
+        elif self.pull[0] > 0.0:
+            self.add(rows, self.drawn[0], eta * self.pull[0])
+            self.norm2 += eta * eta * self.pull[0] * self.pull[0] * self.sq_norm(rows, self.drawn[0])
+        self.norm2 = max(0.0, self.norm2)
+        self.b += eta_b * balance
+        if self.bias == SEARCH:
+            self.search_bias(balance)
+        if self.project and self.norm2 > self.radius * self.radius:
+            self.a *= self.radius / sqrt(self.norm2)
+            self.norm2 = self.radius * self.radius
+
+    cdef double slope(self, double margin) noexcept nogil:
+        """Minus the derivative of the loss."""
+        if self.squared:
+            return 2.0 * max(0.0, 1.0 - margin)
+        return 1.0 if margin < 1.0 else 0.0
+
+    cdef double weight(self, int64_t k) noexcept nogil:
+        """Of row k of the batch in its mean: rows are drawn by weight, unless all are taken."""
+        return (self.share[self.drawn[k]] if self.takes_all() else 1.0) / self.batch
+
+    cdef void hold_back(self, Lines* rows, double eta, double eta_b) noexcept nogil:
+        """No row is to be carried over the margin by its own step, as one far longer than most would be."""
+        cdef int64_t k
+        cdef double reach
+        for k in range(self.batch):
+            if self.pull[k] > 0.0:
+                reach = 2.0 * (eta * self.sq_norm(rows, self.drawn[k]) + eta_b)
+                self.pull[k] /= max(1.0, reach)
+
+    cdef void add_batch(self, Lines* rows, double eta) noexcept nogil:
+        """w <- w + eta sum_k pull_k y_k x_k, in time that the rows that pull are long."""
+        cdef Reads before = self.reads[0]
+        cdef int64_t k, l, i, size, entries = 0
+        cdef double sq_norm = 0.0, change
+        for k in range(self.batch):
+            i = self.drawn[k]
+            if self.pull[k] > 0.0:
+                change = eta * self.pull[k]
+                rows.axpy(i, change * self.y[i] * self.inverse_scale, &self.total[0])
+                self.total[self.d] += change * self.y[i] * self.bias_feature
+                self.beta[i] += change / self.a
+                if self.averaging:
+                    self.unshared_beta[i] += self.shares * change / self.a
+                entries += rows.size(i)
+        if self.readings == 1:
+            self.reads[0] = before
+        before = self.reads[0]
+        if entries >= self.d:
+            for l in range(self.d):
+                sq_norm += self.move(l)
+        else:
+            for k in range(self.batch):
+                if self.pull[k] > 0.0:
+                    size = rows.read(self.drawn[k], &self.where[0], &self.value[0])
+                    for l in range(size):
+                        sq_norm += self.move(self.where[l])
+            self.reads[0] = before
+        self.norm2 += sq_norm + self.move(self.d)
+
+    cdef double move(self, int64_t j) noexcept nogil:
+        """Move coordinate j of the total into w. Returns its square, the first time."""
+        cdef double change = self.total[j]
+        self.total[j] = 0.0
+        self.v[j] += change / self.a
+        if self.averaging:
+            self.unshared[j] += self.shares * change / self.a
+        return change * change
+
+    cdef void find_bias(self) noexcept nogil:
+        """The b that is best for the batch, and how hard each row pulls there: as hard, together, as the other class.
+
+        As b grows, positives come to the margin and no longer pull, and negatives begin to.
+        """
+        cdef int64_t k, l, place
+        cdef double y, before, after = 0.0, weights = 0.0, sum = 0.0
+        for k in range(self.batch):
+            y = self.y[self.drawn[k]]
+            self.kinks[k].at, self.kinks[k].k = y * (1.0 - self.c[k]), k
+            if y > 0.0:
+                weights += self.weight(k)
+                sum += self.weight(k) * self.kinks[k].at
+        qsort(&self.kinks[0], self.batch, sizeof(Kink), compare_kinks)
+        if self.squared:
+            # sum / weights is where the slope of the loss in b is zero, if none but these rows pull.
+            for place in range(self.batch):
+                if weights <= 0.0 or weights * self.kinks[place].at >= sum:
+                    break
+                k = self.kinks[place].k
+                y = self.y[self.drawn[k]]
+                weights -= y * self.weight(k)
+                sum -= y * self.weight(k) * self.kinks[place].at
+            else:
+                place = self.batch - 1
+            self.b = sum / weights if weights > 0.0 else self.kinks[place].at
+            for k in range(self.batch):
+                self.pull[k] = self.slope(self.c[k] + self.y[self.drawn[k]] * self.b)
+            return
+        # The slope of the loss in b, which every row that is passed raises by its weight. At the row where it becomes
+        # positive, a part of that row's pull makes it zero.
+        after = -weights
+        for place in range(self.batch):
+            k = self.kinks[place].k
+            before, after = after, after + self.weight(k)
+            if after >= 0.0:
+                break
+        self.b = self.kinks[place].at
+        for l in range(self.batch):
+            y = self.y[self.drawn[self.kinks[l].k]]
+            self.pull[self.kinks[l].k] = 1.0 if (l - place) * y > 0.0 else 0.0
+        y = self.y[self.drawn[k]]
+        self.pull[k] = max(0.0, after if y > 0.0 else -before) / self.weight(k)
+
+    cdef void search_bias(self, double balance) noexcept nogil:
+        """After each pass, a step of b to where the rows pulled, twice as short as the last one if that was too far."""
+        cdef double direction
+        self.opinion += balance
+        self.asked += 1
+        if self.asked < SHORTEST_SEARCH or self.asked * self.batch < self.count:
+            return
+        direction = 1.0 if self.opinion > 0.0 else -1.0 if self.opinion < 0.0 else 0.0
+        if direction * self.direction < 0.0:
+            self.stride *= SHORTER
+        elif direction * self.direction > 0.0:
+            self.stride *= LONGER
+        self.b += direction * self.stride
+        self.direction, self.opinion, self.asked = direction, 0.0, 0
+
+
+cdef int compare_kinks(const void* one, const void* other) noexcept nogil:
+    cdef const Kink* left = <const Kink*>one
+    cdef const Kink* right = <const Kink*>other
+    if left.at != right.at:
+        return -1 if left.at < right.at else 1
+    return -1 if left.k < right.k else 1
