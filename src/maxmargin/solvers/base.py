@@ -55,9 +55,8 @@ class Solver(ABC):
         if cls.name:
             SOLVERS[cls.name] = cls
 
-    @property
-    def deterministic(self) -> bool:
-        """Whether nothing is drawn at random, so that every seed gives the same answer."""
+    def deterministic(self, problem: Any) -> bool:
+        """Whether nothing that matters is drawn at random, so that every seed gives the same answer to this problem."""
         return False
 
     @abstractmethod

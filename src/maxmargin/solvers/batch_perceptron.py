@@ -64,8 +64,7 @@ class BatchPerceptron(Solver):
     name: ClassVar[str] = "batch_perceptron"
     separable_only: ClassVar[bool] = True
 
-    @property
-    def deterministic(self) -> bool:
+    def deterministic(self, problem: Any) -> bool:
         return True
 
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> State:

@@ -88,8 +88,7 @@ class Hybrid(Solver):
             if not (isinstance(value, int) and value >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
 
-    @property
-    def deterministic(self) -> bool:
+    def deterministic(self, problem: Any) -> bool:
         return math.isinf(self.growth)
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:

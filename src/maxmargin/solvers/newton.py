@@ -35,10 +35,10 @@ from maxmargin.solvers.base import Solver
 Vector = NDArray[np.float64]
 
 MOST_FEATURES = 5000
-FEWEST_ROWS = 2000  # of the first part of the data, and
-ROWS_PER_FEATURE = 10  # at least so many a feature
+ROWS_PER_FEATURE = 10  # of the first part of the data, at least
 GROWTH = 6  # of the parts
 SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
+SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
 STIFFER = 8.0  # how much sigma grows then
 BLOCK = 4096  # rows made dense at a time
 SPARSE = 0.25  # below this share of stored entries, outer products of sparse rows are cheaper than dense ones
@@ -60,6 +60,7 @@ class State:
     b: float = 0.0
     softness: float = 0.0  # 1 / sigma
     part: Part | None = None
+    solved: bool = False  # whether the centre may move
     gap: float = math.inf
     dual: float = -math.inf
 
@@ -103,8 +104,8 @@ class Newton(Solver):
 
     Parameters
     ----------
-    grow : bool, default=True
-        Whether to begin with a part of the data.
+    first : int, default=2000
+        How many rows to begin with, at least (and ten a feature); the parts then grow sixfold.
 
     References
     ----------
@@ -129,7 +130,11 @@ class Newton(Solver):
     solves: ClassVar[type[Problem]] = RegularizedSVM
     default_tol: ClassVar[float | None] = 1e-3
 
-    grow: bool = True
+    first: int = 2000
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.first, int) and self.first >= 1):
+            raise ValueError(f"first must be a whole number of at least 1; got {self.first!r}")
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
         d = problem.X.shape[1]
@@ -143,8 +148,13 @@ class Newton(Solver):
         order = rng.permutation(np.flatnonzero(problem.s))
         if isinstance(warm, State):
             return State(problem.rules, order, order.size, warm.w, warm.b)
-        first = max(FEWEST_ROWS, ROWS_PER_FEATURE * d) if self.grow else order.size
-        return State(problem.rules, order, min(first, order.size), np.zeros(d))
+        return State(problem.rules, order, self._first_part(problem), np.zeros(d))
+
+    def _first_part(self, problem: RegularizedSVM) -> int:
+        return min(max(self.first, ROWS_PER_FEATURE * problem.X.shape[1]), int(np.count_nonzero(problem.s)))
+
+    def deterministic(self, problem: RegularizedSVM) -> bool:
+        return self._first_part(problem) == np.count_nonzero(problem.s)
 
     def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
         before = problem.X.ledger.stored
@@ -153,13 +163,16 @@ class Newton(Solver):
             # The margins of a new part, its weights, the Hessian, the margins along the step, and the weights after it.
             if left < 5 * problem.X.stored and left < 5 * int(problem.X.row_sizes()[state.order[: state.size]].sum()):
                 return done
-            self._iterate(problem, state)
+            with np.errstate(over="ignore", invalid="ignore"):  # rows may be as uneven as floats allow
+                self._iterate(problem, state)
         return iterations
 
     def _iterate(self, problem: RegularizedSVM, state: State) -> None:
         if state.part is None or state.part.rows.size != state.size:
             state.part = self._take_part(problem, state)
         part = state.part
+        if state.solved:
+            self._move_centre(problem, state, part)
         s, s_b = self._direction(problem, state, part)
         awake = self._wake(problem, state, part, s, s_b)
         y, c, (centre, upper, q) = part.y[awake], part.c[awake], part.of(awake)
@@ -178,10 +191,8 @@ class Newton(Solver):
         t = _root(slope, 1.0 if awake.size < part.rows.size else math.inf)
         state.w = state.w + t * s
         state.b += t * s_b
-        part.c[awake] = c = c + t * along
-        a = weigh(c, centre, upper, q, state.softness)
-        part.v += problem.X.dot_transposed((a - part.a[awake]) * y, part.rows[awake])
-        part.a[awake] = a
+        part.c[awake] = c + t * along
+        self._weigh(problem, state, part, awake)
         self._settle(problem, state, part, awake)
 
     def _take_part(self, problem: RegularizedSVM, state: State) -> Part:
@@ -191,18 +202,34 @@ class Newton(Solver):
         upper, q = problem.loss.dual_box(problem.u[rows] / share)
         c = y * (problem.X.dot(state.w, rows) + state.b)
         centre = np.zeros(rows.size)
-        state.softness = 0.0
+        state.softness, state.solved = 0.0, False
         if not problem.loss.smooth:
             # The hinge with its kink rounded off, as wide as it takes to have enough examples in it.
             enough = min(rows.size - 1, max(ROWS_PER_FEATURE * state.w.size, rows.size // 20))
-            width = max(float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
-            centre = 0.5 * upper
+            width = max(1.5 * float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
             state.softness = 2 * width / float(upper.mean())
+            centre = 0.5 * upper
+            softest = SOFTEST * float(problem.sq_norms().mean())
+            if state.softness < softest:  # C is so large that U says nothing of the weights to come
+                state.softness, centre = softest, np.zeros(rows.size)
         a = weigh(c, centre, upper, q, state.softness)
         norms = np.sqrt(problem.sq_norms()[rows] + problem.bias)
         known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
         v = problem.X.dot_transposed(a * y, rows)
         return Part(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, np.append(state.w, state.b))
+
+    def _move_centre(self, problem: RegularizedSVM, state: State, part: Part) -> None:
+        """The weights become the next centre. Sleeping examples stay at their bounds, now with more room."""
+        part.centre = part.a.copy()
+        state.softness /= STIFFER
+        state.solved = False
+        self._weigh(problem, state, part, np.flatnonzero(part.known))
+
+    def _weigh(self, problem: RegularizedSVM, state: State, part: Part, awake: NDArray[np.int64]) -> None:
+        """The weights at the known margins; rows whose weight does not change are not read."""
+        a = weigh(part.c[awake], *part.of(awake), state.softness)
+        part.v += problem.X.dot_transposed((a - part.a[awake]) * part.y[awake], part.rows[awake])
+        part.a[awake] = a
 
     def _direction(self, problem: RegularizedSVM, state: State, part: Part) -> tuple[Vector, float]:
         """Newton's step: a system with the Hessian."""
@@ -216,20 +243,21 @@ class Newton(Solver):
         else:
             for start in range(0, J.size, BLOCK):
                 Z = problem.X.dense(rows[start : start + BLOCK]) * np.sqrt(h[start : start + BLOCK])[:, None]
-                with np.errstate(over="ignore"):
-                    H[:d, :d] += Z.T @ Z
+                H[:d, :d] += Z.T @ Z
                 if problem.bias:
                     H[d, :d] += np.sqrt(h[start : start + BLOCK]) @ Z
         H[np.arange(d), np.arange(d)] += 1.0
-        # Where nobody is between the bounds nothing holds a free bias but this.
-        H[d, d] = (1 + 1e-10) * float(h.sum()) + _stiffness(problem) + 1e-10
+        # Where nobody is between the bounds nothing holds a free bias: let it go by one margin at most.
+        held = (1 + 1e-9) * float(h.sum()) if J.size else problem.C * float(problem.s.sum())
+        H[d, d] = held + _stiffness(problem)
         g = np.append(state.w - part.v, _stiffness(problem) * state.b - float(part.a @ part.y))
         if not problem.bias:
             H[d, d], g[d] = 1.0, 0.0
+        diagonal = H.diagonal().copy()
         try:
             step = -cho_solve(cho_factor(H, lower=True, overwrite_a=True), g)
-        except (np.linalg.LinAlgError, ValueError):  # rows so uneven that it overflows, or is singular by rounding
-            step = -g
+        except (np.linalg.LinAlgError, ValueError):  # rows so uneven that it is singular by rounding, or overflows
+            step = -g / diagonal
         return step[:d], float(step[d])
 
     def _wake(self, problem: RegularizedSVM, state: State, part: Part, s: Vector, s_b: float) -> NDArray[np.int64]:
@@ -269,9 +297,9 @@ class Newton(Solver):
             state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
         elif not problem.loss.smooth:
             moved = float(np.linalg.norm(part.a - part.centre)) * math.sqrt(state.softness)
-            if math.hypot(float(np.linalg.norm(difference)), imbalance * problem.free_bias) <= SOLVED * moved:
-                part.centre = part.a.copy()
-                state.softness /= STIFFER
+            state.solved = (
+                math.hypot(float(np.linalg.norm(difference)), imbalance * problem.free_bias) <= SOLVED * moved
+            )
 
     def solution(self, problem: RegularizedSVM, state: State) -> Solution:
         if not state.whole or state.part is None:
@@ -288,7 +316,8 @@ class Newton(Solver):
 
     def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
         """The gap on the whole data, known from the last iteration; a part tells nothing of it."""
-        return state.gap / (abs(state.dual) + state.gap) if state.whole else math.inf
+        size = abs(state.dual) + state.gap
+        return (state.gap / size if size > 0 else 0.0) if state.whole and math.isfinite(size) else math.inf
 
 
 def _stiffness(problem: RegularizedSVM) -> float:

@@ -102,8 +102,7 @@ class Pegasos(OnlineSolver):
         if self.free_bias == "batch" and self.batch == 1:
             raise ValueError('free_bias="batch" cannot tell the best bias from a batch of one row: give a larger batch')
 
-    @property
-    def deterministic(self) -> bool:
+    def deterministic(self, problem: Any) -> bool:
         return self.batch is None or self.order == "given"
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Descent:

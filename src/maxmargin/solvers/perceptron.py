@@ -68,8 +68,7 @@ class Perceptron(OnlineSolver):
         if self.passes is not None and not (isinstance(self.passes, int) and self.passes >= 1):
             raise ValueError(f"passes must be a whole number of at least 1, or None; got {self.passes!r}")
 
-    @property
-    def deterministic(self) -> bool:
+    def deterministic(self, problem: Any) -> bool:
         return self.order == "given"
 
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Mistakes:
