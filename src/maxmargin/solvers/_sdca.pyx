@@ -21,7 +21,8 @@ from maxmargin.core.bits cimport BitGenerator, bits_of
 
 cdef double NOTHING = 1e-12  # a violation not worth a change
 cdef double REVISIT = 0.1  # all examples take part again when the gap has fallen to this share,
-cdef int64_t LATEST = 5  # or after so many visits for each of them
+cdef int64_t LATEST = 50  # or after so many visits for each of them
+cdef double LONGEST = 20.0  # how many times its sweep, or the last step, a step may be
 cdef double WORTHWHILE = 1e-9  # the least share of its value that a prolonged step must bring: below, rounding rules
 
 
@@ -284,6 +285,9 @@ cdef class Descent:
                 t_step = (by_step * sweep_sweep - by_sweep * sweep_step) / determinant
             elif sweep_sweep > 0:
                 t_sweep = by_sweep / sweep_sweep
+            # Very long steps would magnify the rounding of w beyond what the next sweeps can tell from progress.
+            if fmax(fabs(t_sweep), fabs(t_step)) > LONGEST:
+                return 0
             if not t_sweep * by_sweep + t_step * by_step > WORTHWHILE * fabs(before):
                 return 0
             for i in range(n):
