@@ -112,12 +112,15 @@ cdef class Learner:
         """Go on from what was learned elsewhere: it stays a part of w and of the average."""
         def of(w, b):
             """w as it is kept here, the bias in its feature if there is one, and the bias that is left."""
-            if self.bias_feature:
-                return np.append(w * scale, b / self.bias_feature), 0.0
-            return np.append(w * scale, 0.0), b
+            return (np.append(w, b / self.bias_feature), 0.0) if self.bias_feature else (np.append(w, 0.0), b)
 
         if learned.w.shape != (self.d,):
             raise ValueError(f"what was learned has {learned.w.size} weights, but the new rows have {self.d} columns")
+        if learned.scale != scale:
+            raise ValueError(
+                f"what was learned is of rows divided by {learned.scale!r}, the new rows are divided by {scale!r}: make "
+                "the problem with scale=learned.scale"
+            )
         self.v, self.b = of(learned.w, learned.b)
         self.t, self.own = learned.t, False
         self.compute_norm()
