@@ -49,7 +49,9 @@ class OnlineSolver(Solver):
 
     def learned(self, problem: Any, state: Learner) -> Learned:
         """What goes along to other rows; the duals of these rows stay behind."""
-        return Learned(state.t, *state.last(), *state.mean(), problem.scale)
+        w, b = state.last()
+        mean_w, mean_b, weights = state.mean()
+        return Learned(state.t, w, b, mean_w, mean_b, weights, problem.scale)
 
     def a_pass(self, problem: Problem) -> int:
         """How many iterations visit as many rows as there are."""
