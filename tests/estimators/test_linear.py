@@ -86,7 +86,8 @@ def test_coef_is_scaled_to_the_margin(quick):
     assert model.margin_ == pytest.approx(model.certificate_.primal * model.scale_)
     hinge = np.maximum(0, 1 - np.where(y == 1, 1, -1) * model.decision_function(X))
     assert hinge.mean() == pytest.approx(model.slack_ / model.certificate_.primal, abs=1e-9)
-    assert set(np.flatnonzero(hinge > 1e-9)) <= set(model.support_)
+    if SOLVERS[model.solver].optimises:
+        assert set(np.flatnonzero(hinge > 1e-9)) <= set(model.support_)
 
 
 @pytest.mark.parametrize(
@@ -469,7 +470,8 @@ def test_a_solver_object(quick):
 def test_same_seed_same_bits(quick):
     X, y = clouds(classes=3)
     np.testing.assert_array_equal(clone(quick).fit(X, y).coef_, clone(quick).fit(X, y).coef_)
-    assert (clone(quick).set_params(random_state=1).fit(X, y).coef_ != clone(quick).fit(X, y).coef_).any()
+    differs = (clone(quick).set_params(random_state=1).fit(X, y).coef_ != clone(quick).fit(X, y).coef_).any()
+    assert differs != SOLVERS[quick.solver]().deterministic
 
 
 class Interrupter:

@@ -37,7 +37,7 @@ VARIANTS = {name: solver() for name, solver in SOLVERS.items()} | {
     "pegasos, batch of 7, no projection, search": Pegasos(batch=7, project=False, free_bias="search"),
     "pegasos, batch of 20": Pegasos(batch=20, free_bias="batch", average=0.0),
     "pegasos, all rows": Pegasos(batch=None),
-    "perceptron, last of many passes": Perceptron(passes=None, average=False, order="given"),
+    "perceptron, last of one pass": Perceptron(passes=1, average=False, order="given"),
     "simba, paper": Simba(method="paper"),
     "simba, paper, 3 rows, 2 columns": Simba(method="paper", rows=3, columns=2),
     "simba, paper, constant rates": Simba(method="paper", eps=0.5),

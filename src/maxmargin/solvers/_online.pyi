@@ -12,6 +12,7 @@ class Learner:
     norm2: float
     own: bool
     count: int
+    last_rows: NDArray[np.int64]
     def __init__(
         self,
         problem: Problem,

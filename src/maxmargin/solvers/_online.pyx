@@ -15,7 +15,7 @@ the cache.
 import numpy as np
 
 from libc.math cimport isnan, pow, sqrt
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport qsort
 
 from maxmargin.core._matrix cimport Lines, Matrix, Reads, longest
@@ -26,7 +26,9 @@ cdef enum:
     NORM_EVERY = 16  # times d entries read, |w|^2 is computed anew: it costs d
     SHORTEST_SEARCH = 10  # iterations between two steps of the search for b
 
+cdef uint32_t GOLDEN = 2654435769  # 2^32 times the golden ratio: multiples of it are spread evenly
 cdef double SMALLEST = 1e-100  # a, before it is multiplied into v
+cdef double SMALLEST_IN_AVERAGE = 1e-6  # with an average: S v - B loses as many digits
 cdef double LONGER = 1.2, SHORTER = 0.5  # what the step of the search becomes when it goes on, and when it turns back
 
 
@@ -41,7 +43,8 @@ cdef class Learner:
         Where the draws come from.
     order : {"permuted", "given", "iid"}
         All rows in a new random order each pass, or in their own, or each drawn from all. A row comes as often as its
-        weight says: in a pass that is the whole part, what is left of it is credited to the next row.
+        weight says: in a pass that is the whole part, what is left of it is credited to the next row. The first row of
+        a pass has another credit each time, so that over the passes none is always rounded down.
     batch : int
         How many rows an iteration visits; 0: all, each once and with its weight.
     bias_feature : float
@@ -73,6 +76,7 @@ cdef class Learner:
     cdef bint iid, permuted
     cdef WeightTree tree
     cdef int64_t cursor
+    cdef uint32_t phase
     cdef double credit
     cdef int64_t batch
     cdef int64_t readings  # how often an iteration reads its rows, at most
@@ -86,11 +90,13 @@ cdef class Learner:
         self.iid, self.permuted = order == "iid", order == "permuted"
         used = np.flatnonzero(problem.s > 0)
         self.row, self.count = used, used.size
-        self.share = problem.s * (used.size / problem.s.sum())
+        weights = problem.s[used]
+        self.share = np.zeros(n)
+        np.asarray(self.share)[used] = 1.0 if np.ptp(weights) == 0 else weights * (used.size / weights.sum())
         if self.iid:
             self.tree = WeightTree(used.size)
-            self.tree.fill(problem.s[used])
-        self.cursor, self.credit, self.cost = used.size if self.permuted else 0, 0.5, -1
+            self.tree.fill(weights)
+        self.cursor, self.cost = used.size, -1
         self.batch, self.readings = batch if 0 < batch < used.size else used.size, 1
         self.drawn = np.array(used if self.takes_all() else np.empty(batch, dtype=np.int64))
         self.averaging, self.average = average is not None, average or 0.0
@@ -106,12 +112,15 @@ cdef class Learner:
         """Go on from what was learned elsewhere: it stays a part of w and of the average."""
         def of(w, b):
             """w as it is kept here, the bias in its feature if there is one, and the bias that is left."""
-            if self.bias_feature:
-                return np.append(w * scale, b / self.bias_feature), 0.0
-            return np.append(w * scale, 0.0), b
+            return (np.append(w, b / self.bias_feature), 0.0) if self.bias_feature else (np.append(w, 0.0), b)
 
         if learned.w.shape != (self.d,):
             raise ValueError(f"what was learned has {learned.w.size} weights, but the new rows have {self.d} columns")
+        if learned.scale != scale:
+            raise ValueError(
+                f"what was learned is of rows divided by {learned.scale!r}, the new rows are divided by {scale!r}: make "
+                "the problem with scale=learned.scale"
+            )
         self.v, self.b = of(learned.w, learned.b)
         self.t, self.own = learned.t, False
         self.compute_norm()
@@ -153,6 +162,11 @@ cdef class Learner:
         weights = self.weights or 1.0
         return *self.of_v(total / weights, self.b_sum / weights), self.weights
 
+    @property
+    def last_rows(self):
+        """The rows of the last iteration."""
+        return np.array(self.drawn)
+
     def dual_weights(self):
         """alpha, so that the answer is the sum of alpha_i y_i x_i / scale and of what was learned elsewhere."""
         if not self.averaging:
@@ -177,10 +191,11 @@ cdef class Learner:
     cdef int64_t next_row(self) noexcept nogil:
         if self.iid:
             return self.row[draw_index(&self.tree.tree, uniform(self.bits))]
-        # Equal weights all have the share 1: from a half on, rounding leaves out no row.
         while self.credit < 1.0:
             if self.cursor == self.count:
                 self.cursor = 0
+                self.phase += GOLDEN
+                self.credit = self.phase / 4294967296.0
                 if self.permuted:
                     self.shuffle()
             self.credit += self.share[self.row[self.cursor]]
@@ -233,10 +248,10 @@ cdef class Learner:
         self.b_sum += weight * self.b
 
     cdef void settle(self) noexcept nogil:
-        """Multiply a into v, before it is too small to divide by."""
+        """Multiply a into v, and S v into B."""
         cdef int64_t k
         for k in range(self.d + 1):
-            if self.averaging:  # S v - B stays what it is: S v is moved into B
+            if self.averaging:
                 self.unshared[k] -= self.shares * self.v[k]
             self.v[k] *= self.a
         for k in range(self.beta.shape[0]):
@@ -294,8 +309,9 @@ cdef class Descent(Learner):
     cdef readonly double curvature  # of a smooth mean loss: no step is longer than 1 / curvature; else 0
     cdef bint squared, project
     cdef Bias bias
-    # A batch: its responses, how hard each row pulls, the sum of those that do, and room for one of them
+    # A batch: its responses, how hard each row pulls, the sum of those that do and their entries, and room for one
     cdef double[::1] c, pull, total
+    cdef int64_t entries
     cdef int64_t[::1] where
     cdef double[::1] value
     cdef Kink[::1] kinks
@@ -330,7 +346,7 @@ cdef class Descent(Learner):
         cdef double eta = 1.0 / (self.regularization * self.t + self.curvature)
         # The objective is not strongly convex in b: there, steps of 1 / sqrt(t) are what theory asks for.
         cdef double eta_b = min(eta, 1.0 / sqrt(<double>self.t)) if self.bias == STEP else 0.0
-        cdef double shrink = 1.0 - self.regularization * eta, balance = 0.0
+        cdef double shrink = 1.0 - self.regularization * eta, fit = 1.0, balance = 0.0, norm2
         cdef int64_t k
         for k in range(self.batch):
             self.c[k] = self.response(rows, self.drawn[k])
@@ -341,26 +357,23 @@ cdef class Descent(Learner):
                 self.pull[k] = self.slope(self.c[k] + self.y[self.drawn[k]] * self.b)
         if self.squared:
             self.hold_back(rows, eta, eta_b)
-        self.a *= shrink
-        self.norm2 *= shrink * shrink
-        if self.a < SMALLEST:
-            self.settle()
+        norm2 = shrink * shrink * self.norm2
         for k in range(self.batch):
             self.pull[k] *= self.weight(k)
-            self.norm2 += 2.0 * eta * self.pull[k] * shrink * self.c[k]
+            norm2 += 2.0 * eta * shrink * self.pull[k] * self.c[k]
             balance += self.pull[k] * self.y[self.drawn[k]]
-        if self.batch > 1:
-            self.add_batch(rows, eta)
-        elif self.pull[0] > 0.0:
-            self.add(rows, self.drawn[0], eta * self.pull[0])
-            self.norm2 += eta * eta * self.pull[0] * self.pull[0] * self.sq_norm(rows, self.drawn[0])
-        self.norm2 = max(0.0, self.norm2)
+        norm2 = max(0.0, norm2 + eta * eta * self.sum_up(rows))
+        # The projection comes before the rows are added: after it, these would be lost in what a step may overshoot by.
+        if self.project and norm2 > self.radius * self.radius:
+            fit = self.radius / sqrt(norm2)
+        self.norm2 = fit * fit * norm2
+        self.a *= fit * shrink
+        if self.a < (SMALLEST_IN_AVERAGE if self.averaging else SMALLEST):
+            self.settle()
+        self.add_sum(rows, fit * eta)
         self.b += eta_b * balance
         if self.bias == SEARCH:
             self.search_bias(balance)
-        if self.project and self.norm2 > self.radius * self.radius:
-            self.a *= self.radius / sqrt(self.norm2)
-            self.norm2 = self.radius * self.radius
 
     cdef double slope(self, double margin) noexcept nogil:
         """Minus the derivative of the loss."""
@@ -381,44 +394,67 @@ cdef class Descent(Learner):
                 reach = 2.0 * (eta * self.sq_norm(rows, self.drawn[k]) + eta_b)
                 self.pull[k] /= max(1.0, reach)
 
-    cdef void add_batch(self, Lines* rows, double eta) noexcept nogil:
-        """w <- w + eta sum_k pull_k y_k x_k, in time that the rows that pull are long."""
+    cdef double sum_up(self, Lines* rows) noexcept nogil:
+        """|sum_k pull_k y_k x_k|^2; of more than one row, the sum is put into `total`."""
         cdef Reads before = self.reads[0]
-        cdef int64_t k, l, i, size, entries = 0
-        cdef double sq_norm = 0.0, change
+        cdef int64_t k, i
+        cdef double sq_norm = 0.0
+        if self.batch == 1:
+            i = self.drawn[0]
+            return self.pull[0] * self.pull[0] * self.sq_norm(rows, i) if self.pull[0] > 0.0 else 0.0
+        self.entries = 0
         for k in range(self.batch):
-            i = self.drawn[k]
             if self.pull[k] > 0.0:
-                change = eta * self.pull[k]
-                rows.axpy(i, change * self.y[i] * self.inverse_scale, &self.total[0])
-                self.total[self.d] += change * self.y[i] * self.bias_feature
-                self.beta[i] += change / self.a
-                if self.averaging:
-                    self.unshared_beta[i] += self.shares * change / self.a
-                entries += rows.size(i)
+                i = self.drawn[k]
+                rows.axpy(i, self.pull[k] * self.y[i] * self.inverse_scale, &self.total[0])
+                self.total[self.d] += self.pull[k] * self.y[i] * self.bias_feature
+                self.entries += rows.size(i)
         if self.readings == 1:
             self.reads[0] = before
         before = self.reads[0]
-        if entries >= self.d:
-            for l in range(self.d):
-                sq_norm += self.move(l)
+        if self.entries >= self.d:
+            for k in range(self.d):
+                sq_norm += self.total[k] * self.total[k]
         else:
             for k in range(self.batch):
                 if self.pull[k] > 0.0:
-                    size = rows.read(self.drawn[k], &self.where[0], &self.value[0])
-                    for l in range(size):
-                        sq_norm += self.move(self.where[l])
+                    i = self.drawn[k]
+                    sq_norm += self.pull[k] * self.y[i] * self.inverse_scale * rows.dot(i, &self.total[0])
             self.reads[0] = before
-        self.norm2 += sq_norm + self.move(self.d)
+        return sq_norm + self.total[self.d] * self.total[self.d]
 
-    cdef double move(self, int64_t j) noexcept nogil:
-        """Move coordinate j of the total into w. Returns its square, the first time."""
-        cdef double change = self.total[j]
+    cdef void add_sum(self, Lines* rows, double step) noexcept nogil:
+        """w <- w + step sum_k pull_k y_k x_k, in time that the rows that pull are long."""
+        cdef Reads before = self.reads[0]
+        cdef int64_t k, l, i, size
+        cdef double change
+        if self.batch == 1:
+            if self.pull[0] > 0.0:
+                self.add(rows, self.drawn[0], step * self.pull[0])
+            return
+        for k in range(self.batch):
+            if self.pull[k] > 0.0:
+                i, change = self.drawn[k], step * self.pull[k] / self.a
+                self.beta[i] += change
+                if self.averaging:
+                    self.unshared_beta[i] += self.shares * change
+                if self.entries < self.d:
+                    size = rows.read(i, &self.where[0], &self.value[0])
+                    for l in range(size):
+                        self.move(self.where[l], step / self.a)
+        if self.entries >= self.d:
+            for l in range(self.d):
+                self.move(l, step / self.a)
+        self.move(self.d, step / self.a)
+        self.reads[0] = before
+
+    cdef void move(self, int64_t j, double factor) noexcept nogil:
+        """Move coordinate j of the total into v: once, for then it is zero."""
+        cdef double change = factor * self.total[j]
         self.total[j] = 0.0
-        self.v[j] += change / self.a
+        self.v[j] += change
         if self.averaging:
-            self.unshared[j] += self.shares * change / self.a
-        return change * change
+            self.unshared[j] += self.shares * change
 
     cdef void find_bias(self) noexcept nogil:
         """The b that is best for the batch, and how hard each row pulls there: as hard, together, as the other class.

@@ -108,11 +108,13 @@ class Learned:
     t : int
         Iterations so far: steps go on becoming shorter.
     w, b : array of shape (d,), float
-        The last predictor, in the units of the data: f(x) = <w, x> + b.
+        The last predictor.
     mean_w, mean_b : array of shape (d,), float
         The average of all predictors so far; the last one where the solver keeps none.
     weights : float
         How much the average weighs against what comes.
+    scale : float
+        What rows were divided by. Rows to come must be divided by the same: ``SlackSVM(..., scale=learned.scale)``.
     """
 
     t: int
@@ -121,6 +123,7 @@ class Learned:
     mean_w: NDArray[np.float64]
     mean_b: float
     weights: float
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)

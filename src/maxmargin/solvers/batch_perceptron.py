@@ -29,15 +29,28 @@ Vector = NDArray[np.float64]
 
 
 @dataclass
-class State:
-    """Where a run stands: the iterate w, as weights alpha of the rows, and the sums of all iterates."""
+class Iterate:
+    """w, as weights of the rows and as itself, and the response of every row to it."""
 
-    groups: list[NDArray[np.int64]]
     alpha: Vector
-    c: Vector  # the response of every row to w
+    c: Vector
     w: Vector
-    alpha_sum: Vector
-    w_sum: Vector
+
+    @classmethod
+    def zero(cls, n: int, d: int) -> Iterate:
+        return cls(np.zeros(n), np.zeros(n), np.zeros(d))
+
+    def parts(self) -> tuple[Vector, Vector, Vector]:
+        return self.alpha, self.c, self.w
+
+
+@dataclass
+class State:
+    """Where a run stands."""
+
+    groups: list[NDArray[np.int64]]  # which rows have a basin in common
+    now: Iterate
+    total: Iterate  # the sum of all iterates
     t: int = 0
 
 
@@ -75,9 +88,8 @@ class BatchPerceptron(Solver):
             )
         if isinstance(warm, State):
             return warm
-        n, d = problem.X.shape
         groups = [np.flatnonzero(group) for group in problem.groups]
-        return State(groups, np.zeros(n), np.zeros(n), np.zeros(d), np.zeros(n), np.zeros(d))
+        return State(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
 
     def step(self, problem: SlackSVM, state: State, iterations: int, budget: int) -> int:
         most = problem.X.stored + len(state.groups) * problem.X.shape[1]  # an iteration reads no more than this
@@ -90,18 +102,17 @@ class BatchPerceptron(Solver):
 
     def _iterate(self, problem: SlackSVM, state: State) -> None:
         state.t += 1
-        worst = np.array([group[np.argmin(state.c[group])] for group in state.groups])
+        now = state.now
+        worst = np.array([group[np.argmin(now.c[group])] for group in state.groups])
         step = 1 / math.sqrt(state.t) / worst.size
         direction, responses = self._sum_of(problem, worst)
-        state.alpha[worst] += step
-        state.c += step * responses
-        state.w += step * direction
-        norm = math.sqrt(max(0.0, float(state.alpha @ state.c)))
-        if norm > 1:
-            for part in (state.alpha, state.c, state.w):
-                part /= norm
-        state.alpha_sum += state.alpha
-        state.w_sum += state.w
+        now.alpha[worst] += step
+        now.c += step * responses
+        now.w += step * direction
+        norm = max(1.0, math.sqrt(max(0.0, float(now.alpha @ now.c))))
+        for part, total in zip(now.parts(), state.total.parts(), strict=True):
+            part /= norm
+            total += part
 
     def _sum_of(self, problem: SlackSVM, rows: NDArray[np.int64]) -> tuple[Vector, Vector]:
         """The sum of y_i x_i over some rows, and the responses of all rows to it."""
@@ -109,6 +120,6 @@ class BatchPerceptron(Solver):
         return direction, problem.responses(direction)
 
     def solution(self, problem: SlackSVM, state: State) -> Solution:
-        """The mean of all iterates."""
-        w, t = state.w_sum / max(state.t, 1), max(state.t, 1)
-        return Solution(w, p=state.alpha_sum / t)
+        """The mean of all iterates, with its best bias: its responses are known."""
+        alpha, c, w = (part / max(state.t, 1) for part in state.total.parts())
+        return Solution(w, problem.evaluate_responses(w, c).b, alpha)

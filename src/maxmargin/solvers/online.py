@@ -51,7 +51,7 @@ class OnlineSolver(Solver):
         """What goes along to other rows; the duals of these rows stay behind."""
         w, b = state.last()
         mean_w, mean_b, weights = state.mean()
-        return Learned(state.t, w / problem.scale, b, mean_w / problem.scale, mean_b, weights)
+        return Learned(state.t, w, b, mean_w, mean_b, weights, problem.scale)
 
     def a_pass(self, problem: Problem) -> int:
         """How many iterations visit as many rows as there are."""

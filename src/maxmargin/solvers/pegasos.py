@@ -56,9 +56,9 @@ class Pegasos(OnlineSolver):
 
     Notes
     -----
-    The paper has the hinge loss. With the squared hinge loss the steps are :math:`\eta_t = 1/(\lambda t + L)`, where L is
-    the mean curvature of the losses, :math:`2\,\text{mean}|x_i|^2` (which takes a pass over the data), and an example is
-    not carried over the margin by its own step; the ball of step 4 has the radius :math:`1/\sqrt{2\lambda}`.
+    The paper has the hinge loss. With the squared hinge loss the steps are :math:`\eta_t = 1/(\lambda t + L)`, where
+    L is the mean curvature of the losses, :math:`2\,\text{mean}|x_i|^2` (which takes a pass over the data); an example
+    is not carried over the margin by its own step; and the ball of step 4 has the radius :math:`1/\sqrt{2\lambda}`.
 
     The steps of b are not :math:`\eta_t`, as the objective is not strongly convex in b: the first ones would throw b as
     far as :math:`1/\lambda`, and all that follow may be too short to bring it back.

@@ -26,9 +26,9 @@ class Perceptron(OnlineSolver):
 
     Parameters
     ----------
-    passes : int or None, default=1
-        How often to go through the rows. More than one pass may overfit data that cannot be separated. None: as the
-        stop rules say.
+    passes : int or None, default=None
+        How often to go through the rows. None: as often as the stop rules say, and once where there are none. More than
+        one pass may overfit data that cannot be separated.
     order : {"permuted", "given", "iid"}, default="permuted"
         Rows in a new random order each pass, as they stand, or each drawn from all. A row comes as often as its
         weight says.
@@ -59,7 +59,7 @@ class Perceptron(OnlineSolver):
     name: ClassVar[str] = "perceptron"
     optimises: ClassVar[bool] = False
 
-    passes: int | None = 1
+    passes: int | None = None
     order: str = "permuted"
     average: bool = True
 
@@ -86,4 +86,4 @@ class Perceptron(OnlineSolver):
         return None if self.passes is None else self.passes * self.a_pass(problem)
 
     def default_iterations(self, problem: SlackSVM) -> int:
-        return 10 * self.a_pass(problem)
+        return self.a_pass(problem)
