@@ -178,6 +178,12 @@ class Problem(ABC):
         other._label(y, sample_weight)
         return other
 
+    def forked(self) -> Self:
+        """The same problem with a ledger of its own, so that another thread may read the data; see `Matrix.fork`."""
+        other = copy.copy(self)
+        other.X = self.X.fork()
+        return other
+
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self.y: Vector = _labels(y, self.X.shape[0])
         self.s: Vector = _weights(sample_weight, self.X.shape[0])

@@ -2,6 +2,8 @@
 
 from maxmargin.solvers.base import SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
+from maxmargin.solvers.auto import auto_solver
+from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
@@ -34,6 +36,7 @@ __all__ = [
     "StochasticGradient",
     "SublinearPerceptron",
     "Trace",
+    "auto_solver",
     "listen_for_interrupt",
     "solve",
     "solve_for_C",
