@@ -1,9 +1,8 @@
 """How problems are solved: one file an algorithm, one loop for all of them."""
 
+from maxmargin.solvers.auto import auto_solver
 from maxmargin.solvers.base import SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
-from maxmargin.solvers.auto import auto_solver
-from maxmargin.solvers.base import SOLVERS, Holdout, Progress, Result, Solver, solve
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
