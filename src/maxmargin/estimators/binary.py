@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.problems import Certificate, Problem, RegularizedSVM, SlackSVM, equivalent_C, reached_slack
-from maxmargin.solvers import Result, Trace
+from maxmargin.solvers import Learned, Result, Trace
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class BinaryModel:
         See :class:`maxmargin.LinearSVC`.
     alpha : array of shape (n,) or None
         The weight of each example in `coef`, signed by its label.
+    learned, seen : Learned or None, float
+        What an online solver goes on from, and the total weight of the rows that it has seen.
     """
 
     coef: NDArray[np.float64]
@@ -37,6 +39,8 @@ class BinaryModel:
     n_iter: int = 0
     alpha: NDArray[np.float64] | None = None
     promise: dict[str, float] = field(default_factory=dict)
+    learned: Learned | None = None
+    seen: float = 0.0
 
     @classmethod
     def of(cls, problem: Problem, result: Result, C: float | None, scale: float) -> BinaryModel:

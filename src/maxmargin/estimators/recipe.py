@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from maxmargin.core import Matrix
 from maxmargin.estimators.binary import BinaryModel
-from maxmargin.problems import LOSSES, Problem, RegularizedSVM, SlackSVM
-from maxmargin.solvers import SOLVERS, Solver, auto_solver, solve, solve_for_C
+from maxmargin.problems import LOSSES, Certificate, Problem, RegularizedSVM, SlackSVM, Solution
+from maxmargin.solvers import SOLVERS, Learned, OnlineSolver, Solver, auto_solver, solve, solve_for_C
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A solver and the problem to give it, in one of two forms.
 
-    A solver of the regularised form takes C and a loss; one of the slack form takes the slack, or is led to the one that
-    goes with C.
+    A solver of the regularised form takes C and a loss; one of the slack form takes the slack, or is led to the one
+    that goes with C.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Recipe:
             raise ValueError(f"both C={C!r} and slack={slack!r} were given, which say the same thing: give one")
         solver = solver_named(estimator.solver)
         if solver is None:
-            solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X)
+            solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X, estimator.budget)
         slack_form = issubclass(solver.solves, SlackSVM)
         if C is None and slack is None:
             C, slack = (None, 0.0) if solver.separable_only else (1.0, None)
@@ -59,8 +59,8 @@ class Recipe:
             loss = "hinge" if slack_form else "squared_hinge"
         if slack is not None and not slack_form:
             raise ValueError(
-                f"solver {solver.name!r} solves the form with C; got slack={slack!r}. Give C instead, or a solver of the "
-                f"form with slack: {_names(lambda other: other.solves is SlackSVM)}."
+                f"solver {solver.name!r} solves the form with C; got slack={slack!r}. Give C instead, or a solver of "
+                f"the form with slack: {_names(lambda other: other.solves is SlackSVM)}."
             )
         if C is not None and solver.separable_only:
             raise ValueError(
@@ -83,23 +83,49 @@ class Recipe:
             )
         return cls(solver, loss, C, slack, estimator.fit_intercept, estimator.intercept_scaling, estimator.scale)
 
-    def problem(self, X: Matrix, y: NDArray[np.float64], weights: NDArray[np.float64]) -> Problem:
+    def problem(self, X: Matrix, y: NDArray[np.float64], weights: NDArray[np.float64], **options: Any) -> Problem:
         """The problem for these labels and weights."""
+        options |= {"bias": self.bias, "sample_weight": weights}
         if issubclass(self.solver.solves, RegularizedSVM):
             assert self.C is not None
-            options: dict[str, Any] = {"loss": self.loss, "intercept_scaling": self.intercept_scaling}
-            return RegularizedSVM(X, y, self.C, bias=self.bias, sample_weight=weights, **options)
-        return SlackSVM(X, y, self.slack or 0.0, bias=self.bias, sample_weight=weights, scale=self.scale)
+            return RegularizedSVM(X, y, self.C, loss=self.loss, intercept_scaling=self.intercept_scaling, **options)
+        return SlackSVM(X, y, self.slack or 0.0, scale=self.scale, **options)
 
-    def fit(self, problem: Problem, scale: float, **options: Any) -> BinaryModel:
-        """The model of one binary problem; `options` are those of :func:`maxmargin.solvers.solve`."""
+    def fit(
+        self, problem: Problem, scale: float, warm: Solution | Learned | None = None, **options: Any
+    ) -> BinaryModel:
+        """The model of one binary problem; `options` are those of :func:`maxmargin.solvers.solve`.
+
+        A solver of the slack form that is led to a C cannot begin at `warm`.
+        """
         if isinstance(problem, SlackSVM) and self.C is not None:
             problem, result = solve_for_C(problem, self.solver, self.C, **options)
         else:
             if isinstance(problem, SlackSVM) and self.scale is None and problem.slack > 0:
                 _refuse_out_of_range(problem)
-            result = solve(problem, self.solver, **options)
-        return BinaryModel.of(problem, result, self.C, scale)
+            result = solve(problem, self.solver, warm=warm, **options)
+        model = BinaryModel.of(problem, result, self.C, scale)
+        if not self.solver.online:
+            return model
+        return replace(model, learned=self.solver.learned(problem, result.state), seen=float(problem.s.sum()))
+
+    def learn(self, problem: Problem, learned: Learned | None, seen: float, **options: Any) -> BinaryModel:
+        """Go on with other rows by an online solver: one pass over them.
+
+        `seen` is the total weight of the rows before them. C weighs the losses of all rows so far, as though these were
+        a sample of them.
+        """
+        here = float(problem.s.sum())
+        seen += here
+        if isinstance(problem, RegularizedSVM):
+            problem = problem.with_C(problem.C * seen / here)
+        assert isinstance(self.solver, OnlineSolver)
+        a_pass = self.solver.a_pass(problem)
+        result = solve(problem, self.solver, max_iter=a_pass, certify=False, warm=learned, **options)
+        model = BinaryModel.of(problem, result, self.C, problem.scale)
+        learned = self.solver.learned(problem, result.state)
+        no_proof = Certificate.missing("partial_fit sees a part of the data only")
+        return replace(model, learned=learned, seen=seen, certificate=no_proof, n_iter=learned.t, alpha=None)
 
 
 def solver_named(solver: str | Solver) -> Solver | None:

@@ -103,7 +103,8 @@ class ProgressTasks:
     def __init__(self, fit: FitTasks, context: Any, attributes: Callable[[Any], dict[str, Any]]) -> None:
         self.fit, self.context, self.attributes = fit, context, attributes
         self.verbose = fit.estimator.verbose
-        self.told = 0
+        # A hundred tasks take a millisecond: not where nobody listens.
+        self.told = 0 if getattr(fit.estimator, "_skl_callbacks", None) else PARTS
         self.printed = 0
 
     def __call__(self, progress: Progress) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from maxmargin.core import Matrix
 from maxmargin.problems import Problem, RegularizedSVM
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 
 
-def auto_solver(form: type[Problem], X: Matrix) -> Solver:
+FEW_FEATURES = 500
+
+
+def auto_solver(form: type[Problem], X: Matrix, budget: int | None = None) -> Solver:
     """The solver to take for a problem of this form on data of this shape; docs/solvers.md has the same as a table.
 
     Parameters
@@ -17,7 +21,9 @@ def auto_solver(form: type[Problem], X: Matrix) -> Solver:
     form : type of Problem
         SlackSVM or RegularizedSVM.
     X : Matrix
-        The data: what counts is its shape and `X.stored`.
+        The data: what counts is its shape.
+    budget : int or None
+        The entries that may be read, where that is limited: Newton's method begins with several passes.
 
     Returns
     -------
@@ -29,7 +35,13 @@ def auto_solver(form: type[Problem], X: Matrix) -> Solver:
     >>> from maxmargin.data import as_matrix
     >>> from maxmargin.problems import RegularizedSVM
     >>> from maxmargin.solvers import auto_solver
-    >>> auto_solver(RegularizedSVM, as_matrix(np.eye(3))).name
+    >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20)))).name
+    'newton'
+    >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20_000)))).name
     'sdca'
     """
-    return Sdca() if issubclass(form, RegularizedSVM) else Simba()
+    if not issubclass(form, RegularizedSVM):
+        return Simba()
+    n, d = X.shape
+    # Where rows are many more than features, one changes what the others need: visits to single rows go on for long.
+    return Newton() if d <= FEW_FEATURES and n >= 2 * d and budget is None else Sdca()
