@@ -28,7 +28,7 @@ cdef class Matrix:
     cdef Lines* columns
     cdef bint by_rows
     cdef object source
-    cdef object turned
+    cdef object other_axis
     cdef readonly Ledger ledger
     cdef readonly tuple shape
     cdef readonly int64_t stored

@@ -3,6 +3,7 @@
 
 from contextlib import contextmanager
 from copy import copy
+from threading import Lock
 
 import numpy as np
 import scipy.sparse as sp
@@ -57,6 +58,13 @@ cdef class Ledger:
         before = self.purposes.get(purpose, (0, 0))
         self.purposes[purpose] = (before[0] + stored, before[1] + dense)
 
+    def add(self, Ledger other):
+        """Add what another ledger holds."""
+        self.reads.stored += other.reads.stored
+        self.reads.dense += other.reads.dense
+        for purpose, counts in other.purposes.items():
+            self.book(purpose, *counts)
+
     def summary(self):
         """Entries read by purpose; for learning also by the dense count."""
         apart = {purpose: stored for purpose, (stored, _) in self.purposes.items()}
@@ -96,6 +104,14 @@ cdef Lines* lines_of(object source, int64_t width, Reads* reads) except NULL:
     return compressed_lines[double, int64_t](source.data, source.indices, source.indptr, width, reads)
 
 
+class OtherAxis:
+    """A compressed matrix along its other axis, once somebody has built it."""
+
+    def __init__(self):
+        self.lock = Lock()
+        self.turned = None
+
+
 cdef class Matrix:
     """One way to read a matrix, whatever it is made of; make one with :func:`maxmargin.data.as_matrix`.
 
@@ -103,10 +119,11 @@ cdef class Matrix:
     asked for, an index of them is built, and booked in the ledger under "index".
     """
 
-    def __cinit__(self, source):
+    def __cinit__(self, source, other_axis=None):
         # A shallow copy keeps hold of the very arrays that are read from, whatever becomes of the caller's matrix:
         # many of SciPy's methods that change it put others in their place.
         self.source = copy(source) if sp.issparse(source) else source
+        self.other_axis = OtherAxis() if other_axis is None else other_axis
         self.ledger = Ledger()
         self.shape = (int(source.shape[0]), int(source.shape[1]))
         self.rows = NULL
@@ -137,11 +154,17 @@ cdef class Matrix:
         """Whether columns can be read as they stand, without building an index."""
         return self.columns != NULL
 
+    def fork(self):
+        """The same matrix with a ledger of its own, so that another thread may read it; an index serves them all."""
+        return Matrix(self.source, self.other_axis)
+
     cdef object turn_over(self):
         """The same compressed matrix along its other axis: every entry is read once."""
-        self.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
-        self.ledger.book("index", self.stored, self.shape[0] * self.shape[1])
-        return self.turned
+        with self.other_axis.lock:
+            if self.other_axis.turned is None:
+                self.other_axis.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
+                self.ledger.book("index", self.stored, self.shape[0] * self.shape[1])
+        return self.other_axis.turned
 
     cdef Lines* need_rows(self) except NULL:
         if self.rows == NULL:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.problems import Certificate, SlackSVM, equivalent_C
-from maxmargin.solvers import Result, Trace
+from maxmargin.problems import Certificate, Problem, RegularizedSVM, SlackSVM, equivalent_C, reached_slack
+from maxmargin.solvers import Learned, Result, Trace
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,13 @@ class BinaryModel:
     Attributes
     ----------
     coef, intercept : array of shape (d,), float
-        Scaled to the margin where that is known and positive (Lemma 2.1).
+        From the slack form scaled to the margin where that is known and positive (Lemma 2.1).
     margin, slack, C : float
         See :class:`maxmargin.LinearSVC`.
     alpha : array of shape (n,) or None
         The weight of each example in `coef`, signed by its label.
+    learned, seen : Learned or None, float
+        What an online solver goes on from, and the total weight of the rows that it has seen.
     """
 
     coef: NDArray[np.float64]
@@ -37,15 +39,15 @@ class BinaryModel:
     n_iter: int = 0
     alpha: NDArray[np.float64] | None = None
     promise: dict[str, float] = field(default_factory=dict)
+    learned: Learned | None = None
+    seen: float = 0.0
 
     @classmethod
-    def of(cls, problem: SlackSVM, result: Result, C: float | None) -> BinaryModel:
-        """The model that a run has found; `C` where the user gave it."""
-        solution, at = result.solution, result.evaluation
-        uncertified = cls(
-            solution.w / problem.scale,
-            solution.b,
-            slack=problem.slack,
+    def of(cls, problem: Problem, result: Result, C: float | None, scale: float) -> BinaryModel:
+        """The model that a run has found; `C` where the user gave it, `scale` the largest norm of a row."""
+        model = cls(
+            result.solution.w,
+            result.solution.b,
             C=math.nan if C is None else C,
             certificate=result.certificate,
             trace=result.trace,
@@ -53,22 +55,39 @@ class BinaryModel:
             n_iter=result.n_iter,
             promise=result.promise,
         )
-        if at is None:
-            return uncertified
-        stretch = 1 / at.value if at.value > 0 else 1.0
-        p = solution.p if solution.p is not None else at.wet
-        found_C = equivalent_C(problem, at, p)
-        return replace(
-            uncertified,
-            coef=uncertified.coef * stretch,
-            intercept=uncertified.intercept * stretch,
-            margin=at.value * problem.scale,
-            C=found_C if C is None else C,
-            # At the optimum coef is the sum of alpha_i x_i, and C the largest alpha_i / s_i.
-            alpha=problem.y * p * (found_C / problem.cap(p) if math.isfinite(found_C) else 1.0),
-        )
+        if isinstance(problem, RegularizedSVM):
+            return model._of_regularized(problem, result, scale)
+        assert isinstance(problem, SlackSVM)
+        return model._of_slack(problem, result)
 
     @classmethod
     def unreached(cls, shape: tuple[int, int]) -> BinaryModel:
         """The model of a class that an interrupted fit did not come to: it never claims an example."""
         return cls(np.zeros(shape[1]), -1.0, alpha=np.zeros(shape[0]))
+
+    def _of_regularized(self, problem: RegularizedSVM, result: Result, scale: float) -> BinaryModel:
+        norm, p = float(np.linalg.norm(self.coef)), result.solution.p
+        return replace(
+            self,
+            margin=1 / norm if norm > 0 else math.inf,
+            slack=math.nan if result.evaluation is None else reached_slack(problem, result.evaluation) / scale,
+            alpha=None if p is None else problem.y * p,
+        )
+
+    def _of_slack(self, problem: SlackSVM, result: Result) -> BinaryModel:
+        at, p = result.evaluation, result.solution.p
+        model = replace(self, coef=self.coef / problem.scale, slack=problem.slack)
+        if at is None:
+            return model
+        stretch = 1 / at.value if at.value > 0 else 1.0
+        p = at.wet if p is None else p
+        found_C = equivalent_C(problem, at, p)
+        return replace(
+            model,
+            coef=model.coef * stretch,
+            intercept=model.intercept * stretch,
+            margin=at.value * problem.scale,
+            C=found_C if math.isnan(self.C) else self.C,
+            # At the optimum coef is the sum of alpha_i x_i, and C the largest alpha_i / s_i.
+            alpha=problem.y * p * (found_C / problem.cap(p) if math.isfinite(found_C) else 1.0),
+        )

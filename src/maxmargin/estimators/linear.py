@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.linear_model._base import LinearClassifierMixin
+from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing, check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from maxmargin.core import Matrix
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.estimators.binary import BinaryModel
-from maxmargin.estimators.tasks import PARTS, ProgressTasks, binary_task
-from maxmargin.problems import SlackSVM, Solution
-from maxmargin.solvers import SOLVERS, Holdout, Solver, listen_for_interrupt, solve, solve_for_C
+from maxmargin.estimators.recipe import Recipe, solver_named
+from maxmargin.estimators.tasks import FitTasks
+from maxmargin.problems import LOSSES, Problem, SlackSVM, Solution
+from maxmargin.solvers import SOLVERS, Holdout, Learned, Solver, listen_for_interrupt
+
+Vector = NDArray[np.float64]
 
 
-class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # type: ignore[misc]
+READABLE: dict[str, Any] = {
+    "accept_sparse": ("csr", "csc"),
+    "dtype": (np.float64, np.float32),
+    "ensure_all_finite": False,  # the norms of the rows will tell, or a pass that says where
+}
+
+
+def _learns_online(estimator: Any) -> bool:
+    solver = solver_named(estimator.solver)
+    if solver is None or not solver.online:
+        online = ", ".join(repr(name) for name, other in SOLVERS.items() if other.online)
+        raise AttributeError(f"partial_fit needs an online solver, {online}; got solver={estimator.solver!r}")
+    return True
+
+
+class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
     r"""A linear support vector classifier that says how good it is, and can learn from part of the data.
 
     It finds the largest margin at a given mean slack :math:`\nu`,
@@ -134,7 +155,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         "C": [Interval(Real, 0, None, closed="neither"), None],
         "slack": [Interval(Real, 0, None, closed="left"), None],
         "solver": [str, Solver],
+        "loss": [StrOptions(set(LOSSES)), None],
         "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither"), None],
         "tol": [Interval(Real, 0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
@@ -144,6 +167,8 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "certify": ["boolean", StrOptions({"checks"})],
         "scale": [Interval(Real, 0, None, closed="neither"), None],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -154,7 +179,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         slack: float | None = None,
         *,
         solver: str | Solver = "auto",
+        loss: str | None = None,
         fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
         tol: float | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -164,13 +191,17 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         class_weight: Any = None,
         certify: bool | str = True,
         scale: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.C = C
         self.slack = slack
         self.solver = solver
+        self.loss = loss
         self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
@@ -180,6 +211,8 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         self.class_weight = class_weight
         self.certify = certify
         self.scale = scale
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -201,105 +234,170 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         -------
         self
         """
-        if self.C is not None and self.slack is not None:
-            raise ValueError(
-                f"both C={self.C!r} and slack={self.slack!r} were given, which say the same thing: give one"
-            )
-        self._solver()  # an unknown one is refused before any data is read
+        solver_named(self.solver)  # an unknown one is refused before any data is looked at
+        before = vars(self).copy()  # the model of an earlier fit, for a warm start
         given = X
-        X, y = validate_data(
-            self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_all_finite=False
-        )
-        try:
-            self.classes_, label = np.unique(y, return_inverse=True)
-        except TypeError as error:  # None among strings, say
-            kinds = ", ".join(sorted({type(value).__name__ for value in y}))
-            raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
-        check_classification_targets(y)
-        if self.classes_.size < 2:
-            only = self.classes_.tolist()[0]
-            raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")
+        X, y = validate_data(self, X, y, **READABLE)
+        self.classes_, label = _classes(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         matrix = as_matrix(X)
-        # Without a given scale, the norms of the rows will tell.
-        if self.scale is not None and not get_config()["assume_finite"]:
-            refuse_not_finite(matrix)
+        recipe = Recipe.of(self, matrix)
+        if self.scale is not None:  # without a given scale, the norms of the rows will tell
+            self._refuse_not_finite(matrix)
 
         seeds = check_random_state(self.random_state)
         held = self._held_out_rows(label, seeds)
-        weights = np.where(np.isin(np.arange(label.size), held), 0.0, weights)
-        class_weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        many = self.classes_.size > 2
-        root = self._init_callback_context(max_subtasks=self.classes_.size if many else PARTS)
-        hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        root.call_on_fit_task_begin(estimator=self, **hooks)
+        if held.size:
+            weights = weights.copy()  # they may be the caller's
+            weights[held] = 0.0
+        class_weights = self._class_weights(y)
+        of_each = [_one_against_rest(k, label, weights, class_weights) for k in self._positives]
+        first = recipe.problem(matrix, *of_each[0])
+        self.scale_ = self._scale(first)
+        problems = [first.forked()] + [first.forked().relabelled(*of_one) for of_one in of_each[1:]]
+        warm = self._going_on_from(before, recipe, problems)
+        seed_of = seeds.randint(2**31 - 1, size=len(problems))
+        models: list[BinaryModel | None] = [None] * len(problems)
+        tasks = FitTasks(self, len(problems), {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}})
 
-        models: list[BinaryModel] = []
-        scale, zero_rows = self.scale, None
-        with listen_for_interrupt() as interrupt:
-            for k in range(self.classes_.size) if many else (1,):
-                if interrupt.asked and models:
-                    models.append(BinaryModel.unreached(matrix.shape))
-                    continue
-                positive = label == k
-                signs = np.where(positive, 1.0, -1.0)
-                problem = SlackSVM(
-                    matrix,
-                    signs,
-                    slack=0.0 if self.slack is None else self.slack,
-                    bias=self.fit_intercept,
-                    sample_weight=weights * np.where(positive, class_weights[k], 1.0 if many else class_weights[0]),
-                    scale=scale,
+        def fit_one(k: int) -> None:
+            problem = problems[k]
+            if interrupt.asked and k > 0:
+                return
+            with tasks.one(k, partial(self._predictor_on_the_way, models, k, problem.scale)) as progress:
+                models[k] = recipe.fit(
+                    problem,
+                    self.scale_,
+                    warm[k],
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    max_time=self.max_time,
+                    budget=self.budget,
+                    holdout=Holdout(problem.X, problem.y[held], held) if held.size else None,
+                    early_stopping=self.early_stopping,
+                    certify=self.certify,
+                    random_state=int(seed_of[k]),
+                    callback=progress,
                 )
-                if scale is None:
-                    scale, zero_rows = problem.scale, problem.zero_rows
-                with binary_task(root, many, self, hooks) as task:
-                    on_the_way = partial(self._predictor_on_the_way, models, problem.scale)
-                    tasks = ProgressTasks(task, self, hooks, on_the_way, self.verbose)
-                    holdout = Holdout(matrix, signs[held], held) if held.size else None
-                    models.append(self._fit_binary(problem, holdout, tasks, int(seeds.randint(2**31 - 1))))
-                    tasks.finish()
-        self.scale_, self.n_zero_rows_ = scale, zero_rows
-        self._publish(models, matrix)
+
+        with listen_for_interrupt() as interrupt:
+            tasks.run(fit_one, self.n_jobs)
+        for problem in problems:
+            matrix.ledger.add(problem.X.ledger)
+        self.n_zero_rows_ = first.zero_rows
+        self._publish(recipe, matrix, [model or BinaryModel.unreached(matrix.shape) for model in models])
         self._training_data = _reference(given)
-        root.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=lambda: self._predictor(models))
+        tasks.finish(lambda: self._predictor(models))
         return self
 
-    def _fit_binary(self, problem: SlackSVM, holdout: Holdout | None, tasks: ProgressTasks, seed: int) -> BinaryModel:
-        options: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "max_time": self.max_time,
-            "budget": self.budget,
-            "holdout": holdout,
-            "early_stopping": self.early_stopping,
-            "certify": self.certify,
-            "random_state": seed,
-            "callback": tasks,
-        }
-        solver, C = self._solver(), self.C
-        if C is None and self.slack is None and not solver.separable_only:
-            C = 1.0
-        if C is not None:
-            if solver.separable_only:
-                raise ValueError(
-                    f"solver {solver.name!r} is for separable data and takes slack=0 only; got C={C!r}. "
-                    'For data with noise use solver="simba".'
-                )
-            problem, result = solve_for_C(problem, solver, C, **options)
-        else:
-            if self.scale is None and problem.slack > 0:
-                _refuse_out_of_range(problem)
-            result = solve(problem, solver, **options)
-        return BinaryModel.of(problem, result, C)
+    @available_if(_learns_online)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on learning from more rows, one pass over them; for the online solvers.
 
-    def _solver(self) -> Solver:
-        if isinstance(self.solver, Solver):
-            return self.solver
-        name = "simba" if self.solver == "auto" else self.solver
-        if name not in SOLVERS:
-            raise ValueError(f"solver must be 'auto', a Solver, or one of {', '.join(SOLVERS)}; got {name!r}")
-        return SOLVERS[name]()
+        `C` weighs the losses of all rows so far; one that comes twice counts twice. There is no certificate, as the
+        rows before are not read again. Callbacks, early stopping and `n_jobs` play no part.
+
+        Parameters
+        ----------
+        X : array, np.memmap, CSR or CSC matrix of shape (n, d)
+            More examples.
+        y : array of shape (n,)
+            Their labels.
+        classes : array or None
+            All classes, also those that come later. Needed in the first call, unless `fit` came before.
+        sample_weight : array of shape (n,) or None
+            Weights of the examples.
+
+        Returns
+        -------
+        self
+        """
+        begins = not hasattr(self, "_learned")
+        X, y = validate_data(self, X, y, **READABLE, reset=begins)
+        if begins:
+            if classes is None:
+                raise ValueError(
+                    "the first call of partial_fit needs all classes, also those that come later: classes="
+                )
+            self.classes_, _ = _classes(np.asarray(classes))
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes={classes!r} are others than in the first call, {self.classes_.tolist()}")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" needs to know how many rows of each class will come: give a dict of weights'
+            )
+        strange = np.setdiff1d(y, self.classes_)
+        if strange.size:
+            raise ValueError(f"y holds {strange.tolist()}, but the classes are {self.classes_.tolist()}")
+        label = np.searchsorted(self.classes_, y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        matrix = as_matrix(X)
+        recipe = Recipe.of(self, matrix)
+        class_weights = self._class_weights(self.classes_)
+        of_each = [_one_against_rest(k, label, weights, class_weights) for k in self._positives]
+        first = recipe.problem(matrix, *of_each[0], part=True)
+        # What is looked at to find the scale need not be looked at again, and one scale serves all rows that come.
+        if not begins or self.scale is not None:
+            self._refuse_not_finite(matrix)
+        if begins:
+            self.scale_ = self._scale(first)
+            self._learned: list[tuple[Learned | None, float]] = [(None, 0.0)] * len(of_each)
+        first.scale = self.scale_ if isinstance(first, SlackSVM) else 1.0
+        problems = [first] + [first.relabelled(*of_one) for of_one in of_each[1:]]
+        seeds = check_random_state(self.random_state)
+        models = []
+        for problem, (learned, seen) in zip(problems, self._learned, strict=True):
+            options = {"max_time": self.max_time, "budget": self.budget, "random_state": seeds.randint(2**31 - 1)}
+            models.append(recipe.learn(problem, learned, seen, **options))
+        self.n_zero_rows_ = None
+        self._publish(recipe, matrix, models)
+        self._training_data = None
+        return self
+
+    @property
+    def _positives(self) -> Sequence[int]:
+        """The class that each binary model tells from the others."""
+        return range(self.classes_.size) if self.classes_.size > 2 else (1,)
+
+    def _refuse_not_finite(self, X: Matrix) -> None:
+        if not get_config()["assume_finite"]:
+            refuse_not_finite(X)
+
+    def _scale(self, problem: Problem) -> float:
+        """The given scale, or the largest norm of a row."""
+        return float(self.scale) if self.scale is not None else float(np.sqrt(problem.sq_norms().max())) or 1.0
+
+    def _class_weights(self, y: NDArray[Any]) -> Vector:
+        if self.class_weight is None:
+            return np.ones(self.classes_.size)
+        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
+
+    def _going_on_from(
+        self, before: dict[str, Any], recipe: Recipe, problems: Sequence[Problem]
+    ) -> Sequence[Solution | Learned | None]:
+        """Where each binary fit begins: at the model of an earlier fit, where that can be of use."""
+        n, d = problems[0].X.shape
+        nowhere = [None] * len(problems)
+        if (
+            not self.warm_start
+            or "coef_" not in before
+            or before["coef_"].shape[1] != d
+            or not np.array_equal(before["classes_"], self.classes_)
+        ):
+            return nowhere
+        if recipe.solver.online:
+            return [learned for learned, _ in before["_learned"]] if "_learned" in before else nowhere
+        enough = self.budget is None or self.budget >= problems[0].X.stored
+        if not (recipe.solver.resumes and enough and "dual_coef_" in before and before["_n_rows"] == n):
+            return nowhere
+        # The weights of the examples grow with C, far more so than the model.
+        assert recipe.C is not None
+        alphas = np.zeros((len(problems), n))
+        alphas[:, before["support_"]] = before["dual_coef_"] * (recipe.C / np.reshape(before["C_"], (-1, 1)))
+        w = before["coef_"].toarray() if issparse(before["coef_"]) else before["coef_"]
+        at = zip(w, before["intercept_"], alphas, problems, strict=True)
+        return [Solution(w_k, float(b), alpha * problem.y) for w_k, b, alpha, problem in at]
 
     def _held_out_rows(self, label: NDArray[np.int64], seeds: np.random.RandomState) -> NDArray[np.int64]:
         if not self.early_stopping:
@@ -315,22 +413,27 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
             ) from error
         return np.sort(held)
 
-    def _predictor(self, models: list[BinaryModel]) -> dict[str, Any]:
+    def _predictor(self, models: Sequence[BinaryModel | None]) -> dict[str, Any]:
         """The attributes that predict; classes that have no model yet claim no example."""
-        missing = (self.classes_.size if self.classes_.size > 2 else 1) - len(models)
-        every = models + [BinaryModel.unreached((0, models[0].coef.size))] * missing
+        d = self.n_features_in_
+        every = [model or BinaryModel.unreached((0, d)) for model in models]
         return {
             "classes_": self.classes_,
-            "coef_": np.stack([model.coef for model in every]),
+            # The coefficients of a single model are not copied: they may be as large as the data.
+            "coef_": np.stack([model.coef for model in every]) if len(every) > 1 else every[0].coef.reshape(1, d),
             "intercept_": np.array([model.intercept for model in every]),
         }
 
-    def _predictor_on_the_way(self, models: list[BinaryModel], scale: float, solution: Solution) -> dict[str, Any]:
-        return self._predictor([*models, BinaryModel(solution.w / scale, solution.b)])
+    def _predictor_on_the_way(
+        self, models: list[BinaryModel | None], k: int, scale: float, solution: Solution
+    ) -> dict[str, Any]:
+        current = BinaryModel(solution.w / scale, solution.b)
+        return self._predictor([*models[:k], current, *models[k + 1 :]])
 
-    def _publish(self, models: list[BinaryModel], matrix: Matrix) -> None:
+    def _publish(self, recipe: Recipe, matrix: Matrix, models: Sequence[BinaryModel]) -> None:
         """Set the fitted attributes."""
         many = len(models) > 1
+        self.solver_, self.loss_ = recipe.solver.name, recipe.loss
 
         def each(name: str) -> Any:
             values = [getattr(m, name) for m in models]
@@ -349,8 +452,11 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         self.reads_ = matrix.ledger.summary()
         alphas = [m.alpha for m in models if m.alpha is not None]
         # An earlier fit may have left its own.
-        self.__dict__.pop("support_", None)
-        self.__dict__.pop("dual_coef_", None)
+        for name in ("support_", "dual_coef_", "_learned"):
+            self.__dict__.pop(name, None)
+        self._n_rows = matrix.shape[0]
+        if recipe.solver.online:
+            self._learned = [(model.learned, model.seen) for model in models]
         if len(alphas) == len(models):
             weights = np.stack(alphas)
             self.support_ = np.flatnonzero(weights.any(axis=0))
@@ -379,13 +485,27 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, BaseEstimator):  # 
         return tags
 
 
-def _refuse_out_of_range(problem: SlackSVM) -> None:
-    largest = problem.largest_slack()
-    if problem.slack > largest:
-        raise ValueError(
-            f"slack={problem.slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with more "
-            "slack than that every example lies inside the margin and the model no longer changes"
-        )
+def _one_against_rest(
+    k: int, label: NDArray[np.int64], weights: Vector, class_weights: Vector
+) -> tuple[Vector, Vector]:
+    """Labels and weights of the examples where class k is told from the others."""
+    positive = label == k
+    rest = class_weights[0] if class_weights.size == 2 else 1.0
+    return np.where(positive, 1.0, -1.0), weights * np.where(positive, class_weights[k], rest)
+
+
+def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The classes, and the class of each example."""
+    try:
+        classes, label = np.unique(y, return_inverse=True)
+    except TypeError as error:  # None among strings, say
+        kinds = ", ".join(sorted({type(value).__name__ for value in y}))
+        raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
+    check_classification_targets(y)
+    if classes.size < 2:
+        only = classes.tolist()[0]
+        raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")
+    return classes, label
 
 
 def _reference(X: Any) -> Any:

@@ -30,7 +30,7 @@ from maxmargin.problems import Certificate
 from maxmargin.solvers import SOLVERS, Row, Solver, Trace
 
 FORMAT = "maxmargin model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _ESTIMATORS: dict[str, type[LinearSVC]] = {"LinearSVC": LinearSVC}
 _HEADER = "model.json"
@@ -173,7 +173,7 @@ def describe(model: LinearSVC) -> dict[str, Any]:
         ],
         "checks": [len(trace) for trace in each["trace"]],
         "n_support": model.support_.size if hasattr(model, "support_") else None,
-        **{name: _to_json(getattr(model, f"{name}_")) for name in _COUNTS},
+        **{name: _to_json(getattr(model, f"{name}_")) for name in _WHOLE},
     }
 
 
@@ -344,7 +344,7 @@ def _build(header: dict[str, Any]) -> LinearSVC:
         values = [problem[name] for problem in problems]
         as_array = many and name in ("margin", "slack", "C")
         setattr(model, f"{name}_", np.array(values) if as_array else values if many else values[0])
-    for name in _COUNTS:
+    for name in _WHOLE:
         setattr(model, f"{name}_", header[name])
     model._training_data = None
     return model
@@ -474,13 +474,15 @@ _PROBLEM: dict[str, Reader] = {
     "stopped": _text,
     "promise": _table(_number),
 }
-_COUNTS: dict[str, Reader] = {
+_WHOLE: dict[str, Reader] = {
     "n_iter": _count,
     "entries_read": _count,
     "kernel_evaluations": _count,
     "reads": _table(_count),
     "scale": _number,
     "n_zero_rows": _optional(_count),
+    "solver": _text,
+    "loss": _text,
 }
 _FIELDS: dict[str, Reader] = {
     "format": _text,
@@ -494,6 +496,6 @@ _FIELDS: dict[str, Reader] = {
     "problems": _list(_record(**_PROBLEM)),
     "checks": _list(_count),
     "n_support": _optional(_count),
-    **_COUNTS,
+    **_WHOLE,
     "notes": _table(_scalar),
 }

@@ -1,7 +1,7 @@
 """What is solved: values, dual bounds and certificates, and nothing about how."""
 
 from maxmargin.problems.certificate import Certificate
-from maxmargin.problems.convert import certify_C, equivalent_C, equivalent_slack
+from maxmargin.problems.convert import certify_C, equivalent_C, equivalent_slack, reached_slack
 from maxmargin.problems.losses import LOSSES, Hinge, Loss, SquaredHinge
 from maxmargin.problems.problem import Evaluation, Problem, Solution
 from maxmargin.problems.regularized import RegularizedSVM
@@ -21,4 +21,5 @@ __all__ = [
     "certify_C",
     "equivalent_C",
     "equivalent_slack",
+    "reached_slack",
 ]

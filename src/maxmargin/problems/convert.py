@@ -19,6 +19,7 @@ import numpy as np
 
 from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.problem import Evaluation, Vector
+from maxmargin.problems.regularized import RegularizedSVM
 from maxmargin.problems.search import least
 from maxmargin.problems.slack import SlackSVM
 
@@ -52,6 +53,17 @@ def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
     size = float(np.abs(at.responses).max()) or 1.0
     log_slack, _ = least(objective, math.log(1e-9 * size), math.log(1e3 * size), 1e-4)
     return math.exp(log_slack)
+
+
+def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
+    """The slack that an evaluated point of the regularised form has by Lemma 2.1: its mean hinge loss over |w|.
+
+    In the units of the data. With the hinge loss, the slack form with this slack has the same optimum. With another
+    loss it has not: then this is how far the examples fall short of the margin on average, and no more.
+    """
+    hinge = np.maximum(0.0, 1.0 - at.responses - problem.y * at.b)
+    norm = float(np.linalg.norm(at.w))
+    return float(np.average(hinge, weights=problem.s)) / norm if norm > 0 else math.inf
 
 
 def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certificate:

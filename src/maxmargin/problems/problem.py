@@ -79,12 +79,17 @@ class Problem(ABC):
         Whether there is a bias b.
     scale : float
         Rows are read as x_i / scale.
+    part : bool
+        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
     """
 
     form: ClassVar[str]
     scale: float = 1.0
 
-    def __init__(self, X: Any, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None) -> None:
+    def __init__(
+        self, X: Any, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None, part: bool = False
+    ) -> None:
+        self.part = part
         self.X: Matrix = as_matrix(X)
         n, d = self.X.shape
         if n == 0 or d == 0:
@@ -178,11 +183,17 @@ class Problem(ABC):
         other._label(y, sample_weight)
         return other
 
+    def forked(self) -> Self:
+        """The same problem with a ledger of its own, so that another thread may read the data; see `Matrix.fork`."""
+        other = copy.copy(self)
+        other.X = self.X.fork()
+        return other
+
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self.y: Vector = _labels(y, self.X.shape[0])
         self.s: Vector = _weights(sample_weight, self.X.shape[0])
         used = self.s > 0
-        if not (used & (self.y > 0)).any() or not (used & (self.y < 0)).any():
+        if not self.part and not ((used & (self.y > 0)).any() and (used & (self.y < 0)).any()):
             raise ValueError(
                 "the examples are of one class, those of weight 0 left out; a separating direction needs both classes"
             )

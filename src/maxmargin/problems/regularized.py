@@ -49,6 +49,8 @@ class RegularizedSVM(Problem):
         LIBLINEAR and in scikit-learn's LinearSVC.
     sample_weight : array of shape (n,) or None
         Weights of the examples: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
+    part : bool
+        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
 
     Examples
     --------
@@ -71,8 +73,9 @@ class RegularizedSVM(Problem):
         bias: bool = True,
         intercept_scaling: float | None = None,
         sample_weight: ArrayLike | None = None,
+        part: bool = False,
     ) -> None:
-        super().__init__(X, y, bias=bias, sample_weight=sample_weight)
+        super().__init__(X, y, bias=bias, sample_weight=sample_weight, part=part)
         self.C = _positive("C", C)
         self.loss = loss_of(loss)
         B = intercept_scaling

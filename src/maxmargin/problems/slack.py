@@ -39,6 +39,8 @@ class SlackSVM(Problem):
     scale : float or None
         Rows are read as x_i / scale, which must bring them into the unit ball. None: the largest row norm, which
         costs a pass over the data (booked in the ledger under "scale").
+    part : bool
+        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
 
     Examples
     --------
@@ -60,8 +62,9 @@ class SlackSVM(Problem):
         bias: bool = True,
         sample_weight: ArrayLike | None = None,
         scale: float | None = None,
+        part: bool = False,
     ) -> None:
-        super().__init__(X, y, bias=bias, sample_weight=sample_weight)
+        super().__init__(X, y, bias=bias, sample_weight=sample_weight, part=part)
         self.slack = _nonnegative(slack)
         self.scale = (float(np.sqrt(self.sq_norms().max())) or 1.0) if scale is None else float(scale)
         if not (np.isfinite(self.scale) and self.scale > 0):

@@ -1,5 +1,6 @@
 """How problems are solved: one file an algorithm, one loop for all of them."""
 
+from maxmargin.solvers.auto import auto_solver
 from maxmargin.solvers.base import SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.for_C import solve_for_C
@@ -34,6 +35,7 @@ __all__ = [
     "StochasticGradient",
     "SublinearPerceptron",
     "Trace",
+    "auto_solver",
     "listen_for_interrupt",
     "solve",
     "solve_for_C",

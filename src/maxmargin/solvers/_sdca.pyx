@@ -93,6 +93,13 @@ cdef class Descent:
         self.usable = used.size
         self.restart()
 
+    def begin_at(self, alpha, double b):
+        """Begin at another point than 0: the rows with a weight are read."""
+        fixed = np.asarray(self.sq_norms) + self.rho == 0
+        self.take_alpha(np.where(fixed, self.alpha_, alpha))
+        if self.free_bias:
+            self.b, self.shift = b, b - self.rho * self.imbalance
+
     def take_alpha(self, alpha):
         """Put alpha in place of the present one, cut to the box."""
         alpha = np.clip(alpha, 0, self.upper)

@@ -48,6 +48,7 @@ class Solver(ABC):
     smooth_only: ClassVar[bool] = False  # whether it solves the problem with a smooth loss only
     optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
     online: ClassVar[bool] = False  # whether it can go on with other rows, from what `learned` gives
+    resumes: ClassVar[bool] = False  # whether it can begin at a solution, found on whatever data of the same shape
     default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -63,7 +64,8 @@ class Solver(ABC):
     def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Any:
         """The state before the first iteration.
 
-        `warm` is the state of an earlier run on the same data, or what an online solver has learned from other rows.
+        `warm` is the state of an earlier run on the same data, or what an online solver has learned from other rows, or
+        a solution to begin at.
         """
 
     @abstractmethod
@@ -228,7 +230,7 @@ def solve(
     certify: bool | str = True,
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
-    warm: Result | Learned | None = None,
+    warm: Result | Learned | Solution | None = None,
 ) -> Result:
     """Run a solver on a problem until the first stop rule says so.
 
@@ -255,10 +257,11 @@ def solve(
         Called with a :class:`Progress` at each check; stops the run by returning True.
     random_state : int, Generator or None
         The one source of randomness.
-    warm : Result, Learned or None
+    warm : Result, Learned, Solution or None
         An earlier result on the same data, perhaps for another slack, to go on from: counts, trace and limits
         include what was done then. Its state is used up: a result can be gone on from once. Or what an online solver
-        has learned from other rows: counts, trace and limits start anew.
+        has learned from other rows, or for a solver that `resumes` a solution to begin at: counts, trace and limits
+        start anew.
 
     Returns
     -------
@@ -288,6 +291,8 @@ def solve(
         )
     if isinstance(warm, Learned) and not solver.online:
         raise TypeError(f"solver {solver.name!r} cannot go on with other rows; {', '.join(_online_solvers())} can")
+    if isinstance(warm, Solution) and not solver.resumes:
+        raise TypeError(f"solver {solver.name!r} cannot begin at a solution; give the Result of its earlier run")
     tol = solver.default_tol if tol is None else tol
     if early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")

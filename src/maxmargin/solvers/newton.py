@@ -129,6 +129,7 @@ class Newton(Solver):
     name: ClassVar[str] = "newton"
     solves: ClassVar[type[Problem]] = RegularizedSVM
     default_tol: ClassVar[float | None] = 1e-3
+    resumes: ClassVar[bool] = True
 
     first: int = 2000
 
@@ -146,7 +147,7 @@ class Newton(Solver):
         if isinstance(warm, State) and all(map(np.array_equal, warm.rules, problem.rules)):
             return warm
         order = rng.permutation(np.flatnonzero(problem.s))
-        if isinstance(warm, State):
+        if isinstance(warm, State | Solution):
             return State(problem.rules, order, order.size, warm.w, warm.b)
         return State(problem.rules, order, self._first_part(problem), np.zeros(d))
 

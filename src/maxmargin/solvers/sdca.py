@@ -64,6 +64,7 @@ class Sdca(Solver):
     name: ClassVar[str] = "sdca"
     solves: ClassVar[type[Problem]] = RegularizedSVM
     default_tol: ClassVar[float | None] = 1e-3
+    resumes: ClassVar[bool] = True
 
     shrink: bool = True
     extrapolate: int = 12
@@ -76,7 +77,10 @@ class Sdca(Solver):
         if isinstance(warm, Descent):
             warm.set_problem(problem)
             return warm
-        return Descent(problem, rng, self.shrink, self.extrapolate)
+        state = Descent(problem, rng, self.shrink, self.extrapolate)
+        if isinstance(warm, Solution) and warm.p is not None:
+            state.begin_at(warm.p, warm.b)
+        return state
 
     def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> int:
         return state.run(iterations, budget)

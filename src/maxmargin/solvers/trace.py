@@ -30,7 +30,7 @@ class Row:
         if self.kernel_evaluations:
             parts.append(f"{self.kernel_evaluations:,} kernel evaluations")
         if not math.isnan(self.gap):
-            parts.append(f"margin {self.primal:.4g}, at most {self.dual:.4g}")
+            parts.append(f"value {self.primal:.4g}, bound {self.dual:.4g}")
         if not math.isnan(self.holdout_error):
             parts.append(f"holdout error {100 * self.holdout_error:.2f} %")
         return ", ".join(parts)

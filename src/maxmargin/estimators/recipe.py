@@ -1,0 +1,150 @@
+"""From the parameters of an estimator to what is solved and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core import Matrix
+from maxmargin.estimators.binary import BinaryModel
+from maxmargin.problems import LOSSES, Certificate, Problem, RegularizedSVM, SlackSVM, Solution
+from maxmargin.solvers import SOLVERS, Learned, OnlineSolver, Solver, auto_solver, solve, solve_for_C
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A solver and the problem to give it, in one of two forms.
+
+    A solver of the regularised form takes C and a loss; one of the slack form takes the slack, or is led to the one
+    that goes with C.
+
+    Attributes
+    ----------
+    solver : Solver
+    loss : str
+        The name of the loss.
+    C, slack : float or None
+        One of them.
+    bias : bool
+    intercept_scaling : float or None
+        None: the bias is free.
+    scale : float or None
+        What rows are divided by in the slack form, where the user said so.
+    """
+
+    solver: Solver
+    loss: str
+    C: float | None
+    slack: float | None
+    bias: bool
+    intercept_scaling: float | None
+    scale: float | None
+
+    @classmethod
+    def of(cls, estimator: Any, X: Matrix) -> Recipe:
+        """The recipe for these parameters and this data; parameters that do not go together are refused."""
+        C, slack, loss = estimator.C, estimator.slack, estimator.loss
+        if C is not None and slack is not None:
+            raise ValueError(f"both C={C!r} and slack={slack!r} were given, which say the same thing: give one")
+        solver = solver_named(estimator.solver)
+        if solver is None:
+            solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X, estimator.budget)
+        slack_form = issubclass(solver.solves, SlackSVM)
+        if C is None and slack is None:
+            C, slack = (None, 0.0) if solver.separable_only else (1.0, None)
+        if loss is None:
+            loss = "hinge" if slack_form else "squared_hinge"
+        if slack is not None and not slack_form:
+            raise ValueError(
+                f"solver {solver.name!r} solves the form with C; got slack={slack!r}. Give C instead, or a solver of "
+                f"the form with slack: {_names(lambda other: other.solves is SlackSVM)}."
+            )
+        if C is not None and solver.separable_only:
+            raise ValueError(
+                f"solver {solver.name!r} is for separable data and takes slack=0 only; got C={C!r}. "
+                'For data with noise use solver="auto".'
+            )
+        if slack_form and loss != "hinge":
+            raise ValueError(
+                f"solver {solver.name!r} solves the form with slack, whose loss is the hinge; got loss={loss!r}. Give "
+                f"loss='hinge', or C and one of {_names(lambda other: other.solves is RegularizedSVM)}."
+            )
+        if solver.smooth_only and not LOSSES[loss].smooth:
+            smooth = " or ".join(repr(name) for name, other in LOSSES.items() if other.smooth)
+            raise ValueError(f"solver {solver.name!r} needs a smooth loss; got loss={loss!r}. Give loss={smooth}.")
+        if slack_form and estimator.intercept_scaling is not None:
+            raise ValueError(
+                f"solver {solver.name!r} solves the form with slack, whose intercept is free; got intercept_scaling="
+                f"{estimator.intercept_scaling!r}. Give intercept_scaling=None, or C and one of "
+                f"{_names(lambda other: other.solves is RegularizedSVM)}."
+            )
+        return cls(solver, loss, C, slack, estimator.fit_intercept, estimator.intercept_scaling, estimator.scale)
+
+    def problem(self, X: Matrix, y: NDArray[np.float64], weights: NDArray[np.float64], **options: Any) -> Problem:
+        """The problem for these labels and weights."""
+        options |= {"bias": self.bias, "sample_weight": weights}
+        if issubclass(self.solver.solves, RegularizedSVM):
+            assert self.C is not None
+            return RegularizedSVM(X, y, self.C, loss=self.loss, intercept_scaling=self.intercept_scaling, **options)
+        return SlackSVM(X, y, self.slack or 0.0, scale=self.scale, **options)
+
+    def fit(
+        self, problem: Problem, scale: float, warm: Solution | Learned | None = None, **options: Any
+    ) -> BinaryModel:
+        """The model of one binary problem; `options` are those of :func:`maxmargin.solvers.solve`.
+
+        A solver of the slack form that is led to a C cannot begin at `warm`.
+        """
+        if isinstance(problem, SlackSVM) and self.C is not None:
+            problem, result = solve_for_C(problem, self.solver, self.C, **options)
+        else:
+            if isinstance(problem, SlackSVM) and self.scale is None and problem.slack > 0:
+                _refuse_out_of_range(problem)
+            result = solve(problem, self.solver, warm=warm, **options)
+        model = BinaryModel.of(problem, result, self.C, scale)
+        if not self.solver.online:
+            return model
+        return replace(model, learned=self.solver.learned(problem, result.state), seen=float(problem.s.sum()))
+
+    def learn(self, problem: Problem, learned: Learned | None, seen: float, **options: Any) -> BinaryModel:
+        """Go on with other rows by an online solver: one pass over them.
+
+        `seen` is the total weight of the rows before them. C weighs the losses of all rows so far, as though these were
+        a sample of them.
+        """
+        here = float(problem.s.sum())
+        seen += here
+        if isinstance(problem, RegularizedSVM):
+            problem = problem.with_C(problem.C * seen / here)
+        assert isinstance(self.solver, OnlineSolver)
+        a_pass = self.solver.a_pass(problem)
+        result = solve(problem, self.solver, max_iter=a_pass, certify=False, warm=learned, **options)
+        model = BinaryModel.of(problem, result, self.C, problem.scale)
+        learned = self.solver.learned(problem, result.state)
+        no_proof = Certificate.missing("partial_fit sees a part of the data only")
+        return replace(model, learned=learned, seen=seen, certificate=no_proof, n_iter=learned.t, alpha=None)
+
+
+def solver_named(solver: str | Solver) -> Solver | None:
+    """The solver itself, by its name where one was given; None for "auto"."""
+    if isinstance(solver, Solver) or solver == "auto":
+        return solver if isinstance(solver, Solver) else None
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be 'auto', a Solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
+    return SOLVERS[solver]()
+
+
+def _names(wanted: Any) -> str:
+    return ", ".join(name for name, solver in SOLVERS.items() if wanted(solver))
+
+
+def _refuse_out_of_range(problem: SlackSVM) -> None:
+    largest = problem.largest_slack()
+    if problem.slack > largest:
+        raise ValueError(
+            f"slack={problem.slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with more "
+            "slack than that every example lies inside the margin and the model no longer changes"
+        )

@@ -1,0 +1,47 @@
+"""Which solver is taken where the user names none."""
+
+from __future__ import annotations
+
+from maxmargin.core import Matrix
+from maxmargin.problems import Problem, RegularizedSVM
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.newton import Newton
+from maxmargin.solvers.sdca import Sdca
+from maxmargin.solvers.simba import Simba
+
+
+FEW_FEATURES = 500
+
+
+def auto_solver(form: type[Problem], X: Matrix, budget: int | None = None) -> Solver:
+    """The solver to take for a problem of this form on data of this shape; docs/solvers.md has the same as a table.
+
+    Parameters
+    ----------
+    form : type of Problem
+        SlackSVM or RegularizedSVM.
+    X : Matrix
+        The data: what counts is its shape.
+    budget : int or None
+        The entries that may be read, where that is limited: Newton's method begins with several passes.
+
+    Returns
+    -------
+    Solver
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.data import as_matrix
+    >>> from maxmargin.problems import RegularizedSVM
+    >>> from maxmargin.solvers import auto_solver
+    >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20)))).name
+    'newton'
+    >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20_000)))).name
+    'sdca'
+    """
+    if not issubclass(form, RegularizedSVM):
+        return Simba()
+    n, d = X.shape
+    # Where rows are many more than features, one changes what the others need: visits to single rows go on for long.
+    return Newton() if d <= FEW_FEATURES and n >= 2 * d and budget is None else Sdca()
