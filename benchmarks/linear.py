@@ -51,7 +51,7 @@ from maxmargin.data import find_dataset, load_adult, read_libsvm
 LOSSES = ("hinge", "squared_hinge")
 TARGETS = (0.1, 0.001)  # LIBLINEAR's -e
 TOLERANCES = tuple(float(f"{digit}e-{power}") for power in range(11) for digit in (3, 1))[1:]  # 1, 0.3, 0.1, ..., 1e-10
-EPOCHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+EPOCHS = (1, 2, 3, 5, 7, *(round(digit * 10**power) for power in (1, 2, 3) for digit in (1, 1.5, 2, 3, 5, 7)))
 
 
 @dataclass(frozen=True)
