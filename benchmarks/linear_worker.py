@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import dataclasses
 import json
+import math
 import os
 import resource
 import sys
@@ -98,13 +100,17 @@ LAYOUTS = {
 }
 
 
-def maxmargin(solver: str) -> Callable[[Any, Any, int], Fit]:
+def maxmargin(solver: str, most_features: float = math.inf) -> Callable[[Any, Any, int], Fit]:
     """Ours; the rung is the relative duality gap."""
 
     def prepare(X: Any, y: Any, threads: int) -> Fit:
         from maxmargin.problems import RegularizedSVM
         from maxmargin.solvers import SOLVERS, solve
 
+        if X.shape[1] > most_features:
+            raise LookupError(f"it is for at most {most_features:,} features")
+        if threads > 1 and "n_jobs" not in {field.name for field in dataclasses.fields(SOLVERS[solver])}:
+            raise LookupError("it has no n_jobs, so one thread only")
         own = SOLVERS[solver](**({} if threads == 1 else {"n_jobs": threads}))
 
         def fit(loss: str, C: float, rung: float) -> Any:
@@ -193,7 +199,8 @@ def snapml(X: Any, y: Any, threads: int) -> Fit:
 
 
 ENTRANTS: dict[str, Callable[[Any, Any, int], Fit]] = {
-    "maxmargin": maxmargin("sdca"),
+    "maxmargin-sdca": maxmargin("sdca"),
+    "maxmargin-newton": maxmargin("newton", most_features=2_000),
     "liblinear": liblinear(primal=False),
     "liblinear-tron": liblinear(primal=True),
     "LinearSVC": linear_svc(primal=False),

@@ -51,7 +51,7 @@ def main() -> None:
                 for library in LIBRARIES:
                     command = [sys.executable, __file__, "--one", data, library, loss]
                     command += ["--max-time", str(chosen.max_time)]
-                    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+                    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
                     figures.append({"set": name, "library": library, "loss": loss} | json.loads(answer.stdout))
                     size, extra = figures[-1]["input"], figures[-1]["extra"]
                     cells = [f"{X.shape[0]} x {X.shape[1]}", f"{size / 1e6:.0f}", f"{extra / 1e6:.0f}"]

@@ -74,7 +74,7 @@ def timed_fits(models: dict[str, Any], X: Any, y: Any, count: int) -> dict[str, 
 
 
 def imported() -> float:
-    answer = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+    answer = subprocess.run([sys.executable, "-c", IMPORT], stdout=subprocess.PIPE, text=True, check=True)
     return float(answer.stdout)
 
 

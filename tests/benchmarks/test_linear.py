@@ -60,7 +60,12 @@ def test_race(data):
     X, y = data
     w = LinearSVC(loss="squared_hinge", fit_intercept=False, tol=1e-12, max_iter=10**5, random_state=0).fit(X, y)
     optimum, w = linear.objective(X, y, w.coef_[0], "squared_hinge", 1.0), w.coef_[0]
-    workers = {"maxmargin": Fake(w, 0.001), "liblinear": Fake(w, 0.01), "LinearSVC": Fake(w, 0.1), "snapml": Fake(w, 3)}
+    workers = {
+        "maxmargin-sdca": Fake(w, 0.001),
+        "liblinear": Fake(w, 0.01),
+        "LinearSVC": Fake(w, 0.1),
+        "snapml": Fake(w, 3),
+    }
     loose, tight = rows = linear.race(workers, X, y, "squared_hinge", 1.0, optimum, "cpu", OPTIONS)
     assert [row["e"] for row in rows] == [0.1, 0.001]
     assert loose["optimum"] == optimum
@@ -68,7 +73,7 @@ def test_race(data):
     assert loose["suboptimality"] == pytest.approx(
         linear.objective(X, y, 1.1 * w, "squared_hinge", 1.0) / optimum - 1, rel=1e-9
     )
-    assert loose["entrants"]["maxmargin"] == {
+    assert loose["entrants"]["maxmargin-sdca"] == {
         "cpu": pytest.approx(0.01),
         "wall": pytest.approx(0.02),
         "rung": 0.1,
@@ -77,14 +82,14 @@ def test_race(data):
     assert tight["entrants"]["liblinear"]["cpu"] == pytest.approx(10)
     assert tight["entrants"]["LinearSVC"]["stopped"] == "> 40"  # four times LIBLINEAR
     assert loose["entrants"]["snapml"]["cpu"] == pytest.approx(30)
-    assert workers["maxmargin"].asked.count(0.1) == OPTIONS.repeats
-    assert workers["maxmargin"].asked.count(0.3) == 1  # not good enough, so not run again
-    assert min(workers["maxmargin"].asked) == 0.001
+    assert workers["maxmargin-sdca"].asked.count(0.1) == OPTIONS.repeats
+    assert workers["maxmargin-sdca"].asked.count(0.3) == 1  # not good enough, so not run again
+    assert min(workers["maxmargin-sdca"].asked) == 0.001
 
-    lines = linear.table([{"set": "tiny"} | row for row in rows], ["maxmargin", "liblinear", "lightning"], "cpu")
+    lines = linear.table([{"set": "tiny"} | row for row in rows], ["maxmargin-sdca", "liblinear", "lightning"], "cpu")
     cells = [cell.strip() for cell in lines.splitlines()[-1].strip("|").split("|")]
     assert cells[:4] == ["tiny", "squared_hinge", "1", "0.001"]
-    assert cells[5:] == ["1.00", "10.0", "-", "10.00 (liblinear)"]
+    assert cells[5:] == ["1.00", "10.0", "-", "10.00 (liblinear / maxmargin-sdca)"]
 
 
 def test_no_target_is_closer_than_the_floor(data):
@@ -118,8 +123,8 @@ def test_data_reaches_the_worker(data, tmp_path, store, layout):
 
 
 @pytest.mark.parametrize("loss", linear.LOSSES)
-@pytest.mark.parametrize("name", ["LinearSVC", "LinearSVC-primal", "SGDClassifier"])
-def test_peers_solve_the_same_problem(data, name, loss):
+@pytest.mark.parametrize("name", [*linear.OURS, "LinearSVC", "LinearSVC-primal", "SGDClassifier"])
+def test_entrants_solve_the_same_problem(data, name, loss):
     if loss not in linear.ENTRANTS[name].losses:
         pytest.skip("it has no such loss")
     X, y = data
@@ -133,7 +138,7 @@ def test_worker(data, tmp_path, monkeypatch):
     X, y = data
     path = tmp_path / "data.npz"
     linear_worker.save(path, X, y)
-    worker = linear.Worker("LinearSVC", path, "csr64", [], 1)
+    worker = linear.Worker("LinearSVC", path)
     assert worker.missing is None
     w, cpu, wall = worker.fit("hinge", 1.0, 1e-6, 60)
     expected = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-6, max_iter=10**6, random_state=0).fit(X, y).coef_[0]
@@ -147,16 +152,24 @@ def test_worker(data, tmp_path, monkeypatch):
     assert worker.end()[0] == 0
 
     monkeypatch.delenv("MAXMARGIN_LIGHTNING_PYTHON", raising=False)
-    assert "MAXMARGIN_LIGHTNING_PYTHON" in linear.Worker("lightning", path, "csr64", [], 1).missing
+    assert "MAXMARGIN_LIGHTNING_PYTHON" in linear.Worker("lightning", path).missing
 
 
 def test_a_peer_that_is_not_installed_is_skipped(data, tmp_path, monkeypatch):
     linear_worker.save(tmp_path / "data.npz", *data)
     (tmp_path / "snapml.py").write_text("raise ImportError('none here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    worker = linear.Worker("snapml", tmp_path / "data.npz", "csr32", [], 1)
+    worker = linear.Worker("snapml", tmp_path / "data.npz")
     assert worker.missing == "ImportError: none here"
     assert worker.end()[0] == 0
+
+
+@pytest.mark.parametrize("loss", linear.LOSSES)
+def test_certified_optimum(data, loss):
+    X, y = data
+    exact = LinearSVC(loss=loss, C=2, fit_intercept=False, dual=True, tol=1e-9, max_iter=10**6).fit(X, y).coef_[0]
+    expected = linear.objective(X, y, exact, loss, 2.0)
+    assert linear.certified_optimum(X, y, loss, 2.0) == pytest.approx(expected, rel=1e-8)
 
 
 def test_every_entrant_has_a_worker():
