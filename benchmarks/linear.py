@@ -1,0 +1,378 @@
+"""Seconds to the objective that LIBLINEAR reaches, for linear SVMs without a bias: ours and the peers.
+
+    python benchmarks/linear.py --json linear.json
+    python benchmarks/linear.py --threads 2 --entrants maxmargin-sdca liblinear snapml
+
+Minimised is P(w) = 1/2|w|^2 + C sum l(y_i <w, x_i>), with the hinge loss l(c) = (1 - c)_+ or its square. LIBLINEAR's
+dual coordinate descent (-s 3, or -s 1 for the squared hinge) runs at -e 0.1 and at -e 0.001: what it reaches is the
+target, given as its suboptimality (P - P*) / P*. Every entrant climbs a ladder of tolerances, or of epochs, from loose
+to tight, until it is there. The two cheapest rungs that are good enough run again, entrant after entrant, and the best
+time of all counts. Objectives are computed here, in float64 from the w returned.
+
+Timed is the call that fits. LIBLINEAR has the data in its own format already; what others convert within that call
+counts. Each entrant has the layout that is quickest for it (ENTRANTS below): CSR, also of MNIST (19 % full) and of
+covtype (22 %), where dense arrays were quicker for none. Each has a process of its own, pinned to a core, with one
+thread. With `--threads 2` ours and snapml use two cores, and wall time is compared. A fit may use `--cap` CPU seconds,
+and `--patience` times as many as LIBLINEAR, then it is stopped: "> 60" in the table. LIBLINEAR itself may use five
+times the cap. "no" means that no rung was good enough, "-" that the entrant does not take part.
+
+P* is the lowest objective seen, one that our solver certifies within 1e-9 included; `--optima` takes that from the
+--json file of an earlier run. A target that is closer to P* than `--floor` counts as that.
+
+Peers that are not installed are skipped: `pip install liblinear-official snapml`. lightning needs NumPy 1, and so an
+environment of its own, whose Python the variable MAXMARGIN_LIGHTNING_PYTHON names: there, `pip install "numpy<2"
+"scipy<1.13" "scikit-learn<1.5" "Cython<3" "setuptools<65" wheel`, then `pip install --no-build-isolation
+sklearn-contrib-lightning`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import linear_worker
+import numpy as np
+import scipy.sparse as sp
+from common import arguments, markdown, write_json
+
+from maxmargin.data import find_dataset, load_adult, read_libsvm
+from maxmargin.problems import RegularizedSVM
+from maxmargin.solvers import Newton, Sdca, solve
+
+LOSSES = ("hinge", "squared_hinge")
+TARGETS = (0.1, 0.001)  # LIBLINEAR's -e
+TOLERANCES = tuple(float(f"{digit}e-{power}") for power in range(11) for digit in (3, 1))[1:]  # 1, 0.3, 0.1, ..., 1e-10
+EPOCHS = (1, 2, 3, 5, 7, *(round(digit * 10**power) for power in (1, 2, 3) for digit in (1, 1.5, 2, 3, 5, 7)))
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """How an entrant of linear_worker.py takes part."""
+
+    layout: str  # of all sets; a dense one is given as such with `--dense` only
+    ladder: Sequence[float] = TOLERANCES
+    losses: Sequence[str] = LOSSES
+    threads: bool = False  # whether it can use several
+    python: str | None = None  # the variable that names its Python, if it is not this one
+
+
+ENTRANTS = {
+    "maxmargin-sdca": Entrant("csr32", threads=True),
+    "maxmargin-newton": Entrant("csr32", threads=True),
+    "liblinear": Entrant("csr64", [rung for rung in TOLERANCES if rung >= min(TARGETS)]),
+    "liblinear-tron": Entrant("csr64", losses=LOSSES[1:]),
+    "LinearSVC": Entrant("csr64"),
+    "LinearSVC-primal": Entrant("csr64", losses=LOSSES[1:]),
+    "SGDClassifier": Entrant("csr64", EPOCHS),
+    "lightning": Entrant("csr64", EPOCHS, python="MAXMARGIN_LIGHTNING_PYTHON"),
+    "snapml": Entrant("csr32", threads=True),
+}
+PEER = "liblinear"  # it sets the targets
+SPARSE_ONLY = ("liblinear", "liblinear-tron")  # they have a format of their own, without zeros
+OURS = [name for name in ENTRANTS if name.startswith("maxmargin")]
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--losses", nargs="+", choices=LOSSES, default=LOSSES)
+    parser.add_argument("--C", type=float, nargs="+", default=[0.1, 1, 10])
+    parser.add_argument("--entrants", nargs="+", choices=ENTRANTS, default=list(ENTRANTS))
+    parser.add_argument("--dense", action="store_true", help="give MNIST and covtype as dense arrays, not as CSR")
+    parser.add_argument("--repeats", type=int, default=3, help="how often the chosen rungs run")
+    parser.add_argument("--threads", type=int, default=1, help="of ours and snapml")
+    parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
+    parser.add_argument("--cap", type=float, default=60, help="CPU seconds that a fit may use")
+    parser.add_argument("--patience", type=float, default=4, help="the same as a multiple of what LIBLINEAR used")
+    parser.add_argument("--floor", type=float, default=1e-9, help="the smallest suboptimality that is a target")
+    parser.add_argument("--optima", type=Path, metavar="FILE", help="the --json file of an earlier run")
+    chosen = parser.parse_args()
+    optima = json.loads(chosen.optima.read_text())["optima"] if chosen.optima else {}
+    cores = chosen.cores or sorted(os.sched_getaffinity(0))[-chosen.threads :]
+    measure, rows, waited = "wall" if chosen.threads > 1 else "cpu", [], []
+    for name in chosen.sets:
+        try:
+            X, y = SETS[name]()
+        except FileNotFoundError as missing:
+            print(f"{name} skipped: {missing}")
+            continue
+        with running(X, y, dict.fromkeys([PEER, *chosen.entrants]), cores, chosen.threads, chosen.dense) as workers:
+            for loss in chosen.losses:
+                for C in chosen.C:
+                    case = f"{name} {loss} {C:g}"
+                    known = optima.get(case) or certified_optimum(X, y, loss, C)
+                    own = race(workers, X, y, loss, C, known, measure, chosen)
+                    rows += [{"set": name} | row for row in own]
+                    if own:
+                        optima[case] = own[0]["optimum"]
+                    write_json(chosen.json, {"versions": versions(), "optima": optima, "rows": rows})
+                    print(f"{case}: done", file=sys.stderr, flush=True)
+            waited += [worker.wall / worker.cpu for worker in workers.values() if worker.threads == 1 and worker.cpu]
+    print(f"{measure} seconds, {chosen.threads} thread(s); ratio: the best peer to our best\n")
+    print(table(rows, chosen.entrants, measure))
+    print(f"\nwall / CPU time of fits with one thread: {np.mean(waited):.2f} (well above 1: the machine was busy)")
+
+
+def certified_optimum(X: Any, y: Any, loss: str, C: float) -> float:
+    """P* within 1e-9, or as near as our own solver comes in two minutes."""
+    solver = Newton() if X.shape[1] <= 2_000 else Sdca()
+    problem = RegularizedSVM(X, y, C=C, loss=loss, bias=False)
+    return objective(X, y, solve(problem, solver, tol=1e-9, max_time=120, random_state=0).solution.w, loss, C)
+
+
+def objective(X: Any, y: Any, w: Any, loss: str, C: float) -> float:
+    """P(w) in float64, whatever the type of the data."""
+    step = 20_000  # rows that are converted at a time
+    margins = y * np.concatenate([X[i : i + step].astype(np.float64) @ w for i in range(0, y.size, step)])
+    slack = np.maximum(1 - margins, 0)
+    return float(0.5 * (w @ w) + C * (slack.sum() if loss == "hinge" else slack @ slack))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit."""
+
+    rung: float
+    primal: float
+    cpu: float
+    wall: float
+
+
+class Stopped(Exception):
+    """A fit that ended without an answer; the text goes into the table."""
+
+
+def race(
+    workers: Mapping[str, Worker], X: Any, y: Any, loss: str, C: float, known: float, measure: str, chosen: Any
+) -> list[dict[str, Any]]:
+    """Let all workers reach the targets of one problem; one row a target.
+
+    `known` bounds P* from above, `measure` is "cpu" or "wall", `chosen` has the options `repeats`, `cap`, `patience`
+    and `floor`.
+    """
+    names = [name for name in workers if loss in ENTRANTS[name].losses]
+    runs: dict[str, list[Run]] = {name: [] for name in names}
+    stopped: dict[str, str] = {}
+
+    def fit(name: str, rung: float, seconds: float) -> Run:
+        w, cpu, wall = workers[name].fit(loss, C, rung, seconds)
+        runs[name].append(Run(rung, objective(X, y, w, loss, C), cpu, wall))
+        return runs[name][-1]
+
+    targets = {}
+    for e in TARGETS:
+        try:
+            targets[e] = fit(PEER, e, 5 * chosen.cap)
+        except Stopped as reason:
+            print(f"no target for {loss}, C = {C:g}: LIBLINEAR at -e {e:g} {reason}")
+    if not targets:
+        return []
+    lowest = min(known, *(run.primal for run in targets.values()))
+    goals = {e: max(run.primal, lowest * (1 + chosen.floor)) for e, run in targets.items()}
+    limit = min(chosen.cap, chosen.patience * max(run.cpu for run in targets.values()))
+
+    for name in names:
+        try:
+            for rung in ENTRANTS[name].ladder:
+                if name == PEER and rung in targets:
+                    continue
+                if fit(name, rung, limit).primal <= min(goals.values()):
+                    break
+        except Stopped as reason:
+            stopped[name] = str(reason)
+    again = {name: {rung for goal in goals.values() for rung in cheapest(runs[name], goal, measure)} for name in names}
+    for _ in range(chosen.repeats - 1):
+        for name in names:
+            for rung in sorted(again[name], reverse=True):
+                if sum(run.cpu for run in runs[name] if run.rung == rung) < chosen.cap:
+                    fit(name, rung, 5 * chosen.cap)
+
+    optimum = min(known, *(run.primal for own in runs.values() for run in own))
+    return [
+        {
+            "loss": loss,
+            "C": C,
+            "e": e,
+            "optimum": optimum,
+            "suboptimality": goal / optimum - 1,
+            "entrants": {name: outcome(runs[name], goal, optimum, measure, stopped.get(name, "no")) for name in names},
+        }
+        for e, goal in goals.items()
+    ]
+
+
+def cheapest(runs: Sequence[Run], goal: float, measure: str, count: int = 2) -> list[float]:
+    """The cheapest rungs that are good enough."""
+    good = sorted((run for run in runs if run.primal <= goal), key=lambda run: getattr(run, measure))
+    return list(dict.fromkeys(run.rung for run in good))[:count]
+
+
+def outcome(runs: Sequence[Run], goal: float, optimum: float, measure: str, otherwise: str) -> dict[str, Any]:
+    """The best of the runs that are good enough, or why there is none."""
+    rungs = cheapest(runs, goal, measure, 1)
+    if not rungs:
+        reached = min((run.primal for run in runs), default=math.nan)
+        return {"stopped": otherwise, "suboptimality": reached / optimum - 1}
+    good = [run for run in runs if run.rung == rungs[0] and run.primal <= goal]
+    return {
+        "cpu": min(run.cpu for run in good),
+        "wall": min(run.wall for run in good),
+        "rung": rungs[0],
+        "suboptimality": good[0].primal / optimum - 1,
+    }
+
+
+def table(rows: Sequence[Mapping[str, Any]], names: Sequence[str], measure: str) -> str:
+    """One line a target."""
+    lines = []
+    for row in rows:
+        seconds = {name: found.get(measure, math.inf) for name, found in row["entrants"].items()}
+        peer = min(seconds.keys() - OURS, key=seconds.__getitem__)
+        own = min(seconds.keys() & OURS, key=seconds.__getitem__, default=None)
+        ratio = "-" if own is None else f"{seconds[peer] / seconds[own]:.2f} ({peer} / {own})"
+        cells = []
+        for name in names:
+            found = row["entrants"].get(name, {"stopped": "-"})
+            cells.append(f"{found[measure]:#.3g}" if measure in found else found["stopped"])
+        case = [row["set"], row["loss"], f"{row['C']:g}", f"{row['e']:g}", f"{row['suboptimality']:.1e}"]
+        lines.append([*case, *cells, ratio])
+    return markdown(["set", "loss", "C", "-e", "target", *names, "ratio"], lines)
+
+
+class Worker:
+    """An entrant in a process of its own, which is started again after a fit was stopped."""
+
+    def __init__(self, name: str, data: Path, cores: Sequence[int] = (), threads: int = 1, dense: bool = False) -> None:
+        entrant = ENTRANTS[name]
+        layout = entrant.layout.replace("csr", "dense") if dense and name not in SPARSE_ONLY else entrant.layout
+        python = os.environ.get(entrant.python) if entrant.python else sys.executable
+        self.name, self.threads = name, threads if entrant.threads else 1
+        self.cpu = self.wall = 0.0
+        self.process: Any = None
+        self.command = [python, linear_worker.__file__, name, str(data), "--layout", layout]
+        self.command += ["--threads", str(self.threads), "--cores", *map(str, cores[: self.threads])]
+        self.missing = self.start() if python else f"set {entrant.python} to the Python of its environment"
+
+    def start(self) -> str | None:
+        """Start the process; say what is missing, if something is."""
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, env=os.environ | threads
+        )
+        return self.answer("not started")["missing"]
+
+    def fit(self, loss: str, C: float, rung: float, seconds: float) -> tuple[Any, float, float]:
+        """Fit within so many seconds on each thread; return w, CPU seconds and wall seconds."""
+        if self.process is None:
+            self.start()
+        asked = {"loss": loss, "C": C, "rung": rung, "seconds": seconds * self.threads}
+        with suppress(BrokenPipeError):  # then there is no answer either
+            self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self.process.stdin.flush()
+        took = self.answer(f"> {seconds:.3g}")
+        self.cpu, self.wall = self.cpu + took["cpu"], self.wall + took["wall"]
+        return np.frombuffer(self.process.stdout.read(took["bytes"])), took["cpu"], took["wall"]
+
+    def answer(self, otherwise: str) -> dict[str, Any]:
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        code, errors = self.end()
+        if code != -signal.SIGXCPU:
+            print(f"{self.name} failed: {errors}", file=sys.stderr)
+            otherwise = "failed"
+        raise Stopped(otherwise)
+
+    def end(self) -> tuple[int, str]:
+        """End the process; return its code and what it wrote on its way."""
+        if self.process is None:
+            return 0, ""
+        process, self.process = self.process, None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        with process.stdout, self.errors:
+            code = process.wait()
+            self.errors.seek(0)
+            return code, self.errors.read().decode().strip()
+
+
+@contextmanager
+def running(
+    X: Any, y: Any, names: Iterable[str], cores: Sequence[int], threads: int, dense: bool
+) -> Iterator[dict[str, Worker]]:
+    """Workers with the data in their layouts, but for those that are missing; ended when the block is left."""
+    workers = {}
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data.npz"
+        linear_worker.save(data, X, y)
+        try:
+            for name in names:
+                workers[name] = Worker(name, data, cores, threads, dense and not sp.issparse(X))
+                if workers[name].missing:
+                    print(f"{name} skipped: {workers[name].missing}")
+            if workers[PEER].missing:
+                sys.exit("LIBLINEAR sets the targets: pip install liblinear-official")
+            yield {name: worker for name, worker in workers.items() if not worker.missing}
+        finally:
+            for worker in workers.values():
+                worker.end()
+
+
+def text(name: str) -> tuple[Any, Any]:
+    """Four fifths of the rows; the others are for testing."""
+    (source,) = find_dataset(name).glob("*.bz2")
+    X, y = read_libsvm(source, dtype=np.float32)
+    learned = np.random.default_rng(0).permutation(y.size)[: round(0.8 * y.size)]
+    return X[learned], y[learned]
+
+
+def covtype() -> tuple[Any, Any]:
+    """Class 2 against the rest, all rows; each column scaled to [0, 1]."""
+    values = np.loadtxt(find_dataset("covtype/covtype.data.gz"), delimiter=",", dtype=np.float32)
+    X, y = values[:, :-1], np.where(values[:, -1] == 2, 1.0, -1.0)
+    low, high = X.min(axis=0), X.max(axis=0)
+    return np.ascontiguousarray((X - low) / (high - low)), y
+
+
+def mnist() -> tuple[Any, Any]:
+    """8 against the rest, the training part; pixels scaled to [0, 1]."""
+    images, labels = (
+        np.frombuffer(gzip.decompress(find_dataset(f"mnist/train-{part}.gz").read_bytes()), np.uint8, offset=offset)
+        for part, offset in (("images-idx3-ubyte", 16), ("labels-idx1-ubyte", 8))
+    )
+    return images.reshape(-1, 784).astype(np.float32) / 255, np.where(labels == 8, 1.0, -1.0)
+
+
+SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "adult": lambda: load_adult()[:2],
+    "20news": lambda: text("20news"),
+    "news20": lambda: text("news20"),
+    "mnist": mnist,
+    "covtype": covtype,
+}
+
+
+def versions() -> dict[str, str]:
+    """Of what ran, as far as it is installed here."""
+    found = {"python": sys.version.split()[0]}
+    for package in ("maxmargin", "liblinear-official", "scikit-learn", "snapml", "numpy", "scipy"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+if __name__ == "__main__":
+    main()
