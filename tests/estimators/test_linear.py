@@ -548,7 +548,7 @@ def test_a_solver_object(quick):
 def test_same_seed_same_bits(quick):
     X, y = clouds(classes=3)
     np.testing.assert_array_equal(clone(quick).fit(X, y).coef_, clone(quick).fit(X, y).coef_)
-    if quick.C is None and not SOLVERS[quick.solver]().deterministic:
+    if quick.C is None and not SOLVERS[quick.solver]().deterministic(None):
         assert (clone(quick).set_params(random_state=1).fit(X, y).coef_ != clone(quick).fit(X, y).coef_).any()
 
 

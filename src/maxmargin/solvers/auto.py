@@ -9,7 +9,6 @@ from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 
-
 FEW_FEATURES = 500
 
 
