@@ -9,7 +9,7 @@ from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 
-FEW_FEATURES = 500
+FEW_FEATURES = 1000
 
 
 def auto_solver(form: type[Problem], X: Matrix, budget: int | None = None) -> Solver:

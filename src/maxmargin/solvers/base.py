@@ -36,6 +36,7 @@ UNLIMITED = 2**62
 FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
 TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
+LONGEST_WAIT = 10  # checks between two measurements of the gap that seem worth it
 CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
 
 
@@ -410,6 +411,7 @@ class _Run:
         self.certificate = self.proved
         self.evaluation: Evaluation | None = None
         self.chunk = 1
+        self.last_estimate, self.waited = math.inf, 0  # of the gap when it was last measured; checks since then
 
     def seconds(self) -> float:
         return time.perf_counter() - self.started
@@ -439,7 +441,7 @@ class _Run:
         """Measure where the run stands, write it into the trace, and keep the best solution."""
         seconds, error, score = self.seconds(), math.nan, math.nan
         solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
-        if self.measure is not None and self.solver.estimated_gap(self.problem, state) <= self.measure:
+        if self.worth_measuring(state):
             solution = self.solver.solution(self.problem, state)
             with self.problem.X.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
@@ -469,6 +471,17 @@ class _Run:
             # The best stays, but less may be possible than when it was found.
             self.certificate = self.certificate.tightened(self.proved)
         return row
+
+    def worth_measuring(self, state: Any) -> bool:
+        """Whether the gap may be small enough. After an estimate that promised too much, the next must promise more."""
+        if self.measure is None:
+            return False
+        estimate = self.solver.estimated_gap(self.problem, state)
+        self.waited += 1
+        if estimate > self.measure or (self.waited < LONGEST_WAIT and estimate > 0.7 * self.last_estimate):
+            return False
+        self.last_estimate, self.waited = (estimate if estimate > 0 and self.measure < math.inf else math.inf), 0
+        return True
 
     def best_solution(self, state: Any) -> Solution:
         """The best solution so far."""

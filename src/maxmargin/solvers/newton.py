@@ -37,6 +37,7 @@ Vector = NDArray[np.float64]
 MOST_FEATURES = 5000
 ROWS_PER_FEATURE = 10  # of the first part of the data, at least
 GROWTH = 6  # of the parts
+PART_SOLVED = 0.3  # a part is done with when steps gain less than this share of what another sample would change
 SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
 STIFFER = 8.0  # how much sigma grows then
@@ -61,6 +62,7 @@ class State:
     softness: float = 0.0  # 1 / sigma
     part: Part | None = None
     solved: bool = False  # whether the centre may move
+    decrease: float = math.inf  # of the objective, by the last step
     gap: float = math.inf
     dual: float = -math.inf
 
@@ -86,6 +88,8 @@ class Part:
     known: NDArray[np.bool_]
     reach: Vector  # how far from `seen_from` w may be before the weight of a sleeping example can change
     seen_from: Vector  # (w, b) when all margins were known last
+    inside: NDArray[np.bool_]  # who is between the bounds, as far as `products` knows
+    products: Vector  # sum of (x_i, 1)(x_i, 1)^T over them, weighed by 1 / q_i with the squared hinge: the lower half
 
     def of(self, awake: NDArray[np.int64]) -> tuple[Vector, Vector, Vector]:
         """centre, upper and q of some of them."""
@@ -190,6 +194,7 @@ class Newton(Solver):
             return start + t * bend - pull, bend + curvature
 
         t = _root(slope, 1.0 if awake.size < part.rows.size else math.inf)
+        state.decrease = 0.5 * t * abs(slope(0.0)[0])
         state.w = state.w + t * s
         state.b += t * s_b
         part.c[awake] = c + t * along
@@ -217,7 +222,9 @@ class Newton(Solver):
         norms = np.sqrt(problem.sq_norms()[rows] + problem.bias)
         known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
         v = problem.X.dot_transposed(a * y, rows)
-        return Part(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, np.append(state.w, state.b))
+        inside, products = np.zeros(rows.size, dtype=bool), np.zeros((v.size + 1, v.size + 1))
+        seen_from = np.append(state.w, state.b)
+        return Part(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, seen_from, inside, products)
 
     def _move_centre(self, problem: RegularizedSVM, state: State, part: Part) -> None:
         """The weights become the next centre. Sleeping examples stay at their bounds, now with more room."""
@@ -234,23 +241,14 @@ class Newton(Solver):
 
     def _direction(self, problem: RegularizedSVM, state: State, part: Part) -> tuple[Vector, float]:
         """Newton's step: a system with the Hessian."""
-        J = np.flatnonzero((part.a > 0) & (part.a < part.upper))
-        h, rows, d = 1 / (part.q[J] + state.softness), part.rows[J], state.w.size
-        H = np.zeros((d + 1, d + 1))
-        if problem.X.stored < SPARSE * problem.X.shape[0] * d:
-            add_outer_products(problem.X, rows, h, H)
-            if problem.bias:
-                H[d, :d] = problem.X.dot_transposed(h, rows)
-        else:
-            for start in range(0, J.size, BLOCK):
-                Z = problem.X.dense(rows[start : start + BLOCK]) * np.sqrt(h[start : start + BLOCK])[:, None]
-                H[:d, :d] += Z.T @ Z
-                if problem.bias:
-                    H[d, :d] += np.sqrt(h[start : start + BLOCK]) @ Z
+        self._follow(problem, part)
+        d = state.w.size
+        H = part.products / (state.softness or 1.0)
+        held = float(H[d, d])
         H[np.arange(d), np.arange(d)] += 1.0
         # Where nobody is between the bounds nothing holds a free bias: let it go by one margin at most.
-        held = (1 + 1e-9) * float(h.sum()) if J.size else problem.C * float(problem.s.sum())
-        H[d, d] = held + _stiffness(problem)
+        H[d, d] = (1 + 1e-9) * held if held > 0 else problem.C * float(problem.s.sum())
+        H[d, d] += _stiffness(problem)
         g = np.append(state.w - part.v, _stiffness(problem) * state.b - float(part.a @ part.y))
         if not problem.bias:
             H[d, d], g[d] = 1.0, 0.0
@@ -260,6 +258,34 @@ class Newton(Solver):
         except (np.linalg.LinAlgError, ValueError):  # rows so uneven that it is singular by rounding, or overflows
             step = -g / diagonal
         return step[:d], float(step[d])
+
+    def _follow(self, problem: RegularizedSVM, part: Part) -> None:
+        """Bring the products up to date: few examples come between their bounds, or leave, from one step to the next."""
+        inside = (part.a > 0) & (part.a < part.upper)
+        changed = np.flatnonzero(inside != part.inside)
+        if 2 * changed.size > np.count_nonzero(inside):
+            part.products[:] = 0
+            changed, signs = np.flatnonzero(inside), np.ones(np.count_nonzero(inside))
+        else:
+            signs = np.where(inside[changed], 1.0, -1.0)
+        part.inside = inside
+        X, rows, d = problem.X, part.rows[changed], part.v.size
+        weights = signs / part.q[changed] if problem.loss.smooth else signs
+        part.products[d, d] += weights.sum()
+        if X.stored < SPARSE * X.shape[0] * d:
+            add_outer_products(X, rows, weights, part.products)
+            if problem.bias:
+                part.products[d, :d] += X.dot_transposed(weights, rows)
+            return
+        for sign in (1.0, -1.0):
+            these = np.flatnonzero(signs == sign)
+            for start in range(0, these.size, BLOCK):
+                block = these[start : start + BLOCK]
+                root = np.sqrt(np.abs(weights[block]))
+                Z = X.dense(rows[block]) * root[:, None]
+                part.products[:d, :d] += sign * (Z.T @ Z)
+                if problem.bias:
+                    part.products[d, :d] += sign * (root @ Z)
 
     def _wake(self, problem: RegularizedSVM, state: State, part: Part, s: Vector, s_b: float) -> NDArray[np.int64]:
         """The examples whose weight a step s could change; their margins become known."""
@@ -294,7 +320,7 @@ class Newton(Solver):
         quadratic = float(part.q @ part.a**2) + float(part.v @ part.v) + (B * imbalance) ** 2
         state.dual = float(part.a.sum()) - 0.5 * quadratic
         n = state.order.size
-        if state.size < n and state.gap <= abs(state.dual) / math.sqrt(state.size):
+        if state.size < n and state.decrease <= PART_SOLVED * (state.dual + state.gap) / math.sqrt(state.size):
             state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
         elif not problem.loss.smooth:
             moved = float(np.linalg.norm(part.a - part.centre)) * math.sqrt(state.softness)
