@@ -72,6 +72,7 @@ class Hybrid(Solver):
     name: ClassVar[str] = "hybrid"
     solves: ClassVar[type[RegularizedSVM]] = RegularizedSVM
     smooth_only: ClassVar[bool] = True
+    default_tol: ClassVar[float | None] = 1e-3
 
     shrinking: str = "tight"
     growth: float = 1.1

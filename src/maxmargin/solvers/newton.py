@@ -42,6 +42,7 @@ SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
 STIFFER = 8.0  # how much sigma grows then
 BLOCK = 4096  # rows made dense at a time
+NOTHING = 1e-16  # of the objective
 SPARSE = 0.25  # below this share of stored entries, outer products of sparse rows are cheaper than dense ones
 MOST_AWAKE = 0.6  # the share of examples above which all are looked at again
 
@@ -179,6 +180,8 @@ class Newton(Solver):
         if state.solved:
             self._move_centre(problem, state, part)
         s, s_b = self._direction(problem, state, part)
+        if abs(float((state.w - part.v) @ s)) <= NOTHING * abs(state.dual) and state.whole:
+            return  # what is left to gain is below rounding
         awake = self._wake(problem, state, part, s, s_b)
         y, c, (centre, upper, q) = part.y[awake], part.c[awake], part.of(awake)
         along = y * (problem.X.dot(s, part.rows[awake]) + s_b)
@@ -260,7 +263,7 @@ class Newton(Solver):
         return step[:d], float(step[d])
 
     def _follow(self, problem: RegularizedSVM, part: Part) -> None:
-        """Bring the products up to date: few examples come between their bounds, or leave, from one step to the next."""
+        """Bring the products up to date: from one step to the next, few come between their bounds, or leave."""
         inside = (part.a > 0) & (part.a < part.upper)
         changed = np.flatnonzero(inside != part.inside)
         if 2 * changed.size > np.count_nonzero(inside):
