@@ -103,7 +103,7 @@ class Pegasos(OnlineSolver):
             raise ValueError('free_bias="batch" cannot tell the best bias from a batch of one row: give a larger batch')
 
     def deterministic(self, problem: Any) -> bool:
-        return self.batch is None or self.order == "given"
+        return self.order == "given" or self.a_pass(problem) == 1  # all rows at once
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Descent:
         if not isinstance(problem.loss, Hinge | SquaredHinge):
