@@ -34,7 +34,8 @@ class ConvergenceDisplay:
     ----------
     figure_ : matplotlib Figure
     axes_ : list of matplotlib Axes
-        One for margins or objectives (value and bound), one for the holdout error; those for which the traces have figures.
+        One for margins or objectives (value and bound), one for the holdout error; those for which the traces have
+        figures.
 
     Examples
     --------
