@@ -264,7 +264,7 @@ class Newton(Solver):
         return step[:d], float(step[d])
 
     def _follow(self, problem: RegularizedSVM, part: Part) -> None:
-        """Bring the products up to date: few examples come between their bounds, or leave, from one step to the next."""
+        """Bring the products up to date: few examples come between their bounds, or leave, from step to step."""
         inside = (part.a > 0) & (part.a < part.upper)
         changed = np.flatnonzero(inside != part.inside)
         if 2 * changed.size > np.count_nonzero(inside):
