@@ -13,4 +13,6 @@ def test_every_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(blocks) >= 3
     exec(compile("\n".join(blocks), str(README), "exec"), {})
-    assert "of the best possible at this slack" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "of the best possible at this slack" in printed
+    assert "of the best possible at this C\nnewton tol\n" in printed

@@ -143,8 +143,19 @@ def test_options_reach_the_model(run, rows):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_can_be_named(run, rows, solver):
-    run("train", rows, "--slack", "0", "--solver", solver, "--max-iter", "20")
-    assert load_model("rows.mm").solver == solver
+    run("train", rows, "--solver", solver, "--max-iter", "20")
+    assert load_model("rows.mm").solver == load_model("rows.mm").solver_ == solver
+
+
+def test_the_form_with_C(run, rows):
+    options = ["--loss", "hinge", "--intercept-scaling", "2", "--n-jobs", "2"]
+    text = run("train", rows, *options, "--plot", "run.png").stdout
+    assert re.search(r"certificate +the objective is within .* at this C", text)
+    assert re.search(r"stopped +the gap reached tol", text)
+    assert re.search(r"work +\d+ iterations of newton, loss hinge in", text)
+    model = load_model("rows.mm")
+    assert (model.loss, model.intercept_scaling, model.n_jobs) == ("hinge", 2.0, 2)
+    assert "newton, loss hinge" in run("info", "rows.mm").stdout
 
 
 def test_the_plot_is_drawn(run, rows):
@@ -229,7 +240,9 @@ def test_version(run):
         ("train rows.libsvm --C -1", "'C' parameter"),
         ("train rows.libsvm --slack 1000", "slack=1000 is outside"),
         ("train rows.libsvm --budget 3", "budget of 3 entries is too small"),
-        ("train rows.libsvm --solver quick", "'quick' is not one of auto, simba"),
+        ("train rows.libsvm --solver quick", "'quick' is not one of auto, .*simba"),
+        ("train rows.libsvm --loss logistic", "'logistic' is not one of hinge, squared_hinge"),
+        ("train rows.libsvm --slack 0.1 --solver sdca", "'sdca' solves the form with C"),
         ("train rows.libsvm --class-weight heavy", "'heavy' is not one of balanced"),
         ("train rows.libsvm --max-iter many", "--max-iter"),
         ("train rows.libsvm --model nowhere/m.mm", "folder that exists"),

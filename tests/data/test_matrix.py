@@ -429,3 +429,23 @@ def test_what_cannot_be_asked(operation, arguments, error, says, source):
     assert isinstance(X, Matrix)
     with pytest.raises(error, match=says):
         getattr(X, operation)(*arguments)
+
+
+@pytest.mark.parametrize("storage", [np.array, sp.csr_array, sp.csc_array])
+def test_a_fork_reads_the_same_with_books_of_its_own(storage):
+    X = as_matrix(storage(np.arange(6.0).reshape(2, 3)))
+    X.row(0)
+    fork = X.fork()
+    before = X.ledger.summary()
+    assert fork.ledger.stored == 0
+    with fork.ledger.on("looking"):
+        np.testing.assert_array_equal(fork.dot(np.ones(3)), X.dot(np.ones(3)))
+    fork.column(1)
+    fork.row(1)
+    for key, count in before.items():
+        assert X.ledger.summary()[key] >= count
+    read, forked = X.ledger.summary(), fork.ledger.summary()
+    X.ledger.add(fork.ledger)
+    total = X.ledger.summary()
+    assert total == {key: read.get(key, 0) + forked.get(key, 0) for key in total}
+    assert total.get("index", 0) == (0 if storage is np.array else X.stored)  # built once for both

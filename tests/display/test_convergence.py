@@ -36,6 +36,14 @@ def test_value_and_bound():
     assert display.figure_ is axes.figure
 
 
+def test_an_objective_comes_from_above():
+    (axes,) = (
+        Trace([Row(k, k / 10, 100 * k, primal=2 / k, dual=0.1 * k, gap=2 / k - 0.1 * k) for k in (1, 2)]).plot().axes_
+    )
+    assert [line.get_label() for line in axes.get_lines()] == ["objective reached", "best possible, at least"]
+    assert axes.get_ylabel() == "objective"
+
+
 def test_checks_without_figures_are_left_out():
     trace = Trace([Row(1, 0.1, 10), *CERTIFIED])
     (axes,) = trace.plot().axes_

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn.svm
 from sklearn.base import clone, is_classifier
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import make_classification
@@ -401,6 +402,231 @@ def test_the_certificate_holds_for_libsvm(solver):
     assert model.certificate_.relative_gap < 0.5
 
 
+def objective(model, X, y, intercept_scaling=None):
+    """What the model minimises, computed from scratch."""
+    w, b = model.coef_[0], model.intercept_[0]
+    short = np.maximum(0, 1 - np.where(y == 1, 1, -1) * (X @ w + b))
+    penalty = 0 if intercept_scaling is None else 0.5 * (b / intercept_scaling) ** 2
+    return 0.5 * w @ w + penalty + model.C * (short if model.loss == "hinge" else short**2).sum()
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", ["sdca", "newton"])
+def test_the_optimum_is_that_of_liblinear(solver, loss, C):
+    """With a penalised intercept."""
+    X, y = clouds(n=200, distance=3.0)
+    options = {"C": C, "loss": loss, "intercept_scaling": 2.0}
+    peer = sklearn.svm.LinearSVC(**options, tol=1e-9, max_iter=1_000_000, random_state=0).fit(X, y)
+    model = LinearSVC(**options, solver=solver, tol=1e-6, random_state=0).fit(X, y)
+    assert model.stopped_ == "tol"
+    assert objective(model, X, y, 2.0) == pytest.approx(model.certificate_.primal)
+    assert objective(model, X, y, 2.0) == pytest.approx(objective(peer, X, y, 2.0), rel=1e-4)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=0.01, atol=1e-3)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize("solver", ["sdca", "newton", "auto"])
+def test_the_optimum_is_that_of_libsvm(solver, C):
+    """With a free intercept and the hinge."""
+    X, y = clouds(n=200, distance=3.0)
+    peer = SVC(kernel="linear", C=C, tol=1e-8).fit(X, y)
+    peer.loss = "hinge"
+    model = LinearSVC(C=C, loss="hinge", solver=solver, tol=1e-6, random_state=0).fit(X, y)
+    assert objective(model, X, y) == pytest.approx(objective(peer, X, y), rel=1e-4)
+    assert set(model.support_) >= set(peer.support_[np.abs(peer.dual_coef_[0]) > 0.01 * C])
+
+
+def test_slack_and_C_are_the_same_family():
+    """The hinge with C, and then its slack: the same margin."""
+    X, y = clouds(n=200, distance=3.0)
+    with_C = LinearSVC(C=0.1, loss="hinge", tol=1e-6, random_state=0).fit(X, y)
+    with_slack = LinearSVC(slack=with_C.slack_, max_iter=100_000, random_state=0).fit(X, y)
+    assert with_slack.margin_ == pytest.approx(with_C.margin_, rel=0.1)
+    assert with_slack.certificate_.dual * with_slack.scale_ >= with_C.margin_ * (1 - 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters", "solver", "loss"),
+    [
+        ((90, 5), {}, "newton", "squared_hinge"),
+        ((90, 5), {"C": 1.0, "loss": "hinge"}, "newton", "hinge"),
+        ((90, 200), {}, "sdca", "squared_hinge"),
+        ((90, 5), {"budget": 100_000}, "sdca", "squared_hinge"),
+        ((90, 5), {"slack": 0.02}, "simba", "hinge"),
+    ],
+    ids=str,
+)
+def test_what_auto_takes(shape, parameters, solver, loss):
+    X, y = clouds(*shape)
+    model = LinearSVC(**parameters, random_state=0).fit(X, y)
+    assert (model.solver_, model.loss_) == (solver, loss)
+    if model.solver_ != "simba":
+        assert model.stopped_ == "tol"
+        assert model.certificate_.relative_gap <= 1e-3
+
+
+# Going on
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if SOLVERS[name].resumes])
+def test_a_warm_start_pays(solver, loss, classes):
+    X, y = clouds(n=600, d=20, classes=classes, distance=3.0)
+    parameters = {"solver": solver, "loss": loss, "tol": 1e-4, "random_state": 0}
+    model = LinearSVC(**parameters, C=0.1, warm_start=True).fit(X, y)
+    first = model.entries_read_
+    again = model.fit(X, y).entries_read_
+    assert again < first / 2
+    # Under another C, and under other weights, and wherever it begins: the same rule ends it.
+    weights = np.linspace(0.5, 1.5, 600)
+    for change in ({"C": 0.12}, {"C": 0.09}):
+        warm = model.set_params(**change).fit(X, y, sample_weight=weights)
+        cold = LinearSVC(**parameters, **change).fit(X, y, sample_weight=weights)
+        assert warm.entries_read_ < cold.entries_read_
+        np.testing.assert_allclose(warm.coef_, cold.coef_, rtol=0.1, atol=0.02)
+        assert all(certificate.relative_gap <= 1e-4 for certificate in np.atleast_1d(warm.certificate_))
+
+
+def test_a_warm_start_that_cannot_be_begins_anew(quick):
+    X, y = clouds()
+    quick.set_params(warm_start=True)
+    if SOLVERS[quick.solver].online:
+        pytest.skip("it can, whatever the rows")
+    for other_X, other_y in ((X[:-1], y[:-1]), (X[:, :-1], y), (X, np.arange(90) % 3), (X, y + 1)):
+        model = quick.fit(X, y).fit(other_X, other_y)
+        anew = clone(quick).fit(other_X, other_y)
+        np.testing.assert_array_equal(model.coef_, anew.coef_)
+        assert model.entries_read_ == anew.entries_read_
+
+
+def test_a_warm_start_on_other_data_is_certified_on_it():
+    X, y = clouds(n=300, d=10, distance=3.0)
+    model = LinearSVC(C=1.0, solver="sdca", warm_start=True, random_state=0).fit(X, y)
+    model.fit(-2 * X, y)
+    assert model.certificate_.relative_gap <= 1e-3
+    assert objective(model, -2 * X, y) == pytest.approx(model.certificate_.primal)
+
+
+def test_a_warm_start_after_a_pickle_or_with_sparse_coefficients():
+    X, y = clouds(n=300, d=10, distance=3.0)
+    model = LinearSVC(solver="newton", warm_start=True, random_state=0).fit(X, y)
+    wanted = copy.deepcopy(model).fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).fit(X, y).coef_, wanted.coef_)
+    np.testing.assert_array_equal(model.sparsify().fit(X, y).coef_, wanted.coef_)
+
+
+@pytest.fixture(params=[name for name in SOLVERS if SOLVERS[name].online])
+def online(request):
+    return LinearSVC(C=0.1, solver=request.param, random_state=0)
+
+
+def test_learning_from_rows_as_they_come(online):
+    X, y = clouds(n=600, classes=3, distance=14.0)
+    names = np.array(["a", "b", "c"])[y]
+    whole = clone(online).fit(X, names)
+    for k, rows in enumerate(np.array_split(np.arange(600), 12)):
+        rows = rows[y[rows] != k % 3]  # now and then a class is missing
+        online.partial_fit(X[rows], names[rows], classes=["c", "b", "a"] if k == 0 else None)
+    assert online.score(X, names) > whole.score(X, names) - 0.1
+    assert online.n_iter_ == 400
+    assert not hasattr(online, "support_")
+    assert "partial_fit" in str(online.certificate_[0])
+    before = online.coef_
+    assert (pickle.loads(pickle.dumps(online)).partial_fit(X, names).coef_ == online.partial_fit(X, names).coef_).all()
+    assert (online.coef_ != before).any()
+    assert online.n_iter_ == 1000
+
+
+def test_learning_goes_on_after_a_fit(online):
+    X, y = clouds(n=200)
+    model = online.fit(X, y)
+    made = model.n_iter_
+    assert model.partial_fit(X[:50], y[:50]).n_iter_ == made + 50
+    assert model.fit(X, y).n_iter_ == made
+    warm, anew = model.set_params(warm_start=True).fit(X, y), clone(online).fit(X, y)
+    assert warm.score(X, y) > 0.9
+    if online.solver == "pegasos":
+        assert (warm.coef_ != anew.coef_).any()
+
+
+def test_rows_of_one_class_are_learned_from(online):
+    X, y = clouds(n=100)
+    for k in (0, 1, 0, 1):
+        online.partial_fit(X[y == k], y[y == k], classes=[0, 1])
+    assert online.score(X, y) > 0.6
+
+
+def test_bad_rows_to_go_on_with(online):
+    X, y = clouds()
+    with pytest.raises(ValueError, match="first call of partial_fit needs all classes"):
+        online.partial_fit(X, y)
+    online.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"y holds \[7\], but the classes are \[0, 1\]"):
+        online.partial_fit(X, np.where(y, 7, 0))
+    with pytest.raises(ValueError, match="others than in the first call"):
+        online.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="X has 4 features"):
+        online.partial_fit(X[:, :4], y)
+    X[3, 2] = np.nan
+    with pytest.raises(ValueError, match="X contains NaN at row 3, column 2"):
+        online.partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"X contains NaN at row 3, column 2"):
+        clone(online).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="how many rows of each class will come"):
+        online.set_params(class_weight="balanced").partial_fit(X, y)
+
+
+def test_only_online_solvers_go_on_with_other_rows():
+    assert not hasattr(LinearSVC(), "partial_fit")
+    with pytest.raises(AttributeError) as error:
+        LinearSVC(solver="sdca").partial_fit  # noqa: B018
+    assert "needs an online solver, 'pegasos', 'perceptron'; got solver='sdca'" in str(error.value.__cause__)
+
+
+# Threads
+
+
+def test_threads_change_no_bit(quick):
+    X, y = clouds(classes=4)
+    one, two = (clone(quick).set_params(n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.intercept_, two.intercept_)
+    assert one.reads_ == two.reads_
+    assert one.certificate_ == two.certificate_
+
+
+@pytest.mark.parametrize("n_jobs", [-1, 8])
+@pytest.mark.parametrize("storage", [np.array, sp.csr_array, sp.csc_array])
+def test_threads_share_an_index_of_the_other_axis(n_jobs, storage):
+    """SIMBA reads rows and columns: of a compressed matrix, one of them must be built, once."""
+    X, y = clouds(classes=4)
+    one, many = (LinearSVC(slack=0.02, max_iter=50, random_state=0, n_jobs=n).fit(storage(X), y) for n in (1, n_jobs))
+    np.testing.assert_array_equal(one.coef_, many.coef_)
+    assert one.reads_ == many.reads_
+    assert one.reads_.get("index", 0) == (0 if storage is np.array else 450)
+
+
+def test_no_threads_at_all_are_refused():
+    X, y = clouds(classes=3)
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        LinearSVC(n_jobs=0).fit(X, y)
+
+
+def test_an_error_in_a_thread_is_raised():
+    class Broken:
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+        def on_fit_task_end(self, estimator, context):
+            raise RuntimeError("broken")
+
+    X, y = clouds(classes=4)
+    with pytest.raises(RuntimeError, match="broken"):
+        LinearSVC(slack=0.02, n_jobs=2).set_callbacks(Broken()).fit(X, y)
+
+
 # Bad input
 
 
@@ -494,17 +720,18 @@ def test_the_stock_progress_bar(quick, capsys):
     np.testing.assert_array_equal(model.coef_, plain.coef_)
 
 
-def test_the_stock_progress_bar_with_many_classes(quick, capsys):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_stock_progress_bar_with_many_classes(quick, n_jobs, capsys):
     X, y = clouds(classes=3)
-    quick.set_callbacks(ProgressBar()).fit(X, y)
+    quick.set_params(n_jobs=n_jobs).set_callbacks(ProgressBar()).fit(X, y)
     assert "100%" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_stock_scoring_monitor(quick, classes):
+@pytest.mark.parametrize(("classes", "n_jobs"), [(2, 1), (3, 1), (3, 2)])
+def test_the_stock_scoring_monitor(quick, classes, n_jobs):
     X, y = clouds(classes=classes)
     monitor = ScoringMonitor(scoring="accuracy")
-    model = quick.set_callbacks(monitor).fit(X, y)
+    model = quick.set_params(n_jobs=n_jobs).set_callbacks(monitor).fit(X, y)
     scores = monitor.get_logs().data_as_pandas["accuracy"]
     assert len(scores) > 10
     assert scores.iloc[0] == pytest.approx(model.score(X, y))
@@ -521,6 +748,41 @@ def test_in_company(quick, capsys):
     search = GridSearchCV(clone(quick), {"max_iter": [50, 100]}, cv=3).set_callbacks(ProgressBar()).fit(X, y)
     assert "100%" in capsys.readouterr().out
     assert cross_val_score(quick, X, y, cv=3).mean() > 0.9
+
+
+def test_frames_of_polars():
+    polars = pytest.importorskip("polars")
+    X, y = clouds()
+    frame = polars.DataFrame(X, schema=list("abcde"))
+    model = LinearSVC().fit(frame, polars.Series(y))
+    assert list(model.feature_names_in_) == list("abcde")
+    np.testing.assert_array_equal(model.predict(frame), LinearSVC().fit(X, y).predict(X))
+    assert isinstance(model.support_vectors_, polars.DataFrame)
+    names = make_pipeline(StandardScaler().set_output(transform="polars"), LinearSVC()).fit(frame, y)[-1]
+    assert list(names.feature_names_in_) == list("abcde")
+
+
+def test_weights_are_routed():
+    X, y = clouds()
+    weights = np.where(np.arange(90) < 45, 1.0, 0.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), LinearSVC())
+        pipeline[-1].set_fit_request(sample_weight=True)
+        routed = pipeline.fit(X, y, sample_weight=weights)[-1]
+    scaled = StandardScaler().fit_transform(X)
+    np.testing.assert_array_equal(routed.coef_, LinearSVC().fit(scaled, y, sample_weight=weights).coef_)
+
+
+def test_sparse_coefficients(quick):
+    X, y = clouds(classes=3)
+    X[:, 2] = 0
+    model = quick.fit(X, y)
+    dense, decision = model.coef_.copy(), model.decision_function(X)
+    model.sparsify()
+    assert sp.issparse(model.coef_)
+    assert model.coef_.nnz == 12
+    np.testing.assert_allclose(model.decision_function(X), decision)
+    np.testing.assert_array_equal(model.densify().coef_, dense)
 
 
 def test_copies(quick):
@@ -548,7 +810,7 @@ def test_a_solver_object(quick):
 def test_same_seed_same_bits(quick):
     X, y = clouds(classes=3)
     np.testing.assert_array_equal(clone(quick).fit(X, y).coef_, clone(quick).fit(X, y).coef_)
-    if quick.C is None and not SOLVERS[quick.solver]().deterministic(None):
+    if quick.solver in ("simba", "sublinear_perceptron", "perceptron", "pegasos", "stochastic_gradient"):
         assert (clone(quick).set_params(random_state=1).fit(X, y).coef_ != clone(quick).fit(X, y).coef_).any()
 
 
@@ -595,6 +857,16 @@ def test_ctrl_c_keeps_the_model(quick, classes, default_ctrl_c):
         assert str(model.certificate_[-1]) == "not certified: interrupted before this class"
         assert set(model.predict(X)) <= set(model.classes_)
     assert model.decision_function(X).shape == ((90,) if classes == 2 else (90, classes))
+
+
+def test_ctrl_c_reaches_every_thread(default_ctrl_c):
+    X, y = clouds(classes=4)
+    model = LinearSVC(slack=0.02, max_iter=5_000_000, n_jobs=2, random_state=0)  # more than there is time for
+    model.set_callbacks(Interrupter(1)).fit(X, y)
+    assert model.stopped_ == ["interrupted"] * 4
+    assert 0 < model.n_iter_ < 5_000_000
+    assert [bool(certificate) for certificate in model.certificate_] == [True, True, False, False]
+    assert set(model.predict(X)) <= {0, 1, 2, 3}
 
 
 def test_a_second_ctrl_c_raises(quick, default_ctrl_c):

@@ -55,7 +55,7 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("certificate", problem["certificate"]["sentence"])
         yield _line("stopped", _STOPPED.get(problem["stopped"], problem["stopped"]))
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
-    yield _line("work", f"{about['n_iter']:,} iterations{took}")
+    yield _line("work", f"{about['n_iter']:,} iterations of {about['solver']}, loss {about['loss']}{took}")
     if "test_error" in about:
         yield _line("test error", f"{about['test_error']:.2%} of {about['test_rows']:,} rows of {about['test_data']}")
 
@@ -83,6 +83,7 @@ _KNOWN = {
     *("data", "rows", "stored", "seconds", "test_error", "test_rows", "test_data", "format", "format_version"),
     *("library_version", "estimator", "parameters", "classes", "n_features_in", "feature_names_in", "problems"),
     *("checks", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
+    *("solver", "loss"),
 }
 
 

@@ -24,10 +24,11 @@ from maxmargin.cli.summary import lines, summary
 from maxmargin.data import atomic_write, read_table
 from maxmargin.display import ConvergenceDisplay
 from maxmargin.estimators import LinearSVC, save_model
+from maxmargin.problems import LOSSES
 from maxmargin.solvers import SOLVERS
 
 _COMPRESSED = (".gz", ".bz2", ".xz")
-_CHOICES = {"solver": ("auto", *SOLVERS), "class_weight": ("balanced",)}
+_CHOICES = {"solver": ("auto", *SOLVERS), "loss": tuple(LOSSES), "class_weight": ("balanced",)}
 
 
 def _one_of_the_choices(option: typer.CallbackParam, value: str | None) -> str | None:
@@ -43,18 +44,32 @@ def train(
         Path, typer.Argument(metavar="DATA", help="LIBSVM, CSV, .npy or .npz; text files may be compressed.")
     ],
     slack: Annotated[float | None, typer.Option(help="The mean slack allowed, of rows scaled to norm 1.")] = None,
-    C: Annotated[float | None, typer.Option("--C", help="The weight of the hinge losses; 1 without --slack.")] = None,
+    C: Annotated[float | None, typer.Option("--C", help="The weight of the losses; 1 without --slack.")] = None,
     solver: Annotated[
         str, typer.Option(callback=_one_of_the_choices, metavar="|".join(_CHOICES["solver"]), help="The algorithm.")
     ] = "auto",
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            callback=_one_of_the_choices,
+            metavar="|".join(_CHOICES["loss"]),
+            help="The loss of an example.",
+            show_default="squared_hinge; with --slack hinge",
+        ),
+    ] = None,
     budget: Annotated[int | None, typer.Option(help="The entries of DATA that may be read to learn.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
     max_iter: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Stop at this relative gap; reads all of DATA to check.")] = None,
+    tol: Annotated[
+        float | None, typer.Option(help="Stop at this relative gap.", show_default="as the solver has it")
+    ] = None,
     early_stopping: Annotated[
         bool, typer.Option("--early-stopping", help="Hold out a tenth to see when to stop.")
     ] = False,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
+    intercept_scaling: Annotated[
+        float | None, typer.Option(help="Penalise the intercept as the weight of a feature of this value.")
+    ] = None,
     certify: Annotated[bool, typer.Option("--certify/--no-certify", help="Whether to certify on all of DATA.")] = True,
     class_weight: Annotated[
         str | None,
@@ -62,6 +77,9 @@ def train(
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Rows to measure the error on.")] = None,
     model: Annotated[Path | None, typer.Option(help="The file to write.", show_default="DATA with .mm, here")] = None,
+    n_jobs: Annotated[
+        int | None, typer.Option(help="Threads for the models of several classes; -1: all processors.")
+    ] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
     label_column: LabelColumn = "last",
     plot: Annotated[Path | None, typer.Option(help="Draw how the run converged; certifies at each check.")] = None,
@@ -84,7 +102,9 @@ def train(
         C,
         slack,
         solver=solver,
+        loss=loss,
         fit_intercept=intercept,
+        intercept_scaling=intercept_scaling,
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,
@@ -92,6 +112,7 @@ def train(
         early_stopping=early_stopping,
         class_weight=class_weight,
         certify="checks" if certify and plot is not None else certify,
+        n_jobs=n_jobs,
         random_state=random_state,
     )
     if not quiet:

@@ -34,7 +34,8 @@ class ConvergenceDisplay:
     ----------
     figure_ : matplotlib Figure
     axes_ : list of matplotlib Axes
-        One for margins (value and bound), one for the holdout error; those for which the traces have figures.
+        One for margins or objectives (value and bound), one for the holdout error; those for which the traces have
+        figures.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class ConvergenceDisplay:
 
         panels = [
             panel
-            for panel, column in ((self._draw_margins, "primal"), (self._draw_errors, "holdout_error"))
+            for panel, column in ((self._draw_values, "primal"), (self._draw_errors, "holdout_error"))
             if any(np.isfinite(trace.column(column)).any() for trace in self.traces.values())
         ]
         if not panels:
@@ -102,15 +103,17 @@ class ConvergenceDisplay:
         self.axes_[-1].set_xlabel(LABELS[self.x])
         return self
 
-    def _draw_margins(self, axes: Any) -> None:
+    def _draw_values(self, axes: Any) -> None:
         for name, trace in self.traces.items():
             at, primal, dual = (trace.column(column) for column in (self.x, "primal", "dual"))
             seen = np.isfinite(primal)
-            line = axes.plot(at[seen], primal[seen], marker=".", label=f"{name} margin reached".strip())[0]
-            bound = f"{name} best possible, at most".strip()
+            # A margin is to be large and its bound lies above it; an objective is to be small.
+            what, side = ("objective", "least") if (primal > dual).any() else ("margin", "most")
+            line = axes.plot(at[seen], primal[seen], marker=".", label=f"{name} {what} reached".strip())[0]
+            bound = f"{name} best possible, at {side}".strip()
             axes.plot(at[seen], dual[seen], color=line.get_color(), linestyle="--", label=bound)
             axes.fill_between(at[seen], primal[seen], dual[seen], color=line.get_color(), alpha=0.15)
-        axes.set_ylabel("margin (scaled data)")
+            axes.set_ylabel("objective" if what == "objective" else "margin (scaled data)")
 
     def _draw_errors(self, axes: Any) -> None:
         for name, trace in self.traces.items():

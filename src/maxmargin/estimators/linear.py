@@ -51,34 +51,48 @@ def _learns_online(estimator: Any) -> bool:
 class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
     r"""A linear support vector classifier that says how good it is, and can learn from part of the data.
 
-    It finds the largest margin at a given mean slack :math:`\nu`,
+    With `C` it minimises
+
+    .. math::
+
+        \tfrac12|w|^2 + C\sum_i s_i\,\ell(y_i(\langle w, x_i\rangle + b)),
+
+    where :math:`\ell(c)` is the squared hinge :math:`[1 - c]_+^2` (as in scikit-learn by default) or the hinge
+    :math:`[1 - c]_+`. With `slack` it finds the largest margin at a given mean slack :math:`\nu`,
 
     .. math::
 
         \max_{|w| \le 1,\ b,\ \xi \ge 0}\ \min_i\ y_i(\langle w, x_i\rangle + b) + \xi_i
         \quad\text{such that}\quad \sum_i s_i \xi_i \le \nu \sum_i s_i,
 
-    or, with `C`, minimises :math:`\frac12|w|^2 + C\sum_i s_i[1 - y_i(\langle w, x_i\rangle + b)]_+`; the two are the
-    same family of models. The intercept b is not regularised. With more than two classes it fits one model a class
-    against the rest.
+    which is the same family of models as the hinge with C. The intercept b is not regularised unless
+    `intercept_scaling` says so. With more than two classes it fits one model a class against the rest.
 
     Parameters
     ----------
     C : float or None, default=None
-        The weight of the hinge losses, in scikit-learn's scaling. Give `C` or `slack`; neither means C = 1 (for a
-        solver of separable data: slack = 0).
+        The weight of the losses, in scikit-learn's scaling. Give `C` or `slack`; neither means C = 1 (for a solver of
+        separable data: slack = 0).
     slack : float or None, default=None
         The mean slack :math:`\nu` of the data scaled into the unit ball: how far, on average, an example may fall
         short of the margin. It must cover what label noise costs.
     solver : str or Solver, default="auto"
-        "auto", the name of a solver, or a solver object with parameters of its own.
+        "auto", the name of a solver, or a solver object with parameters of its own; docs/solvers.md says which one is
+        for what, and what "auto" takes.
+    loss : {"hinge", "squared_hinge"} or None, default=None
+        The loss of an example. None: the squared hinge with a solver of the form with C, the hinge with one of the form
+        with slack, which knows no other.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
+    intercept_scaling : float or None, default=None
+        None: the intercept is free. A number B: it is penalised as the weight of one more feature of the value B, as in
+        LIBLINEAR and in scikit-learn's LinearSVC (there B = 1), by a solver of the form with C. It plays no part with
+        `fit_intercept=False`.
     tol : float or None, default=None
-        Stop when the relative duality gap is at most this. Each check then reads all of the data, which the
-        sublinear solvers are there to avoid.
+        Stop when the relative duality gap is at most this. None: as the solver has it, which may be never; the
+        sublinear solvers are there not to read all of the data, as each check of the gap does.
     max_iter : int or None, default=None
-        Stop after so many iterations.
+        Stop after so many iterations. What one iteration is depends on the solver: a visit to a row, or to all rows.
     max_time : float or None, default=None
         Stop after so many seconds (of each binary problem).
     budget : int or None, default=None
@@ -93,7 +107,17 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         Whether to certify the model on the full data, once at the end, or at each check as well. Without it there
         is no certificate, no margin, and `coef_` is not scaled to the margin.
     scale : float or None, default=None
-        Rows are divided by this to lie in the unit ball. None: the largest row norm, which takes a pass over the data.
+        The unit of the slack: rows are divided by this to lie in the unit ball. None: the largest row norm, which takes
+        a pass over the data.
+    warm_start : bool, default=False
+        Whether `fit` begins at the model of the last `fit`. That pays where the data is the same and C or the weights
+        are others: the stop rules, the gap above all, mean the same wherever a fit begins. It needs the same numbers of
+        rows and features, the same classes, a solver that can (docs/solvers.md), a certified model, and no `budget`
+        below the size of the data; otherwise the fit begins anew. An online solver goes on from what it has learned,
+        whatever the rows.
+    n_jobs : int or None, default=None
+        How many threads fit the models of more than two classes. None means 1 (or what `joblib.parallel_config` says),
+        -1 all processors. The result is the same to the bit.
     random_state : int, RandomState or None, default=None
         The one source of randomness; the same seed gives the same bits.
     verbose : int, default=0
@@ -103,12 +127,15 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
     ----------
     classes_ : array of shape (n_classes,)
     coef_ : array of shape (1, d) or (n_classes, d)
-        The direction divided by the margin: examples at the margin have decision -1 or +1 (Lemma 2.1).
+        The weights of the features. Examples at the margin have decision -1 or +1.
     intercept_ : array of shape (1,) or (n_classes,)
+    solver_, loss_ : str
+        What was taken.
     margin_ : float
-        The margin reached, in the units of the data.
+        The margin reached, in the units of the data: 1 / \|coef_\|.
     slack_, C_ : float
-        The slack and its C: the one that was given, and the other one that goes with it.
+        The slack and its C: the one that was given, and the other one that goes with it. With the squared hinge
+        `slack_` tells how far examples fall short of the margin on average; a fit with this slack is another model.
     certificate_ : Certificate
         Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
     trace_ : Trace
@@ -124,18 +151,22 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
     n_iter_ : int
         Iterations, the most of any binary problem.
     scale_ : float
-        What the rows were divided by.
+        The given scale, or the largest norm of a row.
     n_zero_rows_ : int or None
         How many rows are all zero; None where `scale` was given and nobody looked.
     support_ : array of shape (n_support,)
-        The examples on or inside the margin, where the model was certified.
+        The examples with a weight in the dual, where the solver has one or the model was certified.
     dual_coef_ : array of shape (1, n_support) or (n_classes, n_support)
-        Their weights in `coef_`, as the water level gives them: exact at the optimum.
+        Their weights in `coef_`, signed by their labels: exact at the optimum.
     promise_ : dict
         What the solver's theorem promises, where it ran to its own end: `eps` and `failure_probability`.
 
     With more than two classes `margin_`, `slack_` and `C_` are arrays, and `certificate_`, `trace_`, `stopped_` and
     `promise_` lists, of one item a class in the order of `classes_`.
+
+    See Also
+    --------
+    sklearn.svm.LinearSVC : The same with a penalised intercept and no certificate.
 
     References
     ----------
@@ -146,8 +177,10 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
     >>> from sklearn.datasets import make_blobs
     >>> from maxmargin import LinearSVC
     >>> X, y = make_blobs(300, centers=2, random_state=0)
-    >>> model = LinearSVC(slack=0.01, random_state=0).fit(X, y)
+    >>> model = LinearSVC(C=1.0).fit(X, y)
     >>> model.score(X, y) > 0.9
+    True
+    >>> model.certificate_.relative_gap <= 1e-3
     True
     """
 

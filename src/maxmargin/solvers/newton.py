@@ -61,6 +61,7 @@ class State:
     w: Vector
     b: float = 0.0
     softness: float = 0.0  # 1 / sigma
+    first_centre: Vector | None = None  # of all examples, from an earlier solution
     part: Part | None = None
     solved: bool = False  # whether the centre may move
     decrease: float = math.inf  # of the objective, by the last step
@@ -153,7 +154,8 @@ class Newton(Solver):
             return warm
         order = rng.permutation(np.flatnonzero(problem.s))
         if isinstance(warm, State | Solution):
-            return State(problem.rules, order, order.size, warm.w, warm.b)
+            centre = warm.p if isinstance(warm, Solution) else None
+            return State(problem.rules, order, order.size, warm.w, warm.b, first_centre=centre)
         return State(problem.rules, order, self._first_part(problem), np.zeros(d))
 
     def _first_part(self, problem: RegularizedSVM) -> int:
@@ -221,6 +223,8 @@ class Newton(Solver):
             softest = SOFTEST * float(problem.sq_norms().mean())
             if state.softness < softest:  # C is so large that U says nothing of the weights to come
                 state.softness, centre = softest, np.zeros(rows.size)
+            if state.first_centre is not None:
+                centre = np.clip(state.first_centre[rows], 0.0, upper)
         a = weigh(c, centre, upper, q, state.softness)
         norms = np.sqrt(problem.sq_norms()[rows] + problem.bias)
         known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
