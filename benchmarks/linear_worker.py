@@ -100,22 +100,25 @@ LAYOUTS = {
 }
 
 
-def maxmargin(solver: str, most_features: float = math.inf) -> Callable[[Any, Any, int], Fit]:
-    """Ours; the rung is the relative duality gap."""
+def maxmargin(name: str | None = None, most_features: float = math.inf) -> Callable[[Any, Any, int], Fit]:
+    """Ours, the solver of this name or the one that is taken where none is named; the rung is the relative gap."""
 
     def prepare(X: Any, y: Any, threads: int) -> Fit:
+        from maxmargin.data import as_matrix
         from maxmargin.problems import RegularizedSVM
-        from maxmargin.solvers import SOLVERS, solve
+        from maxmargin.solvers import SOLVERS, auto_solver, solve
 
         if X.shape[1] > most_features:
             raise LookupError(f"it is for at most {most_features:,} features")
-        if threads > 1 and "n_jobs" not in {field.name for field in dataclasses.fields(SOLVERS[solver])}:
-            raise LookupError("it has no n_jobs, so one thread only")
-        own = SOLVERS[solver](**({} if threads == 1 else {"n_jobs": threads}))
+        solver = SOLVERS[name]() if name else auto_solver(RegularizedSVM, as_matrix(X))
+        if threads > 1:
+            if not hasattr(solver, "n_jobs"):
+                raise LookupError(f"{solver.name} has no n_jobs, so one thread only")
+            solver = dataclasses.replace(solver, n_jobs=threads)
 
         def fit(loss: str, C: float, rung: float) -> Any:
             problem = RegularizedSVM(X, y, C=C, loss=loss, bias=False)
-            return solve(problem, own, tol=rung, random_state=0).solution.w
+            return solve(problem, solver, tol=rung, random_state=0).solution.w
 
         return fit
 
@@ -199,6 +202,7 @@ def snapml(X: Any, y: Any, threads: int) -> Fit:
 
 
 ENTRANTS: dict[str, Callable[[Any, Any, int], Fit]] = {
+    "maxmargin": maxmargin(),
     "maxmargin-sdca": maxmargin("sdca"),
     "maxmargin-newton": maxmargin("newton", most_features=2_000),
     "liblinear": liblinear(primal=False),

@@ -20,7 +20,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(FOLDER)
     linear, linear_worker, memory = map(importlib.import_module, ("linear", "linear_worker", "memory"))
 
-OPTIONS = Namespace(repeats=3, cap=60.0, patience=4.0, floor=1e-9)
+OPTIONS = Namespace(repeats=3, cap=60.0, patience=4.0, floor=1e-9, ceiling=math.inf)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_race(data):
     w = LinearSVC(loss="squared_hinge", fit_intercept=False, tol=1e-12, max_iter=10**5, random_state=0).fit(X, y)
     optimum, w = linear.objective(X, y, w.coef_[0], "squared_hinge", 1.0), w.coef_[0]
     workers = {
-        "maxmargin-sdca": Fake(w, 0.001),
+        "maxmargin": Fake(w, 0.001),
         "liblinear": Fake(w, 0.01),
         "LinearSVC": Fake(w, 0.1),
         "snapml": Fake(w, 3),
@@ -73,7 +73,7 @@ def test_race(data):
     assert loose["suboptimality"] == pytest.approx(
         linear.objective(X, y, 1.1 * w, "squared_hinge", 1.0) / optimum - 1, rel=1e-9
     )
-    assert loose["entrants"]["maxmargin-sdca"] == {
+    assert loose["entrants"]["maxmargin"] == {
         "cpu": pytest.approx(0.01),
         "wall": pytest.approx(0.02),
         "rung": 0.1,
@@ -82,22 +82,24 @@ def test_race(data):
     assert tight["entrants"]["liblinear"]["cpu"] == pytest.approx(10)
     assert tight["entrants"]["LinearSVC"]["stopped"] == "> 40"  # four times LIBLINEAR
     assert loose["entrants"]["snapml"]["cpu"] == pytest.approx(30)
-    assert workers["maxmargin-sdca"].asked.count(0.1) == OPTIONS.repeats
-    assert workers["maxmargin-sdca"].asked.count(0.3) == 1  # not good enough, so not run again
-    assert min(workers["maxmargin-sdca"].asked) == 0.001
+    assert workers["maxmargin"].asked.count(0.1) == OPTIONS.repeats
+    assert workers["maxmargin"].asked.count(0.3) == 1  # not good enough, so not run again
+    assert min(workers["maxmargin"].asked) == 0.001
 
-    lines = linear.table([{"set": "tiny"} | row for row in rows], ["maxmargin-sdca", "liblinear", "lightning"], "cpu")
+    lines = linear.table([{"set": "tiny"} | row for row in rows], ["maxmargin", "liblinear", "lightning"], "cpu")
     cells = [cell.strip() for cell in lines.splitlines()[-1].strip("|").split("|")]
     assert cells[:4] == ["tiny", "squared_hinge", "1", "0.001"]
-    assert cells[5:] == ["1.00", "10.0", "-", "10.00 (liblinear / maxmargin-sdca)"]
+    assert cells[5:] == ["1.00", "10.0", "-", "10.00 (liblinear)"]
 
 
-def test_no_target_is_closer_than_the_floor(data):
+@pytest.mark.parametrize(("bound", "reached"), [("floor", True), ("ceiling", False)])
+def test_targets_keep_within_bounds(data, bound, reached):
     X, y = data
-    workers = {"liblinear": Fake(np.zeros(6), 0.01)}
-    (row, _) = linear.race(workers, X, y, "hinge", 1.0, 39.0, "cpu", Namespace(**vars(OPTIONS) | {"floor": 0.5}))
-    assert row["optimum"] == 39.0
-    assert row["suboptimality"] == pytest.approx(0.5)  # the objective of w = 0 is 40
+    workers = {"liblinear": Fake(np.zeros(6), 0.01)}  # the objective of w = 0 is 40
+    options = Namespace(**vars(OPTIONS) | {bound: 0.5})
+    (row, _) = linear.race(workers, X, y, "hinge", 1.0, 39.0 if reached else 20.0, "cpu", options)
+    assert row["suboptimality"] == pytest.approx(0.5)
+    assert ("cpu" in row["entrants"]["liblinear"]) == reached
 
 
 def test_a_target_that_is_too_slow_is_left_out(data, capsys):
@@ -123,7 +125,7 @@ def test_data_reaches_the_worker(data, tmp_path, store, layout):
 
 
 @pytest.mark.parametrize("loss", linear.LOSSES)
-@pytest.mark.parametrize("name", [*linear.OURS, "LinearSVC", "LinearSVC-primal", "SGDClassifier"])
+@pytest.mark.parametrize("name", [linear.OURS, *linear.NAMED, "LinearSVC", "LinearSVC-primal", "SGDClassifier"])
 def test_entrants_solve_the_same_problem(data, name, loss):
     if loss not in linear.ENTRANTS[name].losses:
         pytest.skip("it has no such loss")
