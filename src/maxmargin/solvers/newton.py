@@ -182,7 +182,8 @@ class Newton(Solver):
         if state.solved:
             self._move_centre(problem, state, part)
         s, s_b = self._direction(problem, state, part)
-        if abs(float((state.w - part.v) @ s)) <= NOTHING * abs(state.dual) and state.whole:
+        gain = abs(float((state.w - part.v) @ s))
+        if state.whole and math.isfinite(state.gap) and gain <= NOTHING * abs(state.dual):
             return  # what is left to gain is below rounding
         awake = self._wake(problem, state, part, s, s_b)
         y, c, (centre, upper, q) = part.y[awake], part.c[awake], part.of(awake)
