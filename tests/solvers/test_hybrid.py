@@ -301,7 +301,7 @@ def test_sparse_budgets_are_exact(solver):
     X, y = clouds()
     X[np.random.default_rng(1).random(X.shape) < 0.5] = 0
     problem = problem_for("free", sp.csr_array(X), y)
-    result = solve(problem, solver, budget=5000, max_iter=10**5, random_state=0)
+    result = solve(problem, solver, tol=0.0, budget=5000, max_iter=10**5, random_state=0)
     assert result.status == "budget"
     assert 5000 - 2 * X.size < result.reads["learning"] <= 5000
 
@@ -322,9 +322,9 @@ def test_storage_does_not_matter(solver, bias, storages):
 @solvers
 def test_a_warm_start_goes_on_and_takes_another_C(solver):
     problem = problem_for("free")
-    whole = solve(problem, solver, max_iter=60, certify=False, random_state=0)
-    first = solve(problem, solver, max_iter=25, certify=False, random_state=0)
-    both = solve(problem, solver, max_iter=60, certify=False, warm=first)
+    whole = solve(problem, solver, tol=0.0, max_iter=60, certify=False, random_state=0)
+    first = solve(problem, solver, tol=0.0, max_iter=25, certify=False, random_state=0)
+    both = solve(problem, solver, tol=0.0, max_iter=60, certify=False, warm=first)
     np.testing.assert_array_equal(both.solution.w, whole.solution.w)
     elsewhere = problem_for("free", C=0.01)  # the same data, read on another ledger
     before = problem.X.ledger.stored
