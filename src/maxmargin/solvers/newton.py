@@ -41,7 +41,7 @@ PART_SOLVED = 0.3  # a part is done with when steps gain less than this share of
 SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
 STIFFER = 8.0  # how much sigma grows then
-BLOCK = 4096  # rows made dense at a time
+BLOCK = 2048  # rows made dense at a time
 NOTHING = 1e-16  # of the objective
 SPARSE = 0.25  # below this share of stored entries, outer products of sparse rows are cheaper than dense ones
 MOST_AWAKE = 0.6  # the share of examples above which all are looked at again
@@ -290,7 +290,8 @@ class Newton(Solver):
             for start in range(0, these.size, BLOCK):
                 block = these[start : start + BLOCK]
                 root = np.sqrt(np.abs(weights[block]))
-                Z = X.dense(rows[block]) * root[:, None]
+                Z = X.dense(rows[block])
+                Z *= root[:, None]
                 part.products[:d, :d] += sign * (Z.T @ Z)
                 if problem.bias:
                     part.products[d, :d] += sign * (root @ Z)
