@@ -10,8 +10,9 @@ to tight, until it is there. The two cheapest rungs that are good enough run aga
 time of all counts. Objectives are computed here, in float64 from the w returned.
 
 Timed is the call that fits. LIBLINEAR has the data in its own format already; what others convert within that call
-counts. Each entrant has the layout that is quickest for it (ENTRANTS below): CSR, also of MNIST (19 % full) and of
-covtype (22 %), where dense arrays were quicker for none. Each has a process of its own, pinned to a core, with one
+counts. All get CSR, also of MNIST (19 % full) and of covtype (22 %): there it was clearly quicker than dense arrays
+or, for SGDClassifier and snapml on covtype, about as quick; `--dense` gives dense arrays. Float32 or float64: see
+ENTRANTS. Each has a process of its own, pinned to a core, with one
 thread. With `--threads 2` ours and snapml use two cores, and wall time is compared. A fit may use `--cap` CPU seconds,
 and `--patience` times as many as LIBLINEAR, then it is stopped: "> 60" in the table. LIBLINEAR itself may use five
 times the cap. "no" means that no rung was good enough, "-" that the entrant does not take part.
