@@ -180,9 +180,10 @@ class RegularizedSVM(Problem):
         for _ in range(100):
             short = 1 - c - y * b
             wet = short > 0
-            slope = stiffness * b - 2 * float((u * y * short)[wet].sum())
+            pulls = 2 * (u * short)[wet]
+            slope = stiffness * b - float(pulls @ y[wet])
             curvature = stiffness + 2 * float(u[wet].sum())
-            if slope == 0:
+            if abs(slope) <= 1e-15 * (stiffness * abs(b) + float(pulls.sum())):  # no more than rounding
                 break
             low, high = (b, high) if slope < 0 else (low, b)
             after = b - slope / curvature
