@@ -258,13 +258,14 @@ cdef class Descent:
         """Go from where the sweep began to the best point of the plane through it, along the sweep and the last step.
 
         This makes sweeps the preconditioner of a conjugate gradient method. Where a bound is passed alpha is cut to it,
-        which reads the row. Where the cuts cost more than the step brought, the next sweeps go alone for a while.
+        which reads the row. Where the cuts cost more than the step brought, it is taken back, and the next sweeps go alone
+        for a while.
         """
         cdef int64_t i, j, read = 0, n = self.alpha.shape[0], d = self.w.shape[0]
         cdef double by_sweep = 0, by_step = 0  # slopes of the dual at the end of the sweep
         cdef double sweep_sweep = 0, sweep_step = 0, step_step = 0  # its curvatures
         cdef double one, other, slope, raw, cut, t_sweep = 0, t_step = 0, determinant, r_sweep = 0, r_step = 0
-        cdef double before = self.dual()
+        cdef double before = self.dual(), imbalance = self.imbalance, sq_w = self.sq_w, b = self.b
         with nogil:
             for j in range(d):
                 one, other = self.w[j] - self.w_0[j], self.w_step[j]
@@ -303,9 +304,10 @@ cdef class Descent:
                     read += 2 * rows.size(i)
             if read > budget:
                 return 0
+            # alpha_0 and w_0 now keep where the sweep ended.
             for j in range(d):
                 self.w_step[j] = (1 + t_sweep) * (self.w[j] - self.w_0[j]) + t_step * self.w_step[j]
-                self.w[j] = self.w_0[j] + self.w_step[j]
+                self.w[j], self.w_0[j] = self.w_0[j] + self.w_step[j], self.w[j]
             self.imbalance = 0
             for i in range(n):
                 raw = self.alpha[i] + t_sweep * (self.alpha[i] - self.alpha_0[i]) + t_step * self.alpha_step[i]
@@ -313,16 +315,20 @@ cdef class Descent:
                 if cut != raw:
                     rows.axpy(i, (cut - raw) * self.y[i], &self.w[0])
                     rows.axpy(i, (cut - raw) * self.y[i], &self.w_step[0])
-                self.alpha[i] = cut
                 self.alpha_step[i] = cut - self.alpha_0[i]
+                self.alpha[i], self.alpha_0[i] = cut, self.alpha[i]
                 self.imbalance += cut * self.y[i]
             self.sq_w = 0
             for j in range(d):
                 self.sq_w += self.w[j] * self.w[j]
         self.b = self.shift + self.rho * self.imbalance
         if self.dual() < before:
+            self.alpha[:], self.w[:] = self.alpha_0, self.w_0
+            self.imbalance, self.sq_w, self.b = imbalance, sq_w, b
             self.setbacks += 1
-            self.rest = <int64_t>1 << min(self.setbacks, 6)
+            self.rest = self.setbacks
             self.alpha_step[:] = 0
             self.w_step[:] = 0
+        else:
+            self.setbacks = 0
         return read
