@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from maxmargin.problems import LOSSES, RegularizedSVM
+from maxmargin.solvers import Sdca, solve
 
 # No bias, a free one, and two penalised ones, as what RegularizedSVM takes and as what the exact solver takes.
 BIASES = {
@@ -109,6 +110,28 @@ def test_any_weights_bound_any_direction(data, problem):
         assert np.isfinite(certificate.dual)
     # The weights given are never made worse by mixing others in.
     assert problem.certify(w, p).dual >= min(bound, at.value) - 1e-6 * (1 + abs(bound)) or not p.any()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_examples_at_the_margin_do_not_loosen_the_proof(exact, seed):
+    """With the hinge loss they are wet or not as rounding has it: what w alone proves jumps, what p proves does not."""
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(2, 9), rng.integers(1, 4)
+    X = rng.integers(-3, 4, size=(n, d)).astype(float)
+    y = np.array([1.0, -1.0, *rng.choice([-1.0, 1.0], size=n - 2)])
+    C, B = rng.choice([0.01, 0.1, 1.0]), rng.choice([0.5, 1.0, 2.0])
+    problem, best = RegularizedSVM(X, y, C, intercept_scaling=B), exact.C_form(X, y, C, B=B).value
+    found = solve(problem, Sdca(), tol=1e-8, max_iter=5000 * n, random_state=0).solution
+    for size in (0.0, 1e-16, 1e-15, 1e-12):
+        at = problem.evaluate(found.w * (1 + size * rng.normal(size=d)))
+        # Of shares of p, the smaller ones are mixed with the wet examples.
+        for share in (1.0, 0.999, 0.9, 0.5, 0.0):
+            certificate, p = problem.certify_evaluated(at, share * found.p)
+            assert certificate.dual <= best * (1 + 1e-7)
+            assert problem.bound(p) == pytest.approx(certificate.dual, rel=1e-6)
+            assert certificate.relative_gap <= 1e-6 or share < 1
+            assert certificate.dual >= problem.bound(share * found.p) - 1e-9 * best or share == 0
 
 
 @settings(max_examples=300, deadline=None)

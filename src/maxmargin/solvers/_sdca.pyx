@@ -258,8 +258,8 @@ cdef class Descent:
         """Go from where the sweep began to the best point of the plane through it, along the sweep and the last step.
 
         This makes sweeps the preconditioner of a conjugate gradient method. Where a bound is passed alpha is cut to it,
-        which reads the row. Where the cuts cost more than the step brought, it is taken back, and the next sweeps go alone
-        for a while.
+        which reads the row. Where the cuts cost more than the step brought, it is taken back, and the next sweeps go
+        alone for a while.
         """
         cdef int64_t i, j, read = 0, n = self.alpha.shape[0], d = self.w.shape[0]
         cdef double by_sweep = 0, by_step = 0  # slopes of the dual at the end of the sweep
