@@ -22,7 +22,7 @@ from maxmargin.core.bits cimport BitGenerator, bits_of
 cdef double NOTHING = 1e-12  # a violation not worth a change
 cdef double REVISIT = 0.1  # all examples take part again when the gap has fallen to this share,
 cdef int64_t LATEST = 50  # or after so many visits for each of them
-cdef double LONGEST = 20.0  # how many times its sweep, or the last step, a step may be
+cdef double LONGEST = 20.0  # how many times its sweep, or the last step, a step may be at most
 cdef double WORTHWHILE = 1e-9  # the least share of its value that a prolonged step must bring: below, rounding rules
 
 
@@ -59,8 +59,8 @@ cdef class Descent:
     cdef double gap_so_far, gap_of_all
     cdef double most, least, most_so_far, least_so_far  # of the projected gradients of a sweep
     cdef double[::1] alpha_0, w_0, alpha_step, w_step  # where the last step began, and what it was
-    cdef int64_t rest  # sweeps until steps are prolonged again
-    cdef int64_t setbacks, since_all  # since_all: visits since all examples took part
+    cdef double reach  # how many times its sweep, or the last step, a step may be for now
+    cdef int64_t since_all  # visits since all examples took part
 
     def __init__(self, problem, rng, bint shrink, int64_t extrapolate):
         self.X = problem.X
@@ -135,7 +135,8 @@ cdef class Descent:
         self.most, self.least = INFINITY, -INFINITY
         self.gap = self.gap_of_all = INFINITY
         self.w_step = None
-        self.rest = self.setbacks = self.since_all = 0
+        self.since_all = 0
+        self.reach = LONGEST
         return 0
 
     def run(self, int64_t iterations, int64_t budget):
@@ -174,7 +175,7 @@ cdef class Descent:
         return 0
 
     cdef bint prolongs(self):
-        return self.extrapolate > 0 and self.sweeps >= self.extrapolate and self.rest == 0
+        return self.extrapolate > 0 and self.sweeps >= self.extrapolate
 
     cdef int64_t visit(self, Lines* rows, int64_t most, int64_t* budget) noexcept nogil:
         """Visit the next examples of the sweep."""
@@ -237,9 +238,7 @@ cdef class Descent:
         self.gap = self.gap_so_far
         self.most = self.most_so_far if self.most_so_far > 0 else INFINITY
         self.least = self.least_so_far if self.least_so_far < 0 else -INFINITY
-        if self.rest > 0:
-            self.rest -= 1
-        elif self.prolongs() and self.w_step is not None:
+        if self.prolongs() and self.w_step is not None:
             read = self.prolong(rows, budget)
         if self.free_bias:
             # The method of multipliers for sum alpha_i y_i = 0: the bias so far becomes the centre of the next one.
@@ -258,13 +257,13 @@ cdef class Descent:
         """Go from where the sweep began to the best point of the plane through it, along the sweep and the last step.
 
         This makes sweeps the preconditioner of a conjugate gradient method. Where a bound is passed alpha is cut to it,
-        which reads the row. Where the cuts cost more than the step brought, it is taken back, and the next sweeps go
-        alone for a while.
+        which reads the row. Where the cuts cost more than the step brought it is taken back, and the next one must be
+        shorter.
         """
         cdef int64_t i, j, read = 0, n = self.alpha.shape[0], d = self.w.shape[0]
         cdef double by_sweep = 0, by_step = 0  # slopes of the dual at the end of the sweep
         cdef double sweep_sweep = 0, sweep_step = 0, step_step = 0  # its curvatures
-        cdef double one, other, slope, raw, cut, t_sweep = 0, t_step = 0, determinant, r_sweep = 0, r_step = 0
+        cdef double one, other, slope, raw, cut, t_sweep = 0, t_step = 0, determinant, r_sweep = 0, r_step = 0, too_long
         cdef double before = self.dual(), imbalance = self.imbalance, sq_w = self.sq_w, b = self.b
         with nogil:
             for j in range(d):
@@ -294,9 +293,11 @@ cdef class Descent:
             elif sweep_sweep > 0:
                 t_sweep = by_sweep / sweep_sweep
             # Very long steps would magnify the rounding of w beyond what the next sweeps can tell from progress.
-            if fmax(fabs(t_sweep), fabs(t_step)) > LONGEST:
-                return 0
+            too_long = fmax(fabs(t_sweep), fabs(t_step)) / self.reach
+            if too_long > 1:
+                t_sweep, t_step = t_sweep / too_long, t_step / too_long
             if not t_sweep * by_sweep + t_step * by_step > WORTHWHILE * fabs(before):
+                self.reach = fmin(2 * self.reach, LONGEST)  # it may have been too short to be worth it
                 return 0
             for i in range(n):
                 raw = self.alpha[i] + t_sweep * (self.alpha[i] - self.alpha_0[i]) + t_step * self.alpha_step[i]
@@ -325,10 +326,9 @@ cdef class Descent:
         if self.dual() < before:
             self.alpha[:], self.w[:] = self.alpha_0, self.w_0
             self.imbalance, self.sq_w, self.b = imbalance, sq_w, b
-            self.setbacks += 1
-            self.rest = self.setbacks
+            self.reach = 0.5 * fmax(fabs(t_sweep), fabs(t_step))
             self.alpha_step[:] = 0
             self.w_step[:] = 0
         else:
-            self.setbacks = 0
+            self.reach = fmin(2 * self.reach, LONGEST)
         return read
