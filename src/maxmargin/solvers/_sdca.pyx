@@ -248,7 +248,6 @@ cdef class Descent:
             self.gap_of_all = self.gap
         elif self.active == 0 or self.gap <= REVISIT * self.gap_of_all or self.since_all > LATEST * self.usable:
             self.active = self.usable
-            self.most, self.least = INFINITY, -INFINITY
             self.gap_of_all = INFINITY
             self.since_all = 0
         return read
