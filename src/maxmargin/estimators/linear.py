@@ -534,7 +534,9 @@ def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     except TypeError as error:  # None among strings, say
         kinds = ", ".join(sorted({type(value).__name__ for value in y}))
         raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
-    check_classification_targets(y)
+    # Two whole numbers are classes beyond doubt; finding that out takes scikit-learn as long as a step of a solver.
+    if not (classes.size == 2 and classes.dtype.kind in "biuf" and (classes == np.floor(classes)).all()):
+        check_classification_targets(y)
     if classes.size < 2:
         only = classes.tolist()[0]
         raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")

@@ -20,6 +20,7 @@ from maxmargin.core._matrix cimport Lines, Matrix
 from maxmargin.core.bits cimport BitGenerator, bits_of
 
 cdef double NOTHING = 1e-12  # a violation not worth a change
+cdef double SETTLED = 1.0  # an example sits out that pulls against its bound by more than this many times the mean pull
 cdef double REVISIT = 0.1  # all examples take part again when the gap has fallen to this share,
 cdef int64_t LATEST = 50  # or after so many visits for each of them
 cdef double LONGEST = 20.0  # how many times its sweep, or the last step, a step may be at most
@@ -57,7 +58,7 @@ cdef class Descent:
     cdef int64_t[::1] order
     cdef int64_t usable
     cdef double gap_so_far, gap_of_all
-    cdef double most, least, most_so_far, least_so_far  # of the projected gradients of a sweep
+    cdef double pull, pulls_so_far  # mean and sum of the projected gradients' sizes in a sweep
     cdef double[::1] alpha_0, w_0, alpha_step, w_step  # where the last step began, and what it was
     cdef double reach  # how many times its sweep, or the last step, a step may be for now
     cdef int64_t since_all  # visits since all examples took part
@@ -132,7 +133,7 @@ cdef class Descent:
     cdef int restart(self) except -1:
         """Begin anew with a sweep over all examples."""
         self.active, self.position = self.usable, 0
-        self.most, self.least = INFINITY, -INFINITY
+        self.pull = INFINITY
         self.gap = self.gap_of_all = INFINITY
         self.w_step = None
         self.since_all = 0
@@ -166,7 +167,7 @@ cdef class Descent:
             r = s + <int64_t>(self.bits.next_uint64(self.bits.state) % <uint64_t>(self.active - s))
             self.order[s], self.order[r] = self.order[r], self.order[s]
         self.gap_so_far = 0.0
-        self.most_so_far, self.least_so_far = -INFINITY, INFINITY
+        self.pulls_so_far = 0.0
         if self.prolongs():
             if self.w_step is None:
                 self.alpha_0, self.w_0 = np.empty(self.alpha.shape[0]), np.empty(self.w.shape[0])
@@ -202,15 +203,15 @@ cdef class Descent:
             projected = gradient
             if a <= 0:
                 projected = fmin(gradient, 0.0)
-                if self.shrink and gradient > self.most:
+                if self.shrink and gradient > SETTLED * self.pull:
                     self.sit_out()
                     continue
             elif a >= self.upper[i]:
                 projected = fmax(gradient, 0.0)
-                if self.shrink and gradient < self.least:
+                if self.shrink and gradient < -SETTLED * self.pull:
                     self.sit_out()
                     continue
-            self.most_so_far, self.least_so_far = fmax(self.most_so_far, projected), fmin(self.least_so_far, projected)
+            self.pulls_so_far += fabs(projected)
             self.position += 1
             if fabs(projected) > NOTHING:
                 curvature = self.sq_norms[i] + self.rho + self.q[i]
@@ -236,8 +237,7 @@ cdef class Descent:
         self.sweeps += 1
         self.position = 0
         self.gap = self.gap_so_far
-        self.most = self.most_so_far if self.most_so_far > 0 else INFINITY
-        self.least = self.least_so_far if self.least_so_far < 0 else -INFINITY
+        self.pull = self.pulls_so_far / max(1, self.active) or INFINITY
         if self.prolongs() and self.w_step is not None:
             read = self.prolong(rows, budget)
         if self.free_bias:

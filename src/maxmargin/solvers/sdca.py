@@ -17,6 +17,7 @@ from maxmargin.solvers.base import Solver
 
 ENTRIES_BETWEEN_CHECKS = 300_000  # a check costs some 50 microseconds: a small part of reading this many
 MOST_SWEEPS_BETWEEN_CHECKS = 10
+LONG = 0.05  # w is long beside the data if it has more features than this share of the stored entries
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,11 @@ class Sdca(Solver):
     An iteration visits one example and maximises the dual over its weight :math:`\alpha_i` alone. Examples are visited
     in sweeps of a new random order each. Three things save visits:
 
-    - *shrinking*: an example at a bound that pulls harder against it than any did in the sweep before sits out. All
-      take part again whenever the gap of the others has fallen to a tenth, so that no mistake stays;
+    - *shrinking*: an example at a bound that pulls harder against it than the others pulled on average in the sweep
+      before sits out. All take part again whenever the gap of the others has fallen to a tenth: no mistake stays;
     - *extrapolation*: from a certain sweep on, a sweep is taken as a direction of a conjugate gradient method, which
-      halves the sweeps where many are needed. It takes two more vectors as long as w;
+      halves the sweeps where many are needed. It takes two more vectors as long as w, and where those are large
+      beside the data it begins later, when it is clear that many are needed;
     - the gap is known without a pass: each visit tells what its example adds to it. Only when that is
       small enough is it measured.
 
@@ -41,7 +43,7 @@ class Sdca(Solver):
     shrink : bool, default=True
         Whether settled examples sit out.
     extrapolate : int, default=12
-        The sweep from which on steps are prolonged; 0 means never.
+        The sweep from which on steps are prolonged, or twice that where w is long; 0 means never.
 
     References
     ----------
@@ -77,7 +79,8 @@ class Sdca(Solver):
         if isinstance(warm, Descent):
             warm.set_problem(problem)
             return warm
-        state = Descent(problem, rng, self.shrink, self.extrapolate)
+        long = problem.X.shape[1] > LONG * problem.X.stored
+        state = Descent(problem, rng, self.shrink, self.extrapolate * (2 if long else 1))
         if isinstance(warm, Solution) and warm.p is not None:
             state.begin_at(warm.p, warm.b)
         return state
