@@ -7,17 +7,17 @@ and the softness are zero it jumps from 0 to U at c = 1.
 
 import numpy as np
 
-from libc.math cimport INFINITY, fmax, fmin
 from libc.stdint cimport int64_t
 
 from maxmargin.core._matrix cimport Lines, Matrix, longest
 
 
 cdef inline double weight(double c, double centre, double upper, double q, double softness) noexcept nogil:
+    # Without branches, which nobody could foretell: a pull divided by zero is infinite, and so above U.
     cdef double pull = 1.0 - c + softness * centre
-    if pull <= 0:
-        return 0.0
-    return fmin(pull / (q + softness), upper) if q + softness > 0 else upper
+    cdef double a = pull / (q + softness)
+    a = a if a < upper else upper
+    return a if pull > 0 else 0.0
 
 
 def weigh(
@@ -32,36 +32,16 @@ def weigh(
     return np.asarray(a)
 
 
-def pull_along(
-    const double[::1] c,
-    const double[::1] along,
-    double t,
-    const double[::1] centre,
-    const double[::1] upper,
-    const double[::1] q,
-    double softness,
-):
-    """sum a_i along_i at the margins c + t along, and minus its derivative in t."""
-    cdef int64_t i
-    cdef double a, total = 0.0, curvature = 0.0
-    with nogil:
-        for i in range(c.shape[0]):
-            a = weight(c[i] + t * along[i], centre[i], upper[i], q[i], softness)
-            total += a * along[i]
-            if 0 < a < upper[i]:
-                curvature += along[i] * along[i] / (q[i] + softness)
-    return total, curvature
-
-
 def gap_of(const double[::1] c, const double[::1] a, const double[::1] upper, const double[::1] q):
-    """What the examples add to the gap: loss - a + q a^2 / 2 + a c, which is never negative."""
+    """What the examples add to the gap: loss - a + q a^2 / 2 + a c, each of which is never negative."""
     cdef int64_t i
-    cdef double best, total = 0.0
+    cdef double best
+    cdef double[::1] out = np.empty(c.shape[0])
     with nogil:
         for i in range(c.shape[0]):
             best = weight(c[i], 0.0, upper[i], q[i], 0.0)
-            total += (best - a[i]) * (1.0 - c[i]) - 0.5 * q[i] * (best * best - a[i] * a[i])
-    return total
+            out[i] = (best - a[i]) * (1.0 - c[i] - 0.5 * q[i] * (best + a[i]))
+    return np.asarray(out)
 
 
 def reach(
@@ -74,16 +54,16 @@ def reach(
 ):
     """How far w may move before an example at a bound can leave it: |c - bound| / |x|; 0 for the others."""
     cdef int64_t i
-    cdef double top, room
-    cdef double[::1] out = np.zeros(c.shape[0])
+    cdef double top, room, below
+    cdef double[::1] out = np.empty(c.shape[0])
     with nogil:
         for i in range(c.shape[0]):
             top = 1.0 + softness * centre[i]  # from here on the weight is 0
+            below = top - upper[i] * (q[i] + softness) - c[i]  # where this is positive it is U
             room = c[i] - top
-            if room < 0 and upper[i] < INFINITY:
-                room = top - upper[i] * (q[i] + softness) - c[i]  # below this it is U
-            if room > 0:
-                out[i] = room / norms[i] if norms[i] > 0 else INFINITY
+            room = room if room > below else below
+            below = room / norms[i]
+            out[i] = below if room > 0 else 0.0
     return np.asarray(out)
 
 
@@ -99,6 +79,8 @@ def add_outer_products(Matrix X, const int64_t[::1] rows, const double[::1] h, d
             size = lines.read(rows[i], &where[0], &value[0])
             for j in range(size):
                 scaled = h[i] * value[j]
-                for k in range(size):
+                for k in range(j + 1):
                     if where[k] <= where[j]:
                         H[where[j], where[k]] += scaled * value[k]
+                    else:
+                        H[where[k], where[j]] += scaled * value[k]
