@@ -9,7 +9,7 @@ import numpy as np
 
 from libc.stdint cimport int64_t
 
-from maxmargin.core._matrix cimport Lines, Matrix, longest
+from maxmargin.core._matrix cimport Lines, Matrix
 
 
 cdef inline double weight(double c, double centre, double upper, double q, double softness) noexcept nogil:
@@ -70,9 +70,11 @@ def reach(
 def add_outer_products(Matrix X, const int64_t[::1] rows, const double[::1] h, double[:, ::1] H):
     """H <- H + sum h_i x_i x_i^T over sparse rows: the lower half only."""
     cdef Lines* lines = X.need_rows()
-    cdef int64_t i, j, k, size
-    cdef int64_t[::1] where = np.empty(max(longest(lines), 1), dtype=np.int64)
-    cdef double[::1] value = np.empty(where.shape[0])
+    cdef int64_t i, j, k, size = 1
+    for i in range(rows.shape[0]):
+        size = max(size, lines.size(rows[i]))
+    cdef int64_t[::1] where = np.empty(size, dtype=np.int64)
+    cdef double[::1] value = np.empty(size)
     cdef double scaled
     with nogil:
         for i in range(rows.shape[0]):

@@ -94,8 +94,8 @@ class Part:
     inside: NDArray[np.bool_]  # who is between the bounds, as far as `products` knows
     products: Vector  # sum of (x_i, 1)(x_i, 1)^T over them, weighed by 1 / q_i with the squared hinge: the lower half
 
-    def of(self, awake: Some) -> tuple[Vector, Vector, Vector]:
-        """centre, upper and q of some of them."""
+    def law(self, awake: Some) -> tuple[Vector, Vector, Vector]:
+        """centre, upper and q of some of them: with the softness, all that makes a weight of a margin."""
         return self.centre[awake], self.upper[awake], self.q[awake]
 
 
@@ -185,25 +185,29 @@ class Newton(Solver):
         if state.whole and math.isfinite(state.gap) and gain <= NOTHING * abs(state.dual):
             return  # what is left to gain is below rounding
         awake = self._wake(problem, state, part, s, s_b)
-        c, box = part.c[awake], part.of(awake)
-        along = part.y[awake] * (problem.X.dot(s, part.rows[awake]) + s_b)
+        rows, y, c, law = part.rows[awake], part.y[awake], part.c[awake], part.law(awake)
+        along = y * (problem.X.dot(s, rows) + s_b)
 
         # The objective along the step is least where its slope is zero. Sleeping examples pull with a constant force.
-        stiffness = _stiffness(problem)
+        stiffness, before = _stiffness(problem), part.a[awake]
         first = float((state.w - part.v) @ s) + (stiffness * state.b - float(part.a @ part.y)) * s_b
-        start = first + float(part.a[awake] @ along)
+        start = first + float(before @ along)
         bend = float(s @ s) + stiffness * s_b**2
 
         def slope(t: float) -> float:
-            return start + t * bend - float(weigh(c + t * along, *box, state.softness) @ along)
+            return start + t * bend - float(weigh(c + t * along, *law, state.softness) @ along)
 
-        t = _root(slope, first, 1.0 if c.size < part.rows.size else math.inf)
+        t = _root(slope, first, 1.0 if rows.size < part.rows.size else math.inf)
         state.decrease = 0.5 * t * abs(first)
         state.w = state.w + t * s
         state.b += t * s_b
-        part.c[awake] += t * along
-        self._weigh(problem, state, part, awake)
-        self._settle(problem, state, part, awake)
+        c = c + t * along
+        a = weigh(c, *law, state.softness)
+        part.v += problem.X.dot_transposed((a - before) * y, rows)  # rows whose weight does not change are not read
+        part.c[awake], part.a[awake] = c, a
+        # Sleeping examples add nothing to the gap: they have the weight that is best for them.
+        state.gap = float(gap_of(c, a, *law[1:]).sum())
+        self._settle(problem, state, part)
 
     def _take_part(self, problem: RegularizedSVM, state: State) -> Part:
         """The first `size` rows, with the losses weighed as if they were all."""
@@ -237,11 +241,8 @@ class Newton(Solver):
         part.centre = part.a.copy()
         state.softness /= STIFFER
         state.solved = False
-        self._weigh(problem, state, part, np.flatnonzero(part.known))
-
-    def _weigh(self, problem: RegularizedSVM, state: State, part: Part, awake: Some) -> None:
-        """The weights at the known margins; rows whose weight does not change are not read."""
-        a = weigh(part.c[awake], *part.of(awake), state.softness)
+        awake = np.flatnonzero(part.known)
+        a = weigh(part.c[awake], *part.law(awake), state.softness)
         part.v += problem.X.dot_transposed((a - part.a[awake]) * part.y[awake], part.rows[awake])
         part.a[awake] = a
 
@@ -305,7 +306,7 @@ class Newton(Solver):
         if not everyone:
             return awake
         part.seen_from = here
-        part.reach = reach(part.c, *part.of(slice(None)), state.softness, part.norms)
+        part.reach = reach(part.c, *part.law(slice(None)), state.softness, part.norms)
         # Whoever this very step cannot move goes to sleep at once, where they are many.
         awake = np.flatnonzero(part.reach <= step)
         if awake.size > most:
@@ -314,13 +315,11 @@ class Newton(Solver):
         part.known[awake] = True
         return awake
 
-    def _settle(self, problem: RegularizedSVM, state: State, part: Part, awake: Some) -> None:
-        """See how large the gap is on this part, and move the centre or go over to a larger part where it is time."""
-        _, upper, q = part.of(awake)
+    def _settle(self, problem: RegularizedSVM, state: State, part: Part) -> None:
+        """See how large the gap on this part is, of which the examples' share is known, and move the centre or go over to a larger part where it is time."""
         imbalance, B = float(part.a @ part.y), problem.bias_feature
         difference = state.w - part.v
-        # Sleeping examples add nothing to the gap: they have the weight that is best for them.
-        state.gap = float(gap_of(part.c[awake], part.a[awake], upper, q).sum()) + 0.5 * float(difference @ difference)
+        state.gap += 0.5 * float(difference @ difference)
         state.gap += (
             abs(state.b * imbalance) if problem.free_bias else 0.5 * (state.b / B - B * imbalance) ** 2 if B else 0
         )
