@@ -38,10 +38,9 @@ Some = NDArray[np.int64] | slice  # examples of a part, by their places in it; t
 MOST_FEATURES = 5000
 ROWS_PER_FEATURE = 10  # of the first part of the data, at least
 GROWTH = 6  # of the parts
-PART_SOLVED = 0.3  # a part is done with when steps gain less than this share of what another sample would change
 SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
-STIFFER = 8.0  # how much sigma grows then
+STIFFER = 4.0  # how much sigma grows then
 BLOCK = 2048  # rows made dense at a time
 NOTHING = 1e-16  # of the objective
 SPARSE = 0.25  # below this share of stored entries, outer products of sparse rows are cheaper than dense ones
@@ -326,7 +325,8 @@ class Newton(Solver):
         quadratic = float(part.q @ part.a**2) + float(part.v @ part.v) + (B * imbalance) ** 2
         state.dual = float(part.a.sum()) - 0.5 * quadratic
         n = state.order.size
-        if state.size < n and state.decrease <= PART_SOLVED * (state.dual + state.gap) / math.sqrt(state.size):
+        # A part is done with when a step gains less than another sample would change.
+        if state.size < n and state.decrease <= (state.dual + state.gap) / math.sqrt(state.size):
             state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
         elif not problem.loss.smooth:
             moved = float(np.linalg.norm(part.a - part.centre)) * math.sqrt(state.softness)
