@@ -315,7 +315,7 @@ class Newton(Solver):
         return awake
 
     def _settle(self, problem: RegularizedSVM, state: State, part: Part) -> None:
-        """See how large the gap on this part is, of which the examples' share is known, and move the centre or go over to a larger part where it is time."""
+        """Complete the gap on this part; move the centre, or go over to a larger part, where it is time."""
         imbalance, B = float(part.a @ part.y), problem.bias_feature
         difference = state.w - part.v
         state.gap += 0.5 * float(difference @ difference)
