@@ -76,13 +76,26 @@ def add_outer_products(Matrix X, const int64_t[::1] rows, const double[::1] h, d
     cdef int64_t[::1] where = np.empty(size, dtype=np.int64)
     cdef double[::1] value = np.empty(size)
     cdef double scaled
+    cdef double* row
     with nogil:
         for i in range(rows.shape[0]):
             size = lines.read(rows[i], &where[0], &value[0])
+            put_in_order(&where[0], &value[0], size)
             for j in range(size):
-                scaled = h[i] * value[j]
+                scaled, row = h[i] * value[j], &H[where[j], 0]
                 for k in range(j + 1):
-                    if where[k] <= where[j]:
-                        H[where[j], where[k]] += scaled * value[k]
-                    else:
-                        H[where[k], where[j]] += scaled * value[k]
+                    row[where[k]] += scaled * value[k]
+
+
+cdef inline void put_in_order(int64_t* where, double* value, int64_t size) noexcept nogil:
+    """Sort by insertion: most often they are in order, and if not, an outer product costs as much."""
+    cdef int64_t j, k, place
+    cdef double moved
+    for j in range(1, size):
+        if where[j - 1] <= where[j]:
+            continue
+        place, moved, k = where[j], value[j], j
+        while k > 0 and where[k - 1] > place:
+            where[k], value[k] = where[k - 1], value[k - 1]
+            k -= 1
+        where[k], value[k] = place, moved
