@@ -37,6 +37,7 @@ Some = NDArray[np.int64] | slice  # examples of a part, by their places in it; t
 
 MOST_FEATURES = 5000
 ROWS_PER_FEATURE = 10  # of the first part of the data, at least
+SOFT_PER_FEATURE = 3  # examples within the rounded kink of the hinge to begin with, at least; else a twentieth
 GROWTH = 6  # of the parts
 SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
@@ -218,7 +219,7 @@ class Newton(Solver):
         state.softness, state.solved = 0.0, False
         if not problem.loss.smooth:
             # The hinge with its kink rounded off, as wide as it takes to have enough examples in it.
-            enough = min(rows.size - 1, max(ROWS_PER_FEATURE * state.w.size, rows.size // 20))
+            enough = min(rows.size - 1, max(SOFT_PER_FEATURE * state.w.size, rows.size // 20))
             width = max(1.5 * float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
             state.softness = 2 * width / float(upper.mean())
             centre = 0.5 * upper
