@@ -7,17 +7,17 @@ and the softness are zero it jumps from 0 to U at c = 1.
 
 import numpy as np
 
-from libc.math cimport INFINITY, fmax, fmin
 from libc.stdint cimport int64_t
 
-from maxmargin.core._matrix cimport Lines, Matrix, longest
+from maxmargin.core._matrix cimport Lines, Matrix
 
 
 cdef inline double weight(double c, double centre, double upper, double q, double softness) noexcept nogil:
+    # Without branches, which nobody could foretell: a pull divided by zero is infinite, and so above U.
     cdef double pull = 1.0 - c + softness * centre
-    if pull <= 0:
-        return 0.0
-    return fmin(pull / (q + softness), upper) if q + softness > 0 else upper
+    cdef double a = pull / (q + softness)
+    a = a if a < upper else upper
+    return a if pull > 0 else 0.0
 
 
 def weigh(
@@ -32,36 +32,16 @@ def weigh(
     return np.asarray(a)
 
 
-def pull_along(
-    const double[::1] c,
-    const double[::1] along,
-    double t,
-    const double[::1] centre,
-    const double[::1] upper,
-    const double[::1] q,
-    double softness,
-):
-    """sum a_i along_i at the margins c + t along, and minus its derivative in t."""
-    cdef int64_t i
-    cdef double a, total = 0.0, curvature = 0.0
-    with nogil:
-        for i in range(c.shape[0]):
-            a = weight(c[i] + t * along[i], centre[i], upper[i], q[i], softness)
-            total += a * along[i]
-            if 0 < a < upper[i]:
-                curvature += along[i] * along[i] / (q[i] + softness)
-    return total, curvature
-
-
 def gap_of(const double[::1] c, const double[::1] a, const double[::1] upper, const double[::1] q):
-    """What the examples add to the gap: loss - a + q a^2 / 2 + a c, which is never negative."""
+    """What the examples add to the gap: loss - a + q a^2 / 2 + a c, each of which is never negative."""
     cdef int64_t i
-    cdef double best, total = 0.0
+    cdef double best
+    cdef double[::1] out = np.empty(c.shape[0])
     with nogil:
         for i in range(c.shape[0]):
             best = weight(c[i], 0.0, upper[i], q[i], 0.0)
-            total += (best - a[i]) * (1.0 - c[i]) - 0.5 * q[i] * (best * best - a[i] * a[i])
-    return total
+            out[i] = (best - a[i]) * (1.0 - c[i] - 0.5 * q[i] * (best + a[i]))
+    return np.asarray(out)
 
 
 def reach(
@@ -74,31 +54,48 @@ def reach(
 ):
     """How far w may move before an example at a bound can leave it: |c - bound| / |x|; 0 for the others."""
     cdef int64_t i
-    cdef double top, room
-    cdef double[::1] out = np.zeros(c.shape[0])
+    cdef double top, room, below
+    cdef double[::1] out = np.empty(c.shape[0])
     with nogil:
         for i in range(c.shape[0]):
             top = 1.0 + softness * centre[i]  # from here on the weight is 0
+            below = top - upper[i] * (q[i] + softness) - c[i]  # where this is positive it is U
             room = c[i] - top
-            if room < 0 and upper[i] < INFINITY:
-                room = top - upper[i] * (q[i] + softness) - c[i]  # below this it is U
-            if room > 0:
-                out[i] = room / norms[i] if norms[i] > 0 else INFINITY
+            room = room if room > below else below
+            below = room / norms[i]
+            out[i] = below if room > 0 else 0.0
     return np.asarray(out)
 
 
 def add_outer_products(Matrix X, const int64_t[::1] rows, const double[::1] h, double[:, ::1] H):
     """H <- H + sum h_i x_i x_i^T over sparse rows: the lower half only."""
     cdef Lines* lines = X.need_rows()
-    cdef int64_t i, j, k, size
-    cdef int64_t[::1] where = np.empty(max(longest(lines), 1), dtype=np.int64)
-    cdef double[::1] value = np.empty(where.shape[0])
+    cdef int64_t i, j, k, size = 1
+    for i in range(rows.shape[0]):
+        size = max(size, lines.size(rows[i]))
+    cdef int64_t[::1] where = np.empty(size, dtype=np.int64)
+    cdef double[::1] value = np.empty(size)
     cdef double scaled
+    cdef double* row
     with nogil:
         for i in range(rows.shape[0]):
             size = lines.read(rows[i], &where[0], &value[0])
+            put_in_order(&where[0], &value[0], size)
             for j in range(size):
-                scaled = h[i] * value[j]
-                for k in range(size):
-                    if where[k] <= where[j]:
-                        H[where[j], where[k]] += scaled * value[k]
+                scaled, row = h[i] * value[j], &H[where[j], 0]
+                for k in range(j + 1):
+                    row[where[k]] += scaled * value[k]
+
+
+cdef inline void put_in_order(int64_t* where, double* value, int64_t size) noexcept nogil:
+    """Sort by insertion: most often they are in order, and if not, an outer product costs as much."""
+    cdef int64_t j, k, place
+    cdef double moved
+    for j in range(1, size):
+        if where[j - 1] <= where[j]:
+            continue
+        place, moved, k = where[j], value[j], j
+        while k > 0 and where[k - 1] > place:
+            where[k], value[k] = where[k - 1], value[k - 1]
+            k -= 1
+        where[k], value[k] = place, moved

@@ -26,21 +26,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from maxmargin.problems import Problem, RegularizedSVM, Solution
-from maxmargin.solvers._newton import add_outer_products, gap_of, pull_along, reach, weigh
+from maxmargin.solvers._newton import add_outer_products, gap_of, reach, weigh
 from maxmargin.solvers.base import Solver
 
 Vector = NDArray[np.float64]
+Some = NDArray[np.int64] | slice  # examples of a part, by their places in it; the slice: all of them
 
 MOST_FEATURES = 5000
 ROWS_PER_FEATURE = 10  # of the first part of the data, at least
+SOFT_PER_FEATURE = 3  # examples within the rounded kink of the hinge to begin with, at least; else a twentieth
 GROWTH = 6  # of the parts
-PART_SOLVED = 0.3  # a part is done with when steps gain less than this share of what another sample would change
 SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
-STIFFER = 8.0  # how much sigma grows then
+STIFFER = 4.0  # how much sigma grows then
 BLOCK = 2048  # rows made dense at a time
 NOTHING = 1e-16  # of the objective
 SPARSE = 0.25  # below this share of stored entries, outer products of sparse rows are cheaper than dense ones
@@ -93,10 +94,8 @@ class Part:
     inside: NDArray[np.bool_]  # who is between the bounds, as far as `products` knows
     products: Vector  # sum of (x_i, 1)(x_i, 1)^T over them, weighed by 1 / q_i with the squared hinge: the lower half
 
-    def of(self, awake: NDArray[np.int64]) -> tuple[Vector, Vector, Vector]:
-        """centre, upper and q of some of them."""
-        if awake.size == self.rows.size:
-            return self.centre, self.upper, self.q
+    def law(self, awake: Some) -> tuple[Vector, Vector, Vector]:
+        """centre, upper and q of some of them: with the softness, all that makes a weight of a margin."""
         return self.centre[awake], self.upper[awake], self.q[awake]
 
 
@@ -186,26 +185,29 @@ class Newton(Solver):
         if state.whole and math.isfinite(state.gap) and gain <= NOTHING * abs(state.dual):
             return  # what is left to gain is below rounding
         awake = self._wake(problem, state, part, s, s_b)
-        y, c, (centre, upper, q) = part.y[awake], part.c[awake], part.of(awake)
-        along = y * (problem.X.dot(s, part.rows[awake]) + s_b)
+        rows, y, c, law = part.rows[awake], part.y[awake], part.c[awake], part.law(awake)
+        along = y * (problem.X.dot(s, rows) + s_b)
 
         # The objective along the step is least where its slope is zero. Sleeping examples pull with a constant force.
-        stiffness, imbalance = _stiffness(problem), float(part.a @ part.y)
-        asleep = float(part.v @ s) + imbalance * s_b - float(part.a[awake] @ along)
-        start = float(state.w @ s) + stiffness * state.b * s_b - asleep
+        stiffness, before = _stiffness(problem), part.a[awake]
+        first = float((state.w - part.v) @ s) + (stiffness * state.b - float(part.a @ part.y)) * s_b
+        start = first + float(before @ along)
         bend = float(s @ s) + stiffness * s_b**2
 
-        def slope(t: float) -> tuple[float, float]:
-            pull, curvature = pull_along(c, along, t, centre, upper, q, state.softness)
-            return start + t * bend - pull, bend + curvature
+        def slope(t: float) -> float:
+            return start + t * bend - float(weigh(c + t * along, *law, state.softness) @ along)
 
-        t = _root(slope, 1.0 if awake.size < part.rows.size else math.inf)
-        state.decrease = 0.5 * t * abs(slope(0.0)[0])
+        t = _root(slope, first, 1.0 if rows.size < part.rows.size else math.inf)
+        state.decrease = 0.5 * t * abs(first)
         state.w = state.w + t * s
         state.b += t * s_b
-        part.c[awake] = c + t * along
-        self._weigh(problem, state, part, awake)
-        self._settle(problem, state, part, awake)
+        c = c + t * along
+        a = weigh(c, *law, state.softness)
+        part.v += problem.X.dot_transposed((a - before) * y, rows)  # rows whose weight does not change are not read
+        part.c[awake], part.a[awake] = c, a
+        # Sleeping examples add nothing to the gap: they have the weight that is best for them.
+        state.gap = float(gap_of(c, a, *law[1:]).sum())
+        self._settle(problem, state, part)
 
     def _take_part(self, problem: RegularizedSVM, state: State) -> Part:
         """The first `size` rows, with the losses weighed as if they were all."""
@@ -217,7 +219,7 @@ class Newton(Solver):
         state.softness, state.solved = 0.0, False
         if not problem.loss.smooth:
             # The hinge with its kink rounded off, as wide as it takes to have enough examples in it.
-            enough = min(rows.size - 1, max(ROWS_PER_FEATURE * state.w.size, rows.size // 20))
+            enough = min(rows.size - 1, max(SOFT_PER_FEATURE * state.w.size, rows.size // 20))
             width = max(1.5 * float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
             state.softness = 2 * width / float(upper.mean())
             centre = 0.5 * upper
@@ -239,11 +241,8 @@ class Newton(Solver):
         part.centre = part.a.copy()
         state.softness /= STIFFER
         state.solved = False
-        self._weigh(problem, state, part, np.flatnonzero(part.known))
-
-    def _weigh(self, problem: RegularizedSVM, state: State, part: Part, awake: NDArray[np.int64]) -> None:
-        """The weights at the known margins; rows whose weight does not change are not read."""
-        a = weigh(part.c[awake], *part.of(awake), state.softness)
+        awake = np.flatnonzero(part.known)
+        a = weigh(part.c[awake], *part.law(awake), state.softness)
         part.v += problem.X.dot_transposed((a - part.a[awake]) * part.y[awake], part.rows[awake])
         part.a[awake] = a
 
@@ -261,9 +260,8 @@ class Newton(Solver):
         if not problem.bias:
             H[d, d], g[d] = 1.0, 0.0
         diagonal = H.diagonal().copy()
-        try:
-            step = -cho_solve(cho_factor(H, lower=True, overwrite_a=True), g)
-        except (np.linalg.LinAlgError, ValueError):  # rows so uneven that it is singular by rounding, or overflows
+        _, step, failed = dposv(H.T, -g, overwrite_a=True)
+        if failed or not np.isfinite(step).all():  # rows so uneven that it is singular by rounding, or overflows
             step = -g / diagonal
         return step[:d], float(step[d])
 
@@ -296,40 +294,40 @@ class Newton(Solver):
                 if problem.bias:
                     part.products[d, :d] += sign * (root @ Z)
 
-    def _wake(self, problem: RegularizedSVM, state: State, part: Part, s: Vector, s_b: float) -> NDArray[np.int64]:
+    def _wake(self, problem: RegularizedSVM, state: State, part: Part, s: Vector, s_b: float) -> Some:
         """The examples whose weight a step s could change; their margins become known."""
-        here = np.append(state.w, state.b)
-        far = float(np.linalg.norm(here - part.seen_from)) + math.hypot(float(np.linalg.norm(s)), s_b)
-        awake = np.flatnonzero(part.known | (part.reach <= far))
-        everyone = awake.size > MOST_AWAKE * part.rows.size
-        if everyone:
-            awake = np.arange(part.rows.size)
-        unknown = awake[~part.known[awake]]
+        here, step = np.append(state.w, state.b), math.hypot(float(np.linalg.norm(s)), s_b)
+        most = MOST_AWAKE * part.rows.size
+        awake = np.flatnonzero(part.known | (part.reach <= float(np.linalg.norm(here - part.seen_from)) + step))
+        everyone = awake.size > most
+        unknown = np.flatnonzero(~part.known) if everyone else awake[~part.known[awake]]
         part.c[unknown] = part.y[unknown] * (problem.X.dot(state.w, part.rows[unknown]) + state.b)
         part.known[unknown] = True
-        if everyone:
-            part.seen_from = here
-            part.reach = reach(part.c, part.centre, part.upper, part.q, state.softness, part.norms)
-            # Whoever this very step cannot move goes to sleep at once.
-            awake = np.flatnonzero(part.reach <= math.hypot(float(np.linalg.norm(s)), s_b))
-            part.known[:] = False
-            part.known[awake] = True
+        if not everyone:
+            return awake
+        part.seen_from = here
+        part.reach = reach(part.c, *part.law(slice(None)), state.softness, part.norms)
+        # Whoever this very step cannot move goes to sleep at once, where they are many.
+        awake = np.flatnonzero(part.reach <= step)
+        if awake.size > most:
+            return slice(None)
+        part.known[:] = False
+        part.known[awake] = True
         return awake
 
-    def _settle(self, problem: RegularizedSVM, state: State, part: Part, awake: NDArray[np.int64]) -> None:
-        """See how large the gap is on this part, and move the centre or go over to a larger part where it is time."""
-        _, upper, q = part.of(awake)
+    def _settle(self, problem: RegularizedSVM, state: State, part: Part) -> None:
+        """Complete the gap on this part; move the centre, or go over to a larger part, where it is time."""
         imbalance, B = float(part.a @ part.y), problem.bias_feature
         difference = state.w - part.v
-        # Sleeping examples add nothing to the gap: they have the weight that is best for them.
-        state.gap = gap_of(part.c[awake], part.a[awake], upper, q) + 0.5 * float(difference @ difference)
+        state.gap += 0.5 * float(difference @ difference)
         state.gap += (
             abs(state.b * imbalance) if problem.free_bias else 0.5 * (state.b / B - B * imbalance) ** 2 if B else 0
         )
         quadratic = float(part.q @ part.a**2) + float(part.v @ part.v) + (B * imbalance) ** 2
         state.dual = float(part.a.sum()) - 0.5 * quadratic
         n = state.order.size
-        if state.size < n and state.decrease <= PART_SOLVED * (state.dual + state.gap) / math.sqrt(state.size):
+        # A part is done with when a step gains less than another sample would change.
+        if state.size < n and state.decrease <= (state.dual + state.gap) / math.sqrt(state.size):
             state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
         elif not problem.loss.smooth:
             moved = float(np.linalg.norm(part.a - part.centre)) * math.sqrt(state.softness)
@@ -361,18 +359,20 @@ def _stiffness(problem: RegularizedSVM) -> float:
     return 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
 
 
-def _root(slope: Callable[[float], tuple[float, float]], most: float) -> float:
-    """Where a rising, piecewise linear function is near zero, at most at `most`: Newton's steps inside of brackets."""
-    first, rise = slope(0.0)
-    if not (first < 0 and rise > 0):  # there is nothing to gain
+def _root(slope: Callable[[float], float], first: float, most: float) -> float:
+    """Where a rising, piecewise linear function, `first` at 0, is near zero, at most at `most`: secants in brackets."""
+    if not first < 0:  # there is nothing to gain
         return 0.0
     low, high, t = 0.0, math.inf, 1.0
+    last, before = 0.0, first
     for _ in range(50):
-        value, rise = slope(t)
+        value = slope(t)
         if abs(value) <= 0.1 * abs(first) or (value < 0 and t == most):
             break
         low, high = (t, high) if value < 0 else (low, t)
-        t = min(t - value / rise, most)
+        rise = (value - before) / (t - last)
+        last, before = t, value
+        t = min(t - value / rise, most) if rise > 0 else math.inf
         if not low < t < high:
             t = 0.5 * (low + high) if math.isfinite(high) else 2 * low
     return t
