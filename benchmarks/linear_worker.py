@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import dataclasses
 import json
 import math
 import os
@@ -111,13 +110,9 @@ def maxmargin(name: str | None = None, most_features: float = math.inf) -> Calla
         if X.shape[1] > most_features:
             raise LookupError(f"it is for at most {most_features:,} features")
         solver = SOLVERS[name]() if name else auto_solver(RegularizedSVM, as_matrix(X))
-        if threads > 1:
-            if not hasattr(solver, "n_jobs"):
-                raise LookupError(f"{solver.name} has no n_jobs, so one thread only")
-            solver = dataclasses.replace(solver, n_jobs=threads)
 
         def fit(loss: str, C: float, rung: float) -> Any:
-            problem = RegularizedSVM(X, y, C=C, loss=loss, bias=False)
+            problem = RegularizedSVM(as_matrix(X, threads), y, C=C, loss=loss, bias=False)
             return solve(problem, solver, tol=rung, random_state=0).solution.w
 
         return fit

@@ -31,9 +31,11 @@ cdef class Matrix:
     cdef object other_axis
     cdef readonly Ledger ledger
     cdef readonly tuple shape
-    cdef readonly int64_t stored
+    cdef readonly int64_t stored, threads
+    cdef object pool
 
     cdef object turn_over(self)
+    cdef int64_t entries_of(self, int64_t rows)
     cdef Lines* need_rows(self) except NULL
     cdef Lines* need_columns(self) except NULL
 

@@ -1,8 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Rows and columns of any matrix, and the ledger of what was read. See `rows.hpp` for the reading itself."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -12,6 +14,9 @@ from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
 
 from maxmargin.core.kinds cimport Index, Real
+
+cdef int64_t PARTS = 4
+cdef int64_t ENTRIES_PER_PART = 500_000  # fewer are read in less than a few times what it takes another thread to begin
 
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
@@ -119,12 +124,14 @@ cdef class Matrix:
     asked for, an index of them is built, and booked in the ledger under "index".
     """
 
-    def __cinit__(self, source, other_axis=None):
+    def __cinit__(self, source, int64_t threads=1, other_axis=None):
         # A shallow copy keeps hold of the very arrays that are read from, whatever becomes of the caller's matrix:
         # many of SciPy's methods that change it put others in their place.
         self.source = copy(source) if sp.issparse(source) else source
         self.other_axis = OtherAxis() if other_axis is None else other_axis
         self.ledger = Ledger()
+        self.threads = threads
+        self.pool = None
         self.shape = (int(source.shape[0]), int(source.shape[1]))
         self.rows = NULL
         self.columns = NULL
@@ -156,7 +163,33 @@ cdef class Matrix:
 
     def fork(self):
         """The same matrix with a ledger of its own, so that another thread may read it; an index serves them all."""
-        return Matrix(self.source, self.other_axis)
+        return Matrix(self.source, self.threads, self.other_axis)
+
+    def side_by_side(self, tasks):
+        """What each task gives for this matrix, in order; in as many threads as there may be."""
+        if self.threads == 1:
+            return [task(self) for task in tasks]
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.threads - 1, thread_name_prefix="maxmargin")
+        forks = [self.fork() for _ in tasks]
+        # This thread takes the first of each round, the pool the others.
+        others = [self.pool.submit(task, fork) if k % self.threads else None for k, (task, fork) in enumerate(zip(tasks, forks))]
+        answers = [task(fork) if other is None else other for task, fork, other in zip(tasks, forks, others)]
+        answers = [answer if other is None else other.result() for answer, other in zip(answers, others)]
+        for fork in forks:
+            self.ledger.add(fork.ledger)
+        return answers
+
+    def in_parts(self, task, int64_t count, int64_t entries):
+        """What task(matrix, part) gives for parts of range(count), in order.
+
+        How many parts there are depends on how many entries are to be read, never on the number of threads: sums of what
+        the parts give are the same to the bit.
+        """
+        cdef int64_t parts = PARTS if entries >= PARTS * ENTRIES_PER_PART else 1
+        return self.side_by_side(
+            [partial(task, part=slice(count * k // parts, count * (k + 1) // parts)) for k in range(parts)]
+        )
 
     cdef object turn_over(self):
         """The same compressed matrix along its other axis: every entry is read once."""
@@ -225,8 +258,16 @@ cdef class Matrix:
         if vectors.ndim == 2:
             products = [self.dot(np.ascontiguousarray(column), rows) for column in vectors.T]
             return np.stack(products, axis=1) if products else np.zeros((count_of(rows, self.shape[0]), 0))
-        out = np.zeros(count_of(rows, self.shape[0]))
-        return product(self, self.by_rows, np.ascontiguousarray(vectors), out, listed(rows, self.shape[0]))
+        vector, out = np.ascontiguousarray(vectors), np.zeros(count_of(rows, self.shape[0]))
+        numbers = listed(rows, self.shape[0])
+
+        def rows_of(Matrix X, part):
+            product(X, vector, out[part], None if numbers is None else numbers[part], part.start)
+
+        if numbers is None and not self.by_rows:
+            return product_by_columns(self, vector, out)
+        self.in_parts(rows_of, out.size, self.entries_of(out.size))
+        return out
 
     def dot_transposed(self, p, rows=None):
         """X[rows].T @ p; `rows` is a list of rows, None all of them."""
@@ -235,7 +276,19 @@ cdef class Matrix:
         if vector.ndim != 1:
             raise ValueError(f"p has shape {vector.shape}; expected ({count},)")
         fits(vector.shape[0], count, "p")
-        return transposed_product(self, self.by_rows, vector, np.zeros(self.shape[1]), listed(rows, self.shape[0]))
+        numbers = listed(rows, self.shape[0])
+        if numbers is None and not self.by_rows:
+            return transposed_product_by_columns(self, vector, np.zeros(self.shape[1]))
+
+        def rows_of(Matrix X, part):
+            own = None if numbers is None else numbers[part]
+            return transposed_product(X, vector[part], np.zeros(self.shape[1]), own, part.start)
+
+        # Each part has a sum of its own, which must be worth it.
+        total, *others = self.in_parts(rows_of, count, self.entries_of(count) - 32 * self.shape[1])
+        for other in others:
+            total += other
+        return total
 
     def dense(self, rows):
         """X[rows] as a dense array of float64: for a few rows."""
@@ -253,8 +306,19 @@ cdef class Matrix:
     def row_sq_norms(self):
         """|row i|^2 for every i."""
         out = np.zeros(self.shape[0])
-        add_squares(self, self.by_rows, out)
+
+        def rows_of(Matrix X, part):
+            square_norms(X.rows, out[part], part.start)
+
+        if self.by_rows:
+            self.in_parts(rows_of, out.size, self.stored)
+        else:
+            add_squares(self.columns, out)
         return out
+
+    cdef int64_t entries_of(self, int64_t rows):
+        """About how many entries so many rows hold."""
+        return self.stored * rows // max(1, self.shape[0])
 
     def first_not_finite(self):
         """Row and column of a NaN or infinite entry, or None."""
@@ -284,7 +348,7 @@ cdef int64_t count_of(rows, int64_t count):
     return count if rows is None else len(rows)
 
 
-cdef const int64_t[::1] listed(rows, int64_t count):
+cdef object listed(rows, int64_t count):
     """The numbers of the rows asked for; None where all are."""
     if rows is None:
         return None
@@ -308,41 +372,48 @@ cdef object read_line(Lines* lines, int64_t i):
     return np.asarray(where), np.asarray(value)
 
 
-cdef object product(Matrix X, bint by_rows, const double[::1] w, double[::1] out, const int64_t[::1] rows):
+cdef int product(Matrix X, const double[::1] w, double[::1] out, const int64_t[::1] rows, int64_t first) except -1:
+    """out <- X[rows] @ w; where no rows are listed, those from `first` on."""
     cdef int64_t i
     if out.shape[0] == 0 or w.shape[0] == 0:
-        return np.asarray(out)
-    if rows is not None:
-        X.need_rows()
+        return 0
+    X.need_rows()
+    with nogil:
+        for i in range(out.shape[0]):
+            out[i] = X.rows.dot(first + i if rows is None else rows[i], &w[0])
+    return 0
+
+
+cdef object product_by_columns(Matrix X, const double[::1] w, double[::1] out):
+    cdef int64_t j
+    if out.shape[0]:
         with nogil:
-            for i in range(rows.shape[0]):
-                out[i] = X.rows.dot(rows[i], &w[0])
-    elif by_rows:
-        with nogil:
-            for i in range(X.rows.count):
-                out[i] = X.rows.dot(i, &w[0])
-    else:
-        with nogil:
-            for i in range(X.columns.count):
-                X.columns.axpy(i, w[i], &out[0])
+            for j in range(w.shape[0]):
+                X.columns.axpy(j, w[j], &out[0])
     return np.asarray(out)
 
 
-cdef object transposed_product(Matrix X, bint by_rows, const double[::1] p, double[::1] out, const int64_t[::1] rows):
+cdef object transposed_product(
+    Matrix X, const double[::1] p, double[::1] out, const int64_t[::1] rows, int64_t first
+):
+    """X[rows].T @ p; where no rows are listed, those from `first` on."""
     cdef int64_t i
-    if p.shape[0] == 0 or out.shape[0] == 0:
-        return np.asarray(out)
-    if rows is not None or by_rows:
+    if p.shape[0] and out.shape[0]:
         X.need_rows()
         with nogil:
             for i in range(p.shape[0]):
                 # A row of weight zero need not be read.
                 if p[i] != 0.0:
-                    X.rows.axpy(i if rows is None else rows[i], p[i], &out[0])
-    else:
+                    X.rows.axpy(first + i if rows is None else rows[i], p[i], &out[0])
+    return np.asarray(out)
+
+
+cdef object transposed_product_by_columns(Matrix X, const double[::1] p, double[::1] out):
+    cdef int64_t j
+    if p.shape[0]:
         with nogil:
-            for i in range(X.columns.count):
-                out[i] = X.columns.dot(i, &p[0])
+            for j in range(out.shape[0]):
+                out[j] = X.columns.dot(j, &p[0])
     return np.asarray(out)
 
 
@@ -357,23 +428,22 @@ cdef object dense_rows(Matrix X, const int64_t[::1] rows, double[:, ::1] out):
     return np.asarray(out)
 
 
-cdef int add_squares(Matrix X, bint by_rows, double[::1] out) except -1:
-    cdef Lines* lines = X.rows if by_rows else X.columns
-    cdef int64_t i, k, size
-    cdef int64_t[::1] where
-    cdef double[::1] value
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        return 0
-    if by_rows:
-        with nogil:
-            for i in range(lines.count):
-                out[i] = lines.sq_norm(i)
-        return 0
-    where = np.empty(max(longest(lines), 1), dtype=np.int64)
-    value = np.empty(where.shape[0])
+cdef int square_norms(Lines* rows, double[::1] out, int64_t first) except -1:
+    cdef int64_t i
     with nogil:
-        for i in range(lines.count):
-            size = lines.read(i, &where[0], &value[0])
+        for i in range(out.shape[0]):
+            out[i] = rows.sq_norm(first + i)
+    return 0
+
+
+cdef int add_squares(Lines* columns, double[::1] out) except -1:
+    """The same from columns, each entry of which adds to the norm of its row."""
+    cdef int64_t j, k, size
+    cdef int64_t[::1] where = np.empty(max(longest(columns), 1), dtype=np.int64)
+    cdef double[::1] value = np.empty(where.shape[0])
+    with nogil:
+        for j in range(columns.count):
+            size = columns.read(j, &where[0], &value[0])
             for k in range(size):
                 out[where[k]] += value[k] * value[k]
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from maxmargin.core import Matrix
 
 
-def as_matrix(X: Any) -> Matrix:
+def as_matrix(X: Any, threads: int = 1) -> Matrix:
     """Wrap an array or a sparse matrix for reading, without copying or converting it.
 
     Parameters
@@ -18,6 +19,8 @@ def as_matrix(X: Any) -> Matrix:
     X : array of shape (n, d), np.memmap, CSR or CSC matrix, or Matrix
         Dense arrays may have any strides (C order, Fortran order, views); values are float32 or float64, sparse
         indices int32 or int64. A Matrix is returned as it is, ledger and all.
+    threads : int, default=1
+        How many threads may read it side by side, in products with all rows and in solvers that know how.
 
     Returns
     -------
@@ -41,8 +44,10 @@ def as_matrix(X: Any) -> Matrix:
     """
     if isinstance(X, Matrix):
         return X
+    if not (isinstance(threads, Integral) and threads >= 1):
+        raise ValueError(f"threads must be a whole number of at least 1; got {threads!r}")
     if sp.issparse(X):
-        return Matrix(_readable_sparse(X))
+        return Matrix(_readable_sparse(X), threads)
     if not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray):
         raise TypeError(
             f"expected a NumPy array, a CSR or a CSC matrix; got {type(X).__name__}. Convert it with np.asarray(X)."
@@ -55,7 +60,7 @@ def as_matrix(X: Any) -> Matrix:
             "the array's rows do not start at whole items (a view into a structured array?). "
             "Copy it with np.ascontiguousarray(X)."
         )
-    return Matrix(X)
+    return Matrix(X, threads)
 
 
 def refuse_not_finite(X: Matrix) -> None:

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
@@ -116,8 +117,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         below the size of the data; otherwise the fit begins anew. An online solver goes on from what it has learned,
         whatever the rows.
     n_jobs : int or None, default=None
-        How many threads fit the models of more than two classes. None means 1 (or what `joblib.parallel_config` says),
-        -1 all processors. The result is the same to the bit.
+        How many threads to use: for one model each where there are more than two classes, else for parts of the rows of
+        large data, by which "newton" gains. None means 1 (or what `joblib.parallel_config` says), -1 all processors.
+        The result is the same to the bit.
     random_state : int, RandomState or None, default=None
         The one source of randomness; the same seed gives the same bits.
     verbose : int, default=0
@@ -273,7 +275,9 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         X, y = validate_data(self, X, y, **READABLE)
         self.classes_, label = _classes(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        matrix = as_matrix(X)
+        # One binary model: its solver has the threads. Several: each has one.
+        threads = effective_n_jobs(self.n_jobs) if len(self._positives) == 1 else 1
+        matrix = as_matrix(X, threads)
         recipe = Recipe.of(self, matrix)
         if self.scale is not None:  # without a given scale, the norms of the rows will tell
             self._refuse_not_finite(matrix)

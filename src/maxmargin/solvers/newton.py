@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
+from maxmargin.core import Matrix
 from maxmargin.problems import Problem, RegularizedSVM, Solution
 from maxmargin.solvers._newton import add_outer_products, gap_of, reach, weigh
 from maxmargin.solvers.base import Solver
@@ -279,7 +280,16 @@ class Newton(Solver):
         weights = signs / part.q[changed] if problem.loss.smooth else signs
         part.products[d, d] += weights.sum()
         if X.stored < SPARSE * X.shape[0] * d:
-            add_outer_products(X, rows, weights, part.products)
+            products = part.products
+
+            def outer_products(reader: Matrix, part: slice) -> Vector:
+                H = products if part.start == 0 else np.zeros_like(products)
+                add_outer_products(reader, rows[part], weights[part], H)
+                return H
+
+            work = rows.size * (X.stored // X.shape[0]) ** 2 // 4
+            for H in X.in_parts(outer_products, rows.size, work - 8 * d**2)[1:]:
+                products += H
             if problem.bias:
                 part.products[d, :d] += X.dot_transposed(weights, rows)
             return
