@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ def as_matrix(X: Any, threads: int = 1) -> Matrix:
     """
     if isinstance(X, Matrix):
         return X
-    if not (isinstance(threads, Integral) and threads >= 1):
+    if threads < 1:
         raise ValueError(f"threads must be a whole number of at least 1; got {threads!r}")
     if sp.issparse(X):
         return Matrix(_readable_sparse(X), threads)
