@@ -288,7 +288,7 @@ class Newton(Solver):
                 return H
 
             work = rows.size * (X.stored // X.shape[0]) ** 2 // 4
-            for H in X.in_parts(outer_products, rows.size, work - 8 * d**2)[1:]:
+            for H in X.in_parts(outer_products, rows.size, work - 64 * d**2)[1:]:
                 products += H
             if problem.bias:
                 part.products[d, :d] += X.dot_transposed(weights, rows)
