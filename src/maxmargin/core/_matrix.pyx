@@ -63,6 +63,11 @@ cdef class Ledger:
         before = self.purposes.get(purpose, (0, 0))
         self.purposes[purpose] = (before[0] + stored, before[1] + dense)
 
+    def count(self, int64_t entries):
+        """Add entries that were read in another way than through a Matrix."""
+        self.reads.stored += entries
+        self.reads.dense += entries
+
     def add(self, Ledger other):
         """Add what another ledger holds."""
         self.reads.stored += other.reads.stored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,6 +43,8 @@ def as_matrix(X: Any, threads: int = 1) -> Matrix:
     """
     if isinstance(X, Matrix):
         return X
+    if hasattr(X, "dot_transposed"):  # it can do what a Matrix can, such as the matrix of a kernel
+        return cast(Matrix, X)
     if threads < 1:
         raise ValueError(f"threads must be a whole number of at least 1; got {threads!r}")
     if sp.issparse(X):

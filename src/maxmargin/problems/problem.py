@@ -150,10 +150,10 @@ class Problem(ABC):
             dual = self.dual_point(at.wet)
         else:
             dual = self.dual_point(p, v)
-            if proof().relative_gap > CLOSE_ENOUGH:
+            if proof().relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
                 dual = self._best_mixture(self.dual_point(at.wet), dual)
         for _ in range(rounds):
-            if proof().relative_gap <= CLOSE_ENOUGH or not dual[1].any():
+            if proof().relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
                 break
             dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
         return proof(), dual[0]
@@ -171,6 +171,11 @@ class Problem(ABC):
                 )
             self._sq_norms = norms
         return self._sq_norms
+
+    @property
+    def sums_are_cheap(self) -> bool:
+        """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
+        return isinstance(self.X, Matrix)
 
     @property
     def zero_rows(self) -> int | None:

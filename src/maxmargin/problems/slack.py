@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core import water_level, water_levels
+from maxmargin.problems.kernel_matrix import length
 from maxmargin.problems.problem import Dual, Evaluation, Problem, Vector
 from maxmargin.problems.search import least
 
@@ -96,7 +97,7 @@ class SlackSVM(Problem):
 
     def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
         """The value at w, its best bias (or at the given one), and the weights that the water level suggests."""
-        c, norm = self.responses(w), float(np.linalg.norm(w))
+        c, norm = self.responses(w), length(w)
         at = self.evaluate_responses(w, c, b)
         if norm in (0, 1):
             return at
@@ -131,7 +132,7 @@ class SlackSVM(Problem):
         if self.bias:
             weights = self._balance(weights)
         v = self.X.dot_transposed(weights * self.y) / self.scale
-        return np.asarray(v / max(float(np.linalg.norm(v)), np.finfo(float).tiny))
+        return v / max(length(v), np.finfo(float).tiny)
 
     def largest_slack(self, c: Vector | None = None) -> float:
         """The slack at which the centroid has every example inside the margin: more slack changes nothing.
@@ -170,10 +171,10 @@ class SlackSVM(Problem):
 
     def _bound(self, p: Vector, v: Vector) -> float:
         r""":math:`|v| + \nu \sum_i s_i \max_i p_i / s_i`."""
-        return float(np.linalg.norm(v)) + self.volume * self.cap(p)
+        return length(v) + self.volume * self.cap(p)
 
     def _of_dual(self, dual: Dual) -> Evaluation:
-        return self.evaluate(dual[1] / np.linalg.norm(dual[1]))
+        return self.evaluate(dual[1] / length(dual[1]))
 
 
 def _nonnegative(slack: float) -> float:

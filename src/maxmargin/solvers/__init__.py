@@ -1,8 +1,9 @@
 """How problems are solved: one file an algorithm, one loop for all of them."""
 
 from maxmargin.solvers.auto import auto_solver
-from maxmargin.solvers.base import SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
+from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
+from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
@@ -17,8 +18,10 @@ from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.trace import Row, Trace
 
 __all__ = [
+    "KERNEL_SOLVERS",
     "SOLVERS",
     "BatchPerceptron",
+    "Decomposition",
     "Holdout",
     "Hybrid",
     "Learned",

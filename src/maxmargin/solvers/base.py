@@ -25,13 +25,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.data import as_matrix
-from maxmargin.problems import Certificate, Evaluation, Problem, RegularizedSVM, SlackSVM, Solution
+from maxmargin.problems import Certificate, Evaluation, KernelMatrix, Problem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.problems.problem import CLOSE_ENOUGH
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.trace import Row, Trace
 
 SOLVERS: dict[str, type[Solver]] = {}
 """Every solver by its name. The command, the estimators, the common tests and the benchmarks read this table."""
+
+KERNEL_SOLVERS: dict[str, type[Solver]] = {}
+"""The same for solvers of problems on a KernelMatrix."""
 
 UNLIMITED = 2**62
 FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
@@ -46,6 +49,7 @@ class Solver(ABC):
 
     name: ClassVar[str] = ""
     solves: ClassVar[type[Problem]] = SlackSVM
+    kernel: ClassVar[bool] = False  # whether it reads rows of a KernelMatrix, not of a Matrix
     separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
     smooth_only: ClassVar[bool] = False  # whether it solves the problem with a smooth loss only
     optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
@@ -56,7 +60,7 @@ class Solver(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
-            SOLVERS[cls.name] = cls
+            (KERNEL_SOLVERS if cls.kernel else SOLVERS)[cls.name] = cls
 
     def deterministic(self, problem: Any) -> bool:
         """Whether nothing that matters is drawn at random, so that every seed gives the same answer to this problem."""
@@ -285,6 +289,12 @@ def solve(
     """
     if not isinstance(problem, solver.solves):
         raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
+    if isinstance(problem.X, KernelMatrix) != solver.kernel:
+        wanted, others = ("KernelMatrix", SOLVERS) if solver.kernel else ("Matrix", KERNEL_SOLVERS)
+        raise TypeError(
+            f"solver {solver.name!r} reads a {wanted}; got a {type(problem.X).__name__}, which these solvers read: "
+            f"{', '.join(others)}"
+        )
     if solver.smooth_only and isinstance(problem, RegularizedSVM) and not problem.loss.smooth:
         takers = [name for name, taker in SOLVERS.items() if not taker.smooth_only and not taker.separable_only]
         raise ValueError(

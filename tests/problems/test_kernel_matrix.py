@@ -1,0 +1,111 @@
+"""Blocks of kernels against scikit-learn's, the cache against its promises, vectors of the space against plain ones."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from maxmargin.problems import KernelMatrix, RegularizedSVM, SlackSVM
+from maxmargin.problems.kernel_matrix import BLOCK, Rows
+from maxmargin.problems.kernels import KERNELS, Linear, Poly, Rbf, Sigmoid
+
+CASES = [
+    (Linear(), {}),
+    (Rbf(gamma=0.3), {"gamma": 0.3}),
+    (Poly(gamma=0.5, coef0=1.0, degree=3), {"gamma": 0.5, "coef0": 1.0, "degree": 3}),
+    (Sigmoid(gamma=0.1, coef0=-0.5), {"gamma": 0.1, "coef0": -0.5}),
+]
+
+
+def rows(n, d=7, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d)) + 3
+    X[np.random.default_rng(seed + 1).random((n, d)) < 0.4] = 0
+    return X
+
+
+@pytest.mark.parametrize(("kernel", "parameters"), CASES, ids=[kernel.name for kernel, _ in CASES])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blocks(kernel, parameters, kind, dtype, threads):
+    X = rows(2500).astype(dtype)
+    K = KernelMatrix(kind(X), kernel, threads=threads)
+    some = np.array([3, 2499, 3, 700])
+    wanted = pairwise_kernels(X.astype(np.float64), metric=kernel.name, **parameters)
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-6}
+    np.testing.assert_allclose(K.block(some), wanted[some], **close)
+    np.testing.assert_allclose(K.block(some, np.array([9, 1, 2000])), wanted[some][:, [9, 1, 2000]], **close)
+    np.testing.assert_allclose(K.row_sq_norms(), wanted.diagonal(), **close)
+    new, out = rows(5, seed=5).astype(dtype), np.empty((5, 2500), dtype=np.float32)
+    Rows(kind(X), kernel, threads).block(kind(new), out)
+    np.testing.assert_allclose(out, pairwise_kernels(new, X, metric=kernel.name, **parameters), rtol=1e-4, atol=1e-4)
+    assert K.ledger.stored == 4 * 2500 + 4 * 3
+
+
+def test_wide_sparse_rows_stay_sparse():
+    X = sp.random(50, 10_000, density=0.002, format="csr", rng=0)
+    K = KernelMatrix(X, Rbf(gamma=0.5))
+    assert sp.issparse(K.laid.asked)
+    np.testing.assert_allclose(K.block(np.arange(50)), pairwise_kernels(X, metric="rbf", gamma=0.5), rtol=1e-5)
+
+
+def test_rounding_far_from_zero():
+    """Only differences count: a set far from zero has the same kernel, also in float32."""
+    X = rows(300)
+    near, far = (KernelMatrix(np.float32(X + shift), Rbf(gamma=1.0)).block(np.arange(300)) for shift in (0, 1024))
+    np.testing.assert_allclose(near, far, atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_cache(seed):
+    """Kept rows are right whatever was asked for before, and every evaluation is counted."""
+    rng, n = np.random.default_rng(seed), 600
+    X = rows(n)
+    K = KernelMatrix(X, Linear(), cache_size=4e-6 * n * 300)
+    assert K.kept.nbytes <= 4 * n * 300
+    asked = 0
+    for _ in range(40):
+        numbers = rng.choice(n, size=rng.integers(1, 300), replace=False)
+        np.testing.assert_allclose(K.rows(numbers), X[numbers] @ X.T, rtol=1e-6)
+        asked += numbers.size * n
+        kept = np.flatnonzero(K.place >= 0)
+        np.testing.assert_array_equal(K.owner[K.place[kept]], kept)
+    assert K.ledger.stored + K.saved == asked
+    assert K.saved > 0
+    before = K.ledger.stored
+    K.rows(numbers)
+    assert K.ledger.stored == before
+
+
+def test_too_small_a_cache():
+    with pytest.raises(
+        ValueError, match=rf"hold 0 rows of 1,000 entries, but {BLOCK} are computed at a time; give at least 1\.1"
+    ):
+        KernelMatrix(rows(1000), Linear(), cache_size=0.001)
+    with pytest.raises(ValueError, match="400 rows asked for at once, but only 300 fit the cache"):
+        KernelMatrix(rows(400), Linear(), cache_size=4e-6 * 400 * 300).fetch(np.arange(400))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("form", ["C", "slack"])
+def test_problems_do_not_ask_what_their_rows_are(form, bias):
+    """With the linear kernel, values and certificates are those of the plain rows."""
+    X, rng = rows(40), np.random.default_rng(0)
+    y = np.where(rng.random(40) < 0.5, -1.0, 1.0)
+
+    def make(rows):
+        return SlackSVM(rows, y, 0.1, bias=bias) if form == "slack" else RegularizedSVM(rows, y, 0.3, bias=bias)
+
+    plain, of_kernel = make(X), make(KernelMatrix(X, Linear()))
+    p = rng.random(40) * 0.3
+    (alpha, v), (same, expansion) = plain.dual_point(p), of_kernel.dual_point(p)
+    np.testing.assert_allclose(alpha, same)
+    one, other = plain.evaluate(v), of_kernel.evaluate(expansion)
+    np.testing.assert_allclose(one.responses, other.responses, rtol=1e-5)
+    assert one.value == pytest.approx(other.value, rel=1e-5)
+    assert one.b == pytest.approx(other.b, rel=1e-4, abs=1e-5)
+    assert plain.bound(p) == pytest.approx(of_kernel.bound(p), rel=1e-5)
+
+
+def test_every_kernel_is_tested():
+    assert set(KERNELS) == {kernel.name for kernel, _ in CASES}

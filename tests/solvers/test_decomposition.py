@@ -1,0 +1,77 @@
+"""Decomposition against LIBSVM: the same optimum, whatever the C, the weights, the parts and the room for rows."""
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from maxmargin.problems import KernelMatrix, RegularizedSVM
+from maxmargin.problems.kernels import Linear, Poly, Rbf
+from maxmargin.solvers import Sdca, solve
+from maxmargin.solvers.decomposition import Decomposition
+
+
+def moons(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, -1.0, 1.0)
+    turn = np.pi * rng.random(n)
+    X = np.column_stack([y * np.cos(turn) + (y > 0), y * np.sin(turn) + 0.5 * (y < 0)])
+    return X + rng.normal(size=X.shape) * 0.3, y
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 1000.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "name", "parameters"),
+    [
+        (Rbf(gamma=2.0), "rbf", {"gamma": 2.0}),
+        (Poly(gamma=0.5, coef0=1.0, degree=3), "poly", {"gamma": 0.5, "coef0": 1.0, "degree": 3}),
+    ],
+    ids=["rbf", "poly"],
+)
+@pytest.mark.parametrize(
+    "solver", [Decomposition(), Decomposition(first=60, growth=2.0, block=16)], ids=["whole", "parts"]
+)
+def test_the_optimum_is_that_of_LIBSVM(C, weighted, kernel, name, parameters, solver):
+    X, y = moons()
+    s = np.random.default_rng(1).random(600) * 2 if weighted else None
+    svc = SVC(C=C, kernel=name, tol=1e-6, **parameters).fit(X, y, s)
+    K = KernelMatrix(X, kernel)
+    result = solve(RegularizedSVM(K, y, C, sample_weight=s), solver, tol=1e-6, random_state=0)
+    assert result.status == "tol"
+    beta = np.zeros(600)
+    beta[svc.support_] = svc.dual_coef_[0]
+    reference = np.abs(beta).sum() - 0.5 * beta @ K.block(np.arange(600)).astype(np.float64) @ beta
+    assert result.certificate.dual == pytest.approx(reference, rel=1e-4)
+    decision = result.solution.w.f + result.solution.b
+    clear = np.abs(svc.decision_function(X)) > 1e-2
+    np.testing.assert_array_equal(np.sign(decision[clear]), svc.predict(X)[clear])
+
+
+def test_without_a_bias():
+    X, y = moons()
+    X = np.column_stack([X, np.ones(600)])
+    result = solve(RegularizedSVM(KernelMatrix(X, Linear()), y, 0.5, bias=False), Decomposition(block=32), tol=1e-5)
+    plain = solve(RegularizedSVM(X, y, 0.5, bias=False), Sdca(), tol=1e-7, random_state=0)
+    assert result.certificate.primal == pytest.approx(plain.certificate.primal, rel=2e-5)
+    np.testing.assert_allclose(result.solution.p @ (y[:, None] * X), plain.solution.w, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_little_room(seed):
+    """Rows that do not fit give way to others; responses stay those of the weights."""
+    X, y = moons(seed=seed)
+    K = KernelMatrix(X, Rbf(gamma=2.0), cache_size=0.8)
+    solver = Decomposition(block=32)
+    result = solve(RegularizedSVM(K, y, 0.1), solver, tol=1e-4, max_iter=2000, random_state=seed)
+    assert len(result.state.rows) < 1.2 * np.count_nonzero(result.solution.p)
+    assert result.status == "tol"
+    w = result.solution.w
+    np.testing.assert_allclose(w.f, K.block(np.arange(600)).astype(np.float64) @ w.beta, atol=1e-5)
+
+
+def test_evaluations_are_counted_and_a_budget_is_kept():
+    X, y = moons()
+    K = KernelMatrix(X, Rbf(gamma=2.0))
+    result = solve(RegularizedSVM(K, y), Decomposition(block=32), tol=1e-6, budget=40_000, random_state=0)
+    assert result.status == "budget"
+    assert result.reads["learning"] <= 40_000
