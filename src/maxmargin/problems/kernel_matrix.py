@@ -229,9 +229,10 @@ class KernelMatrix:
             self.kept[places] = self.block(some)
         return self.place[numbers]
 
-    def block(self, numbers: Numbers, columns: Numbers | None = None) -> Block:
-        """K[numbers][:, columns], computed anew and not kept."""
-        out: Block = np.empty((len(numbers), self.shape[0] if columns is None else len(columns)), dtype=np.float32)
+    def block(self, numbers: Numbers, columns: Numbers | None = None, out: Block | None = None) -> Block:
+        """K[numbers][:, columns], computed anew and not kept; into `out` where it is given."""
+        if out is None:
+            out = np.empty((len(numbers), self.shape[0] if columns is None else len(columns)), dtype=np.float32)
         self.laid.block_of(numbers, columns, out)
         self.ledger.count(out.size)
         return out

@@ -195,11 +195,14 @@ class Decomposition(Solver):
         A = np.concatenate([A, np.empty(max(0, int(free.max(initial=-1)) + 1 - A.size), np.int64)])
         A[free] = new
         state.admitted = A
-        for start in range(0, new.size, self.block):
-            some = slice(start, start + self.block)
-            state.rows[free[some], :m] = K.block(state.order[new[some]], state.order[:m])
-        state.inner[free, : A.size] = state.rows[free][:, A]
-        state.inner[: A.size, free] = state.rows[: A.size][:, new]
+        # Places that follow each other are filled where they are: rows are long, and copies are dear.
+        for places in np.split(np.arange(new.size), 1 + np.flatnonzero(np.diff(free) != 1)):
+            if places.size:
+                rows = state.rows[free[places[0]] : free[places[-1]] + 1, :m]
+                K.block(state.order[new[places]], state.order[:m], rows)
+        for place in free:
+            state.inner[place, : A.size] = state.rows[place].take(A)
+        state.inner[: A.size, free] = state.inner[free, : A.size].T
 
     def _sureness(self, state: State) -> Vector:
         """How far from leaving its bound each admitted example is; those between the bounds must stay."""
@@ -244,8 +247,8 @@ class Decomposition(Solver):
         beta = state.alpha[A] * state.y[A]
         for start in range(0, A.size, self.block):
             some = np.arange(start, min(start + self.block, A.size))
-            rows = _kernel(problem).block(state.order[A[some]], state.order[before:m])
-            state.rows[some, before:m] = rows
+            rows = state.rows[start : start + some.size, before:m]
+            _kernel(problem).block(state.order[A[some]], state.order[before:m], rows)
             add_rows(rows, np.arange(some.size), beta[some], state.f[before:m])
         state.admitted, state.m = A, m
         self._judge(problem, state)
