@@ -244,12 +244,16 @@ class Decomposition(Solver):
         A, before, m = state.admitted[kept], state.m, self._next(state.m, state.order.size)
         state.rows[: A.size, :before] = state.rows[kept, :before]
         state.inner[: A.size, : A.size] = state.inner[np.ix_(kept, kept)]
-        beta = state.alpha[A] * state.y[A]
-        for start in range(0, A.size, self.block):
-            some = np.arange(start, min(start + self.block, A.size))
-            rows = state.rows[start : start + some.size, before:m]
-            _kernel(problem).block(state.order[A[some]], state.order[before:m], rows)
-            add_rows(rows, np.arange(some.size), beta[some], state.f[before:m])
+        # Those that had to give way have a weight too, and a say, though there is no room for their rows.
+        away = np.setdiff1d(np.flatnonzero(state.alpha), A)
+        spoken, places = np.concatenate([A, away]), np.arange(self.block)
+        for start in range(0, spoken.size, self.block):
+            some = spoken[start : start + self.block]
+            room = state.rows[start : min(start + self.block, A.size), before:m] if start + some.size <= A.size else None
+            rows = _kernel(problem).block(state.order[some], state.order[before:m], room)
+            if room is None:
+                state.rows[start : A.size, before:m] = rows[: max(0, A.size - start)]
+            add_rows(rows, places[: some.size], state.alpha[some] * state.y[some], state.f[before:m])
         state.admitted, state.m = A, m
         self._judge(problem, state)
 
