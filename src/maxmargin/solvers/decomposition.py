@@ -249,7 +249,8 @@ class Decomposition(Solver):
         spoken, places = np.concatenate([A, away]), np.arange(self.block)
         for start in range(0, spoken.size, self.block):
             some = spoken[start : start + self.block]
-            room = state.rows[start : min(start + self.block, A.size), before:m] if start + some.size <= A.size else None
+            end = start + some.size
+            room = state.rows[start:end, before:m] if end <= A.size else None
             rows = _kernel(problem).block(state.order[some], state.order[before:m], room)
             if room is None:
                 state.rows[start : A.size, before:m] = rows[: max(0, A.size - start)]
