@@ -175,12 +175,10 @@ cdef class Matrix:
         if self.threads == 1:
             return [task(self) for task in tasks]
         if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.threads - 1, thread_name_prefix="maxmargin")
+            self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="maxmargin")
         forks = [self.fork() for _ in tasks]
-        # This thread takes the first of each round, the pool the others.
-        others = [self.pool.submit(task, fork) if k % self.threads else None for k, (task, fork) in enumerate(zip(tasks, forks))]
-        answers = [task(fork) if other is None else other for task, fork, other in zip(tasks, forks, others)]
-        answers = [answer if other is None else other.result() for answer, other in zip(answers, others)]
+        futures = [self.pool.submit(task, fork) for task, fork in zip(tasks, forks)]
+        answers = [future.result() for future in futures]
         for fork in forks:
             self.ledger.add(fork.ledger)
         return answers

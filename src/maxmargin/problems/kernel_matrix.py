@@ -187,8 +187,6 @@ class KernelMatrix:
     (3, 0)
     """
 
-    has_columns = True
-
     def __init__(self, X: Any, kernel: Kernel, *, cache_size: float = 200.0, threads: int = 1) -> None:
         self.laid, self.kernel, self.threads = Rows(X, kernel, threads), kernel, threads
         n = self.laid.sq_norms.size

@@ -172,9 +172,7 @@ class Decomposition(Solver):
         alpha, e = state.alpha[A], state.y[A] - state.f[A]
         ascend = ascend_by_pairs if problem.free_bias else ascend_by_one
         inner = state.inner[: A.size, : A.size]
-        _, _violation, state.b = ascend(
-            inner, state.y[A], state.upper[A], alpha, e, state.tolerance, STEPS_PER_ROW * A.size
-        )
+        *_, state.b = ascend(inner, state.y[A], state.upper[A], alpha, e, state.tolerance, STEPS_PER_ROW * A.size)
         change = (alpha - state.alpha[A]) * state.y[A]
         changed = np.flatnonzero(change)
         add_rows(state.rows, changed, change[changed], state.f[:m])
@@ -186,13 +184,13 @@ class Decomposition(Solver):
         new, m = state.waiting, state.m
         A, capacity = state.admitted, len(state.rows)
         free = np.arange(A.size, min(capacity, A.size + new.size))
+        A = np.concatenate([A, np.empty_like(free)])
         if free.size < new.size:
             sure = self._sureness(state)
             leaving = np.argsort(-sure)[: new.size - free.size]
             leaving = leaving[np.isfinite(sure[leaving])]
             free = np.sort(np.concatenate([leaving, free]))
         new = new[: free.size]
-        A = np.concatenate([A, np.empty(max(0, int(free.max(initial=-1)) + 1 - A.size), np.int64)])
         A[free] = new
         state.admitted = A
         # Places that follow each other are filled where they are: rows are long, and copies are dear.
@@ -261,7 +259,7 @@ class Decomposition(Solver):
     def solution(self, problem: RegularizedSVM, state: State) -> Solution:
         p = np.zeros(problem.y.size)
         p[state.order] = state.alpha
-        w: Any = None
+        w: Any
         if state.whole and state.order.size == problem.y.size:
             f = np.empty(p.size)
             f[state.order] = state.f
@@ -278,13 +276,9 @@ class Decomposition(Solver):
 
     def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
         """The gap on all examples, known from the last iteration; a part of them tells nothing of it."""
-        return (
-            state.gap / (abs(state.dual) + state.gap)
-            if state.whole and state.gap > 0
-            else 0.0
-            if state.whole
-            else math.inf
-        )
+        if not state.whole:
+            return math.inf
+        return state.gap / (abs(state.dual) + state.gap) if state.gap > 0 else 0.0
 
 
 def _kernel(problem: RegularizedSVM) -> KernelMatrix:
