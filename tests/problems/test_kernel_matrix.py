@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from maxmargin.problems import KernelMatrix, RegularizedSVM, SlackSVM
-from maxmargin.problems.kernel_matrix import BLOCK, Rows
+from maxmargin.problems.kernel_matrix import BLOCK
+from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import KERNELS, Linear, Poly, Rbf, Sigmoid
 
 CASES = [

@@ -2,7 +2,8 @@
 
 from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.convert import certify_C, equivalent_C, equivalent_slack, reached_slack
-from maxmargin.problems.kernel_matrix import Expansion, KernelMatrix
+from maxmargin.problems.expansion import Expansion
+from maxmargin.problems.kernel_matrix import KernelMatrix
 from maxmargin.problems.kernels import Kernel
 from maxmargin.problems.losses import LOSSES, Hinge, Loss, SquaredHinge
 from maxmargin.problems.problem import Evaluation, Problem, Solution

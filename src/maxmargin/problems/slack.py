@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core import water_level, water_levels
-from maxmargin.problems.kernel_matrix import length
+from maxmargin.problems.expansion import length
 from maxmargin.problems.problem import Dual, Evaluation, Problem, Vector
 from maxmargin.problems.search import least
 

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.problems import Problem, RegularizedSVM, Solution
-from maxmargin.problems.kernel_matrix import Expansion, KernelMatrix
+from maxmargin.problems.expansion import Expansion
+from maxmargin.problems.kernel_matrix import KernelMatrix
 from maxmargin.solvers._decomposition import add_rows, ascend_by_one, ascend_by_pairs
 from maxmargin.solvers.base import Solver
 

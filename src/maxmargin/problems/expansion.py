@@ -1,0 +1,77 @@
+r"""The vectors of a kernel's space.
+
+Such a vector is a sum :math:`w = \sum_i \beta_i \phi(x_i)`, known by its coefficients and by its products with all rows,
+:math:`f = K\beta`: then :math:`\langle w, w'\rangle = \langle \beta, f'\rangle`. Sums and multiples of such vectors are
+known likewise, so that a problem need not ask whether its rows are numbers or live in such a space.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Expansion:
+    r"""A vector :math:`w = \sum_i \beta_i \phi(x_i)`.
+
+    Attributes
+    ----------
+    beta : array of shape (n,)
+        Its coefficients.
+    f : array of shape (n,)
+        Its products with the rows, :math:`f = K\beta`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import KernelMatrix
+    >>> from maxmargin.problems.kernels import Linear
+    >>> K = KernelMatrix(np.array([[1.0, 0.0], [1.0, 1.0]]), Linear())
+    >>> w = K.dot_transposed(np.array([0.0, 2.0]))
+    >>> w.f, w @ w, (3 * w) @ w
+    (array([2., 4.]), 8.0, 24.0)
+    """
+
+    beta: Vector
+    f: Vector
+
+    __array_ufunc__ = None  # a NumPy number times an Expansion is an Expansion, not an array of them
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are."""
+        return self.beta.size
+
+    def any(self) -> bool:
+        """Whether any coefficient is not zero."""
+        return bool(self.beta.any())
+
+    def __add__(self, other: Expansion) -> Expansion:
+        return Expansion(self.beta + other.beta, self.f + other.f)
+
+    def __sub__(self, other: Expansion) -> Expansion:
+        return Expansion(self.beta - other.beta, self.f - other.f)
+
+    def __mul__(self, factor: float) -> Expansion:
+        return Expansion(factor * self.beta, factor * self.f)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Expansion:
+        return Expansion(self.beta / divisor, self.f / divisor)
+
+    def __matmul__(self, other: Expansion) -> float:
+        product = float(self.beta @ other.f)
+        return max(0.0, product) if other is self else product  # rounding must not make a square negative
+
+
+def length(w: Any) -> float:
+    """|w|, of an array or of an Expansion."""
+    return math.sqrt(w @ w) if isinstance(w, Expansion) else float(np.linalg.norm(w))
