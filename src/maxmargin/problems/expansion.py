@@ -1,8 +1,8 @@
 r"""The vectors of a kernel's space.
 
-Such a vector is a sum :math:`w = \sum_i \beta_i \phi(x_i)`, known by its coefficients and by its products with all rows,
-:math:`f = K\beta`: then :math:`\langle w, w'\rangle = \langle \beta, f'\rangle`. Sums and multiples of such vectors are
-known likewise, so that a problem need not ask whether its rows are numbers or live in such a space.
+Such a vector is a sum :math:`w = \sum_i \beta_i \phi(x_i)`, known by its coefficients and by its products with the
+rows, :math:`f = K\beta`: then :math:`\langle w, w'\rangle = \langle \beta, f'\rangle`. Sums and multiples of such
+vectors are known likewise, so that a problem need not ask whether its rows are numbers or live in such a space.
 """
 
 from __future__ import annotations
