@@ -4,7 +4,7 @@ from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.convert import certify_C, equivalent_C, equivalent_slack, reached_slack
 from maxmargin.problems.expansion import Expansion
 from maxmargin.problems.kernel_matrix import KernelMatrix
-from maxmargin.problems.kernels import Kernel
+from maxmargin.problems.kernels import Kernel, make_kernel
 from maxmargin.problems.losses import LOSSES, Hinge, Loss, SquaredHinge
 from maxmargin.problems.problem import Evaluation, Problem, Solution
 from maxmargin.problems.regularized import RegularizedSVM
@@ -27,5 +27,6 @@ __all__ = [
     "certify_C",
     "equivalent_C",
     "equivalent_slack",
+    "make_kernel",
     "reached_slack",
 ]

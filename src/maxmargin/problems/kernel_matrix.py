@@ -59,7 +59,7 @@ class KernelMatrix:
 
     def __init__(self, X: Any, kernel: Kernel, *, cache_size: float = 200.0, threads: int = 1) -> None:
         self.laid, self.kernel, self.threads = Rows(X, kernel, threads), kernel, threads
-        n = self.laid.sq_norms.size
+        n = self.laid.n
         self.shape, self.stored = (n, n), n * n
         self.ledger, self.saved = Ledger(), 0
         self.cache_bytes = int(1e6 * cache_size)

@@ -31,44 +31,59 @@ class Rows:
         What to compute.
     threads : int
         How many threads compute a block side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.kernel_rows import Rows
+    >>> from maxmargin.problems.kernels import Linear
+    >>> rows, out = Rows(np.array([[1.0, 0.0], [1.0, 1.0]]), Linear()), np.empty((1, 2), dtype=np.float32)
+    >>> rows.block(np.array([[3.0, 4.0]]), out)
+    >>> out
+    array([[3., 7.]], dtype=float32)
     """
 
     def __init__(self, X: Any, kernel: Kernel, threads: int = 1) -> None:
-        self.kernel, self.threads = kernel, threads
-        X = X.toarray() if sp.issparse(X) and X.nnz >= DENSE * X.shape[0] * X.shape[1] else X
+        self.kernel, self.threads = kernel, threads if kernel.parallel else 1
+        self.n, self.d = X.shape
+        self.dense = not sp.issparse(X) or (kernel.of_products and X.nnz >= DENSE * self.n * self.d)
+        X = X.toarray() if self.dense and sp.issparse(X) else X
         self.centre: Any = 0
-        if kernel.of_differences and not sp.issparse(X):  # rows around zero lose least to rounding
+        if kernel.of_differences and self.dense:  # rows around zero lose least to rounding
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
             X = X - self.centre
-        self.d = X.shape[1]
-        self.sq_norms = _sq_norms(X)
-        self.asking, asked = kernel.columns(self.sq_norms)
-        self.asked = _beside(X, asked)
+        self.asked = kernel.asked(X)
+        self.X = self.asked[:, : self.d] if self.dense and kernel.of_products else X  # no second copy
 
     def diagonal(self) -> Vector:
         """k(x, x) of each row."""
-        return self.kernel.diagonal(self.sq_norms)
+        values = self.kernel.diagonal(self.X)
+        if not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"the kernel of row {row} with itself is not finite; divide X by a constant")
+        return values
 
-    def block_of(self, numbers: Numbers, columns: Numbers | None, out: Block) -> None:
+    def block_of(self, numbers: Numbers, columns: Numbers | slice | None, out: Block) -> None:
         """The kernel of some rows of this set with some others of it, or with all."""
-        own = self.kernel.factor * self.asked[numbers][:, : self.d]
-        self._fill(_beside(own, self.asking[numbers]), columns, out)
+        self._fill(self.kernel.asking(self.X[numbers]), columns, out)
 
     def block(self, X: Any, out: Block) -> None:
         """The kernel of each row of X, a few of any, with each row of this set."""
-        X = X.toarray() if sp.issparse(X) and not sp.issparse(self.asked) else X
-        X = X if sp.issparse(X) else X - self.centre
-        asking, _ = self.kernel.columns(_sq_norms(X))
-        self._fill(_beside(self.kernel.factor * X, asking), None, out)
+        if X.shape[1] != self.d:
+            raise ValueError(f"rows of {self.d} entries were laid down; got rows of {X.shape[1]}")
+        if self.kernel.of_products:
+            X = X.astype(self.X.dtype, copy=False)
+            X = (X.toarray() if sp.issparse(X) else X) - self.centre if self.dense else sp.csr_matrix(X)
+        self._fill(self.kernel.asking(X), None, out)
 
-    def _fill(self, asking: Any, columns: Numbers | None, out: Block) -> None:
+    def _fill(self, asking: Any, columns: Numbers | slice | None, out: Block) -> None:
+        asked = self.asked[columns] if isinstance(columns, slice) else self.asked
         tiles = [slice(start, start + TILE) for start in range(0, out.shape[1], TILE)]
 
         def fill(some: Iterable[slice]) -> None:
             for tile in some:
-                products = _products(asking, self.asked[tile if columns is None else columns[tile]])
-                self.kernel.finish(products)
-                out[:, tile] = products
+                these = columns[tile] if isinstance(columns, np.ndarray) else tile
+                self.kernel.block(asking, asked[these], out[:, tile])
 
         if self.threads == 1:
             fill(tiles)
@@ -78,25 +93,3 @@ class Rows:
         # Each thread multiplies alone and finishes its tile while it is in the cache.
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(fill, [tiles[k :: self.threads] for k in range(self.threads)]))
-
-
-def _sq_norms(X: Any) -> Vector:
-    if sp.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-
-
-def _beside(X: Any, columns: Vector) -> Any:
-    """X with more columns, in its own precision."""
-    if not columns.shape[1]:
-        return X
-    if sp.issparse(X):
-        return sp.csr_matrix(sp.hstack([X, columns], format="csr"), dtype=X.dtype)
-    return np.hstack([X, columns.astype(X.dtype)])
-
-
-def _products(asking: Any, asked: Any) -> NDArray[Any]:
-    """<x, z> for every x that asks and every z."""
-    if sp.issparse(asked):
-        return np.asarray((asking @ asked.T).toarray())
-    return np.asarray(asking @ asked.T)

@@ -1,19 +1,23 @@
-r"""Kernels :math:`k(x, z)`, written so that a block of them is one matrix product and then one function of each number.
+r"""Kernels :math:`k(x, z)`: a block of them, of rows that ask with rows that are asked, is computed at once.
 
-The product is that of rows with a few columns more. For the Gaussian kernel
+Most are one matrix product and then one function of each number. The product is that of rows with a few columns more.
+For the Gaussian kernel
 
 .. math:: -\gamma|x - z|^2 = \langle (2\gamma x, -\gamma|x|^2, 1), (z, 1, -\gamma|z|^2) \rangle ,
 
-so that only the exponential is left to take.
+so that only the exponential is left to take. Others are read from a matrix, or computed by a function of the user's.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
@@ -22,19 +26,115 @@ Floats = NDArray[Any]  # float32 or float64
 KERNELS: dict[str, type[Kernel]] = {}
 """Every kernel by its name."""
 
+BATCH = 32  # rows at a time where only their kernels with themselves are wanted
+SYMMETRIC = 1e-5  # as a share of the largest entry, by how much a matrix may differ from its transpose: rounding
+
+
+def make_kernel(
+    kernel: str | Kernel | Callable[[Any, Any], Any],
+    X: Any,
+    *,
+    gamma: float | str = "scale",
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> Kernel:
+    r"""The kernel of this name, with scikit-learn's meaning of its parameters.
+
+    Parameters
+    ----------
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, callable or Kernel
+        A callable takes two matrices, of shapes (m, d) and (n, d), and returns the kernels of the rows of the one with
+        those of the other, an array of shape (m, n); it is called for a block of them at a time.
+    X : array or CSR matrix of shape (n, d)
+        The rows to learn from, which `gamma` may depend on.
+    gamma : {"scale", "auto"} or float
+        :math:`\gamma` of "rbf", "poly" and "sigmoid". "scale": 1 / (d * variance of all entries of X), "auto": 1 / d.
+    degree : int
+        The degree of "poly".
+    coef0 : float
+        :math:`c_0` of "poly" and "sigmoid".
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import make_kernel
+    >>> X = np.array([[0.0, 2.0], [2.0, 0.0]])
+    >>> make_kernel("rbf", X)
+    Rbf(gamma=0.5)
+    >>> make_kernel("poly", X, gamma="auto", degree=2)
+    Poly(gamma=0.5, coef0=0.0, degree=2)
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel):
+        return Function(kernel)
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(sorted(KERNELS))}, or a callable; got {kernel!r}")
+    taken = {field.name for field in fields(KERNELS[kernel])}  # type: ignore[arg-type]
+    given = {"degree": degree, "coef0": coef0}
+    if "gamma" in taken:
+        given["gamma"] = _gamma(gamma, X)
+    return KERNELS[kernel](**{name: value for name, value in given.items() if name in taken})
+
 
 class Kernel(ABC):
-    """A function of two rows of numbers. A subclass with a `name` is registered by being defined."""
+    """A function of two rows. A subclass with a `name` is registered by being defined."""
 
     name: ClassVar[str] = ""
-    inner_product: ClassVar[bool] = True  # whether it is one, in some space, whatever the rows: then certificates hold
+    of_products: ClassVar[bool] = False  # whether rows may be laid down as is best for products, dense or centred
     of_differences: ClassVar[bool] = False  # whether adding the same to all rows changes nothing
-    factor: float = 1.0  # of <x, z> in the product
+    parallel: ClassVar[bool] = True  # whether threads may compute it side by side
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
             KERNELS[cls.name] = cls
+
+    @property
+    def inner_product(self) -> bool | None:
+        """Whether it is one, in some space, whatever the rows: then certificates hold. None: nobody knows."""
+        return None
+
+    def asking(self, X: Any) -> Any:
+        """What rows bring to ask others."""
+        return X
+
+    def asked(self, X: Any) -> Any:
+        """What is laid down of rows to be asked, with an index for each; rows that cannot be are refused."""
+        return X
+
+    @abstractmethod
+    def block(self, asking: Any, asked: Any, out: Floats) -> None:
+        """The kernel of each row that asks with each that is asked."""
+
+    def diagonal(self, X: Any) -> Vector:
+        """k(x, x) of each row."""
+        values = np.empty(X.shape[0])
+        for start in range(0, values.size, BATCH):
+            some = X[start : start + BATCH]
+            square = np.empty((some.shape[0], some.shape[0]))
+            self.block(self.asking(some), self.asked(some), square)
+            values[start : start + BATCH] = square.diagonal()
+        return values
+
+    def part(self, X: Any, numbers: NDArray[np.int64]) -> Any:
+        """Some of the rows, by which this kernel between them can be told."""
+        return X[numbers]
+
+
+class _Products(Kernel):
+    """A function of a product of rows that have a few columns more."""
+
+    of_products: ClassVar[bool] = True
+    factor: float = 1.0  # of <x, z> in the product
+
+    @property
+    def inner_product(self) -> bool | None:
+        return True
 
     def columns(self, sq_norms: Vector) -> tuple[Vector, Vector]:
         """What rows x that ask have beside factor * x, and what rows z that are asked have beside z."""
@@ -45,8 +145,29 @@ class Kernel(ABC):
     def finish(self, products: Floats) -> None:
         """From the products to the kernel, in place."""
 
-    def diagonal(self, sq_norms: Vector) -> Vector:
-        """k(x, x) for rows of these squared norms."""
+    def asking(self, X: Any) -> Any:
+        return _beside(float(self.factor) * X, self.columns(_sq_norms(X))[0])
+
+    def asked(self, X: Any) -> Any:
+        sq_norms = _sq_norms(X)
+        if not np.isfinite(sq_norms).all():
+            raise ValueError(
+                f"row {int(np.argmin(np.isfinite(sq_norms)))} of X holds NaN, infinity or values so large that its "
+                "norm is not finite; remove or impute such entries first, or divide X by a constant"
+            )
+        return _beside(X, self.columns(sq_norms)[1])
+
+    def block(self, asking: Any, asked: Any, out: Floats) -> None:
+        if sp.issparse(asked):
+            products = (asking @ asked.T).toarray()
+        else:
+            products = np.matmul(asking, asked.T, out=out if out.dtype == asked.dtype else None)
+        self.finish(products)
+        if products is not out:
+            out[...] = products
+
+    def diagonal(self, X: Any) -> Vector:
+        sq_norms = _sq_norms(X)
         asking, asked = self.columns(sq_norms)
         values: Vector = self.factor * sq_norms + (asking * asked).sum(axis=1)
         self.finish(values)
@@ -54,7 +175,7 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True)
-class Linear(Kernel):
+class Linear(_Products):
     r"""The inner product :math:`\langle x, z\rangle` itself."""
 
     name: ClassVar[str] = "linear"
@@ -64,13 +185,16 @@ class Linear(Kernel):
 
 
 @dataclass(frozen=True)
-class Rbf(Kernel):
+class Rbf(_Products):
     r"""The Gaussian kernel :math:`\exp(-\gamma|x - z|^2)`."""
 
     name: ClassVar[str] = "rbf"
     of_differences: ClassVar[bool] = True
 
     gamma: float
+
+    def __post_init__(self) -> None:
+        _number("gamma", self.gamma, "a finite number of at least 0", least=0)
 
     @property
     def factor(self) -> float:  # type: ignore[override]
@@ -85,11 +209,15 @@ class Rbf(Kernel):
 
 
 @dataclass(frozen=True)
-class _OfProduct(Kernel):
+class _OfProduct(_Products):
     """A function of gamma <x, z> + coef0."""
 
     gamma: float
     coef0: float = 0.0
+
+    def __post_init__(self) -> None:
+        _number("gamma", self.gamma, "a finite number of at least 0", least=0)
+        _number("coef0", self.coef0, "a finite number")
 
     @property
     def factor(self) -> float:  # type: ignore[override]
@@ -106,7 +234,15 @@ class Poly(_OfProduct):
 
     name: ClassVar[str] = "poly"
 
-    degree: float = 3
+    degree: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _number("degree", self.degree, "a whole number of at least 0", Integral, least=0)
+
+    @property
+    def inner_product(self) -> bool | None:
+        return self.coef0 >= 0 or self.degree == 0
 
     def finish(self, products: Floats) -> None:
         np.power(products, self.degree, out=products)
@@ -117,7 +253,127 @@ class Sigmoid(_OfProduct):
     r"""The function :math:`\tanh(\gamma\langle x, z\rangle + c_0)`, which is no inner product."""
 
     name: ClassVar[str] = "sigmoid"
-    inner_product: ClassVar[bool] = False
+
+    @property
+    def inner_product(self) -> bool | None:
+        return False
 
     def finish(self, products: Floats) -> None:
         np.tanh(products, out=products)
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """Kernels that somebody has computed: X is the square matrix of those between its rows.
+
+    A row that is new brings its kernels with all of them.
+    """
+
+    name: ClassVar[str] = "precomputed"
+
+    def asked(self, X: Any) -> Any:
+        _check_square(X)
+        return np.arange(len(X))
+
+    def block(self, asking: Any, asked: Any, out: Floats) -> None:
+        out[...] = asking[:, asked]
+
+    def diagonal(self, X: Any) -> Vector:
+        return np.asarray(X.diagonal(), dtype=np.float64)
+
+    def part(self, X: Any, numbers: NDArray[np.int64]) -> Any:
+        return X[np.ix_(numbers, numbers)]
+
+
+@dataclass(frozen=True)
+class Function(Kernel):
+    """What a function of the user's returns: of matrices (m, d) and (n, d) an array of shape (m, n)."""
+
+    parallel: ClassVar[bool] = False  # the function may not be made for it
+
+    function: Callable[[Any, Any], Any]
+
+    def block(self, asking: Any, asked: Any, out: Floats) -> None:
+        values = self.function(asking, asked)
+        values = np.asarray(values.toarray() if sp.issparse(values) else values)
+        given = f"of {asking.shape[0]} rows with {asked.shape[0]} the kernel {_name(self.function)}"
+        if values.shape != out.shape:
+            raise ValueError(f"{given} returned an array of shape {values.shape}; expected {out.shape}")
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"{given} returned values of type {values.dtype}; expected numbers, such as float64")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{given} returned NaN or infinity; expected finite numbers")
+        out[...] = values
+
+
+def _gamma(gamma: float | str, X: Any) -> float:
+    n, d = X.shape
+    if gamma == "auto":
+        return 1.0 / float(d)
+    if gamma == "scale":
+        mean = X.sum(dtype=np.float64) / (n * d)
+        squares = _sum_sq_differences(X.data if sp.issparse(X) else X, mean)
+        squares += (n * d - X.nnz) * mean**2 if sp.issparse(X) else 0.0
+        return float(n / squares) if squares > 0 else 1.0
+    return float(_number("gamma", gamma, "'scale', 'auto' or a finite number of at least 0", least=0))
+
+
+def _number(name: str, value: Any, wanted: str, kind: Any = Real, least: float = -np.inf) -> Any:
+    if not (isinstance(value, kind) and np.isfinite(value) and value >= least):
+        raise ValueError(f"{name} must be {wanted}; got {value!r}")
+    return value
+
+
+def _sum_sq_differences(X: Any, mean: float) -> float:
+    """A few rows at a time: a copy of all of them in float64 may not fit."""
+    step = max(1, 1_000_000 // (X[:1].size or 1))
+    return float(sum(np.square(X[start : start + step] - mean).sum() for start in range(0, len(X), step)))
+
+
+def _check_square(K: Any) -> None:
+    """Refuse what cannot be the kernel of every two rows of a set; a few rows at a time, as copies may not fit."""
+    if sp.issparse(K):
+        raise TypeError("a precomputed kernel must be a dense array; got a sparse matrix. Convert it with K.toarray().")
+    n = len(K)
+    if K.shape != (n, n):
+        raise ValueError(
+            f"a precomputed kernel must be square, the kernel of every two rows to learn from; got shape {K.shape}"
+        )
+    largest, apart, place = 0.0, 0.0, (0, 0)
+    for start in range(0, n, BATCH):
+        some = K[start : start + BATCH]
+        if not np.isfinite(some).all():
+            i, j = np.argwhere(~np.isfinite(some))[0]
+            raise ValueError(
+                f"the precomputed kernel holds {some[i, j]} at row {start + i}, column {j}; it must be finite"
+            )
+        differences = np.abs(some - K[:, start : start + BATCH].T)
+        largest = max(largest, float(np.abs(some).max()))
+        if differences.max() > apart:
+            i, j = np.unravel_index(differences.argmax(), differences.shape)
+            apart, place = float(differences[i, j]), (start + int(i), int(j))
+    if apart > SYMMETRIC * largest:
+        i, j = place
+        raise ValueError(
+            f"a precomputed kernel must be symmetric; row {i}, column {j} holds {K[i, j]:.6g}, but row {j}, column {i} "
+            f"holds {K[j, i]:.6g}, the largest difference. Give (K + K.T) / 2 if it is only rounding."
+        )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _sq_norms(X: Any) -> Vector:
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+
+
+def _beside(X: Any, columns: Vector) -> Any:
+    """X with more columns, in its own precision."""
+    if not columns.shape[1]:
+        return X
+    if sp.issparse(X):
+        return sp.csr_matrix(sp.hstack([X, columns], format="csr"), dtype=X.dtype)
+    return np.hstack([X, columns.astype(X.dtype)])

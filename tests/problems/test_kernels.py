@@ -1,0 +1,245 @@
+"""Kernels by name against scikit-learn's, matrices and functions of the user's, and what is refused."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, rbf_kernel
+from sklearn.svm import SVC
+
+from maxmargin.problems import KernelMatrix, make_kernel
+from maxmargin.problems.kernel_rows import Rows
+from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid
+
+KINDS = {"dense": np.asarray, "sparse": sp.csr_matrix, "sparse array": sp.csr_array}
+
+
+def sample(n=40, d=5, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6) + 0.3).astype(dtype)
+
+
+def block(X, kernel, numbers=None, columns=None, threads=1):
+    width = X.shape[0] if columns is None else len(np.arange(X.shape[0])[columns])
+    numbers = np.arange(X.shape[0]) if numbers is None else numbers
+    out = np.empty((len(numbers), width), dtype=np.float32)
+    Rows(X, kernel, threads).block_of(numbers, columns, out)
+    return out
+
+
+# By name
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.7, 0, np.float64(0.2)])
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sigmoid"])
+def test_kernels_by_name_are_those_of_SVC(name, gamma, dtype, kind):
+    X = sample(dtype=dtype)
+    y = np.where(np.arange(40) % 2, 1, -1)
+    svc = SVC(kernel=name, gamma=gamma, degree=2, coef0=0.5).fit(kind(X), y)
+    value = svc._gamma
+    wanted = {
+        "linear": {},
+        "rbf": {"gamma": value},
+        "poly": {"gamma": value, "coef0": 0.5, "degree": 2},
+        "sigmoid": {"gamma": value, "coef0": 0.5},
+    }
+    kernel = make_kernel(name, kind(X), gamma=gamma, degree=2, coef0=0.5)
+    assert kernel.name == name
+    if name != "linear":
+        assert kernel.gamma == pytest.approx(value, rel=1e-12)
+    reference = pairwise_kernels(X.astype(np.float64), metric=name, **wanted[name])
+    result = block(kind(X), kernel)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_gamma_of_rows_that_are_all_the_same(kind):
+    assert make_kernel("rbf", kind(np.full((3, 2), 4.0))).gamma == 1.0
+
+
+@given(st.integers(1, 30), st.integers(1, 4), st.integers(0, 99))
+def test_scale(n, d, seed):
+    X = sample(n, d, seed)
+    for rows in (X, sp.csr_matrix(X)):
+        assert make_kernel("rbf", rows).gamma == pytest.approx(1 / (d * X.var()) if X.var() else 1.0, rel=1e-9)
+
+
+def test_a_kernel_stays_what_it_is():
+    kernel = Rbf(gamma=3.0)
+    assert make_kernel(kernel, sample(), gamma=1.0) is kernel
+    assert make_kernel(rbf_kernel, sample()) == Function(rbf_kernel)
+    assert make_kernel("precomputed", np.eye(3)) == Precomputed()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kernel": "gauss"}, "one of linear, poly, precomputed, rbf, sigmoid, or a callable; got 'gauss'"),
+        ({"kernel": 3}, "or a callable; got 3"),
+        ({"kernel": "rbf", "gamma": "large"}, "'scale', 'auto' or a finite number of at least 0; got 'large'"),
+        ({"kernel": "rbf", "gamma": -1}, "got -1"),
+        ({"kernel": "sigmoid", "gamma": np.nan}, "got nan"),
+        ({"kernel": "poly", "gamma": None}, "got None"),
+        ({"kernel": "poly", "degree": 2.5}, r"degree must be a whole number of at least 0; got 2\.5"),
+        ({"kernel": "poly", "degree": -1}, "got -1"),
+        ({"kernel": "poly", "coef0": np.inf}, "coef0 must be a finite number; got inf"),
+    ],
+)
+def test_bad_parameters(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_kernel(X=sample(), **arguments)
+
+
+def test_who_is_an_inner_product():
+    assert Linear().inner_product
+    assert Rbf(1.0).inner_product
+    assert Poly(1.0, coef0=0.0).inner_product
+    assert Poly(1.0, coef0=-0.1).inner_product is False
+    assert Sigmoid(1.0).inner_product is False
+    assert Precomputed().inner_product is None
+    assert Function(rbf_kernel).inner_product is None
+
+
+# Rows
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kernel", [Rbf(0.3), Function(rbf_kernel), Precomputed()], ids=["rbf", "function", "matrix"])
+@pytest.mark.parametrize("columns", [None, np.array([2, 1500, 7]), slice(100, 1400), slice(3, None, 2)], ids=str)
+def test_columns(kernel, columns, threads, kind):
+    X = sample(n=1600)
+    K = rbf_kernel(X, gamma=0.3 if kernel == Rbf(0.3) else None)
+    if kernel == Precomputed():
+        X, kind = K, np.asarray
+    numbers = np.array([1599, 3, 3])
+    wanted = K[numbers] if columns is None else K[numbers][:, columns]
+    np.testing.assert_allclose(block(kind(X), kernel, numbers, columns, threads), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("new_kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("new_dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [5, 3000])
+def test_new_rows_of_another_kind(kind, new_kind, new_dtype, width):
+    X, new = sample(dtype=np.float32), sample(n=3, seed=1, dtype=new_dtype)
+    if width > 5:  # too wide and too empty to be laid down as a dense matrix
+        X, new = (np.pad(rows, [(0, 0), (0, width - 5)]) for rows in (X, new))
+    out = np.empty((3, 40), dtype=np.float32)
+    Rows(kind(X), Rbf(0.5)).block(new_kind(new), out)
+    np.testing.assert_allclose(out, rbf_kernel(new, X, gamma=0.5), rtol=1e-5)
+
+
+def test_new_rows_of_another_width():
+    with pytest.raises(ValueError, match="rows of 5 entries were laid down; got rows of 4"):
+        Rows(sample(), Linear()).block(sample(d=4), np.empty((40, 40), dtype=np.float32))
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+def test_rows_that_are_not_finite(kind, bad):
+    X = sample()
+    X[7, 2] = bad
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(ValueError, match="row 7 of X holds NaN, infinity or values so large"),
+    ):
+        Rows(kind(X), Linear())
+
+
+def test_kernels_that_overflow():
+    X = sample()
+    X[3] = 1e100
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="of row 3 with itself is not finite"):
+        Rows(X, Poly(1.0, degree=4)).diagonal()
+
+
+# Matrices and functions of the user's
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_precomputed(dtype):
+    X = sample()
+    K = laplacian_kernel(X).astype(dtype)
+    rows = Rows(K, Precomputed())
+    np.testing.assert_array_equal(rows.diagonal(), K.diagonal())
+    new, out = laplacian_kernel(sample(n=3, seed=1), X).astype(dtype), np.empty((3, 40), dtype=np.float32)
+    rows.block(new, out)
+    np.testing.assert_array_equal(out, new.astype(np.float32))
+    support = np.array([3, 30, 7])
+    few = Rows(Precomputed().part(K, support), Precomputed())
+    few.block(new[:, support], out[:, :3])
+    np.testing.assert_array_equal(out[:, :3], new[:, support].astype(np.float32))
+    with pytest.raises(ValueError, match="rows of 40 entries were laid down; got rows of 39"):
+        rows.block(new[:, :39], out)
+
+
+def test_precomputed_that_is_not_square():
+    with pytest.raises(ValueError, match=r"must be square, .*; got shape \(40, 5\)"):
+        Rows(sample(), Precomputed())
+    with pytest.raises(TypeError, match=r"must be a dense array; got a sparse matrix. Convert it with K.toarray\(\)"):
+        Rows(sp.csr_matrix(np.eye(3)), Precomputed())
+
+
+@given(st.integers(0, 99), st.integers(0, 99), st.sampled_from([0.01, -2.0, 1000.0]))
+def test_precomputed_that_is_not_symmetric(i, j, change):
+    K = rbf_kernel(sample(n=100))
+    K[i, j] += change
+    if i == j:
+        Rows(K, Precomputed())
+        return
+    i, j = min(i, j), max(i, j)
+    with pytest.raises(ValueError, match=rf"must be symmetric; row {i}, column {j} holds .* the largest difference"):
+        Rows(K, Precomputed())
+
+
+def test_rounding_is_no_asymmetry():
+    K = rbf_kernel(sample(n=100)).astype(np.float32)
+    Rows(K * (1 + 1e-6 * np.random.default_rng(0).random(K.shape, dtype=np.float32)), Precomputed())
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_precomputed_that_is_not_finite(bad):
+    K = np.eye(100)
+    K[70, 3] = bad
+    with pytest.raises(ValueError, match=f"holds {bad} at row 70, column 3; it must be finite"):
+        Rows(K, Precomputed())
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_functions_get_rows_as_they_were_given(kind):
+    X, seen = kind(sample(n=1200)), set()
+
+    def product(A, B):
+        seen.add((type(A), type(B)))
+        return A @ B.T
+
+    kernel = Function(product)
+    wanted = sample(n=1200) @ sample(n=1200).T
+    np.testing.assert_allclose(KernelMatrix(X, kernel).rows(np.array([5, 2])), wanted[[5, 2]], rtol=1e-6)
+    np.testing.assert_allclose(Rows(X, kernel).diagonal(), wanted.diagonal())
+    assert seen == {(type(X), type(X))}
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (
+            lambda A, B: A @ A.T,
+            ValueError,
+            r"of 3 rows with 40 the kernel <lambda> returned .* \(3, 3\); expected \(3, 40\)",
+        ),
+        (lambda A, B: 1.0, ValueError, r"returned an array of shape \(\); expected \(3, 40\)"),
+        (lambda A, B: (A @ B.T).astype(str), TypeError, "returned values of type <U32; expected numbers"),
+        (lambda A, B: (A @ B.T) * 1j, TypeError, "returned values of type complex128"),
+        (lambda A, B: (A @ B.T) * np.nan, ValueError, "returned NaN or infinity"),
+        (lambda A, B: None, ValueError, r"shape \(\)"),
+    ],
+)
+def test_functions_that_return_something_else(function, error, message):
+    with pytest.raises(error, match=message):
+        block(sample(), Function(function), np.arange(3))
