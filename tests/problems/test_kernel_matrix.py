@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from maxmargin.problems import KernelMatrix, RegularizedSVM, SlackSVM
-from maxmargin.problems.kernel_matrix import BLOCK
+from maxmargin.problems import Expansion, KernelMatrix, RegularizedSVM, SlackSVM
+from maxmargin.problems.kernel_matrix import FEWEST
 from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import KERNELS, Linear, Poly, Rbf, Sigmoid
 
@@ -80,11 +80,52 @@ def test_the_cache(seed):
 
 def test_too_small_a_cache():
     with pytest.raises(
-        ValueError, match=rf"hold 0 rows of 1,000 entries, but {BLOCK} are computed at a time; give at least 1\.1"
+        ValueError, match=rf"hold 0 rows of 1,000 entries, but {FEWEST} are needed at a time; give at least 0\.3"
     ):
         KernelMatrix(rows(1000), Linear(), cache_size=0.001)
     with pytest.raises(ValueError, match="400 rows asked for at once, but only 300 fit the cache"):
         KernelMatrix(rows(400), Linear(), cache_size=4e-6 * 400 * 300).fetch(np.arange(400))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_of_any_width(seed):
+    """First entries of rows, wider ones of the same, released rows: all are right, and nothing is computed twice."""
+    rng, n = np.random.default_rng(seed), 300
+    X = rows(n)
+    K, wanted = KernelMatrix(X, Linear(), cache_size=4e-6 * n * 150), X @ X.T
+    asked = 0
+    for _ in range(60):
+        numbers, width = rng.choice(n, size=rng.integers(1, 70), replace=False), int(rng.integers(1, n + 1))
+        np.testing.assert_allclose(K.kept[K.fetch(numbers, width), :width], wanted[numbers][:, :width], rtol=1e-6)
+        asked += numbers.size * width
+        K.release(rng.choice(n, size=20, replace=False))
+    assert K.ledger.stored + K.saved == asked
+    numbers = rng.choice(n, size=70, replace=False)
+    K.fetch(numbers)
+    before = K.ledger.stored
+    np.testing.assert_allclose(K.rows(numbers), wanted[numbers], rtol=1e-6)
+    assert K.ledger.stored == before
+
+
+def test_released_rows_give_way_first():
+    K = KernelMatrix(rows(200), Linear(), cache_size=4e-6 * 200 * 100)
+    K.fetch(np.arange(100))
+    K.fetch(np.arange(20))
+    K.release(np.arange(10, 20))
+    K.fetch(np.arange(100, 110))
+    before = K.ledger.stored
+    K.fetch(np.setdiff1d(np.arange(110), np.arange(10, 20)))
+    assert K.ledger.stored == before
+
+
+def test_products_that_are_not_known_are_computed_when_asked_for():
+    K = KernelMatrix(rows(50), Linear())
+    w = K.dot_transposed(np.arange(50.0))
+    w_part = Expansion(w.beta, np.where(np.arange(50) < 30, w.f, np.nan))
+    before = K.ledger.stored
+    np.testing.assert_allclose(K.dot(w_part, np.array([45, 3])), w.f[[45, 3]], rtol=1e-5)
+    assert K.ledger.stored == before + 49  # row 0 has no weight
+    np.testing.assert_allclose(K.dot(w_part), w.f, rtol=1e-5)
 
 
 @pytest.mark.parametrize("bias", [True, False])

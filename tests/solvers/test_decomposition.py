@@ -61,10 +61,10 @@ def test_without_a_bias():
 def test_little_room(seed, first):
     """Rows that do not fit give way to others, before the data grows and after; responses stay those of the weights."""
     X, y = moons(n=1500, seed=seed)
-    K = KernelMatrix(X, Rbf(gamma=2.0), cache_size=1.6)
+    K = KernelMatrix(X, Rbf(gamma=2.0), cache_size=0.5)
     solver = Decomposition(first=first, growth=2.0, block=32)
     result = solve(RegularizedSVM(K, y, 0.1), solver, tol=1e-3, max_iter=2000, random_state=seed)
-    assert len(result.state.rows) < 0.6 * np.count_nonzero(result.solution.p)
+    assert len(K.kept) < 0.2 * np.count_nonzero(result.solution.p)
     w = result.solution.w
     np.testing.assert_allclose(w.f, K.block(np.arange(1500)).astype(np.float64) @ w.beta, atol=1e-4)
     assert result.status == "tol"
@@ -76,3 +76,37 @@ def test_evaluations_are_counted_and_a_budget_is_kept():
     result = solve(RegularizedSVM(K, y), Decomposition(block=32), tol=1e-6, budget=40_000, random_state=0)
     assert result.status == "budget"
     assert result.reads["learning"] <= 40_000
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_it_goes_on_from_a_solution(bias):
+    """Also from that of another C; from the answer itself, nothing is left to do."""
+    X, y = moons()
+    problem = RegularizedSVM(KernelMatrix(X, Rbf(gamma=2.0)), y, 5.0, bias=bias)
+    cold = solve(problem, Decomposition(), tol=1e-5)
+    again = solve(problem, Decomposition(), tol=1e-4, warm=cold.solution)
+    assert again.n_iter == 1
+    other = solve(problem.with_C(0.5), Decomposition(), tol=1e-5)
+    warm = solve(problem.with_C(0.5), Decomposition(), tol=1e-5, warm=cold.solution)
+    assert warm.status == "tol"
+    assert warm.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-5)
+
+
+def test_examples_without_a_weight():
+    """They say nothing, wherever they are, and their responses are known at the end."""
+    X, y = moons()
+    s = (np.random.default_rng(0).random(600) < 0.5).astype(float)
+    K = KernelMatrix(X, Rbf(gamma=2.0))
+    result = solve(RegularizedSVM(K, y, sample_weight=s), Decomposition(first=50, block=16), tol=1e-5)
+    used = s > 0
+    alone = solve(RegularizedSVM(KernelMatrix(X[used], Rbf(gamma=2.0)), y[used]), Decomposition(), tol=1e-5)
+    assert result.certificate.dual == pytest.approx(alone.certificate.dual, rel=1e-4)
+    w = result.solution.w
+    np.testing.assert_allclose(w.f, K.block(np.arange(600)).astype(np.float64) @ w.beta, atol=1e-4)
+
+
+def test_examples_in_order_of_their_class():
+    X, y = moons()
+    order = np.argsort(y)
+    result = solve(RegularizedSVM(KernelMatrix(X[order], Rbf(gamma=2.0)), y[order]), Decomposition(first=50), tol=1e-5)
+    assert result.status == "tol"

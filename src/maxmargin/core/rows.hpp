@@ -7,6 +7,7 @@
 // Every operation that reads entries writes them into the ledger, so the count cannot be forgotten by a caller.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace maxmargin {
@@ -96,6 +97,72 @@ MAXMARGIN_WIDE static double wide_dot(const float* x, const double* v, int64_t s
 MAXMARGIN_WIDE static double wide_dot(const double* x, const double* v, int64_t size) { return wide_dot_loop(x, v, size); }
 MAXMARGIN_WIDE static void wide_axpy(double a, const float* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
 MAXMARGIN_WIDE static void wide_axpy(double a, const double* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
+
+// For steps on pairs of weights (see solvers/_decomposition.pyx): loops that find the best of many, a chunk at a time, as
+// wide registers tell the largest number of a chunk but not where it is.
+constexpr int64_t chunk_size = 64;
+
+// e <- e - a (x - z), and the place of the largest e + bar; -1 where none is finite. `high` becomes that number.
+MAXMARGIN_WIDE static int64_t wide_step(
+    double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high
+) {
+    double best = -HUGE_VAL;
+    int64_t from = size;
+    for (int64_t j = 0; j < size; j += chunk_size) {
+        const int64_t stop = j + chunk_size < size ? j + chunk_size : size;
+        double most = -HUGE_VAL;
+#pragma omp simd reduction(max : most)
+        for (int64_t t = j; t < stop; ++t) {
+            e[t] -= a * (static_cast<double>(x[t]) - static_cast<double>(z[t]));
+            const double v = e[t] + bar[t];
+            most = v > most ? v : most;
+        }
+        if (most > best) best = most, from = j;
+    }
+    *high = best;
+    for (int64_t t = from; t < size; ++t)
+        if (e[t] + bar[t] == best) return t;
+    return -1;
+}
+
+// What a step on a pair gains: short^2 / curvature, where the partner is short of the other.
+static inline float gain_of_pair(double high, double v, double K_ii, double K_tt, float K_it) {
+    const float shortage = static_cast<float>(high - v), curvature = static_cast<float>(K_ii + K_tt) - 2.0f * K_it;
+    const float positive = shortage > 0.0f ? shortage : 0.0f;
+    return positive * positive / (curvature > 1e-12f ? curvature : 1e-12f);
+}
+// The partner with which the step gains most, -1 where none gains; `low` becomes the least e + bar. x is the row of K of
+// the one with e = high, and K_ii its own entry.
+MAXMARGIN_WIDE static int64_t wide_partner(
+    double high, double K_ii, const float* x, const double* diagonal, const double* e, const double* bar, int64_t size,
+    double* low
+) {
+    float best = 0.0f;
+    double least = HUGE_VAL;
+    int64_t from = size;
+    for (int64_t j = 0; j < size; j += chunk_size) {
+        const int64_t stop = j + chunk_size < size ? j + chunk_size : size;
+        float most = 0.0f;
+        double lowest = HUGE_VAL;
+#pragma omp simd reduction(max : most) reduction(min : lowest)
+        for (int64_t t = j; t < stop; ++t) {
+            const double v = e[t] + bar[t];
+            const float gain = gain_of_pair(high, v, K_ii, diagonal[t], x[t]);
+            lowest = v < lowest ? v : lowest;
+            most = gain > most ? gain : most;
+        }
+        if (most > best) best = most, from = j;
+        least = lowest < least ? lowest : least;
+    }
+    *low = least;
+    int64_t at = -1;
+    float found = 0.0f;
+    for (int64_t t = from; t < size && t < from + chunk_size; ++t) {
+        const float gain = gain_of_pair(high, e[t] + bar[t], K_ii, diagonal[t], x[t]);
+        if (gain > found) found = gain, at = t;
+    }
+    return at;
+}
 
 // The operations of a line in terms of `Self::each(i, f)`, which calls f(j, x) for the stored entries of line i.
 template <class Self>

@@ -26,7 +26,7 @@ class Expansion:
     beta : array of shape (n,)
         Its coefficients.
     f : array of shape (n,)
-        Its products with the rows, :math:`f = K\beta`.
+        Its products with the rows, :math:`f = K\beta`; NaN where nobody has computed them yet.
 
     Examples
     --------
@@ -68,7 +68,8 @@ class Expansion:
         return Expansion(self.beta / divisor, self.f / divisor)
 
     def __matmul__(self, other: Expansion) -> float:
-        product = float(self.beta @ other.f)
+        those = np.flatnonzero(self.beta)
+        product = float(self.beta[those] @ other.f[those])
         return max(0.0, product) if other is self else product  # rounding must not make a square negative
 
 

@@ -16,7 +16,8 @@ Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Block = NDArray[np.float32]
 
-BLOCK = 256  # rows that are computed at a time: enough for products at full speed
+BLOCK = 512  # rows that are computed at a time: enough for products at full speed
+FEWEST = 64  # rows that must fit the cache
 
 
 class KernelMatrix:
@@ -32,7 +33,7 @@ class KernelMatrix:
     kernel : Kernel
         What to compute.
     cache_size : float
-        How many megabytes of rows of K to keep; at least a block of 256 rows.
+        How many megabytes of rows of K to keep; at least 64 rows.
     threads : int
         How many threads compute a block side by side.
 
@@ -43,7 +44,7 @@ class KernelMatrix:
     saved : int
         Entries of rows that were asked for and had not to be computed, as they were kept.
     kept : array of shape (places, n)
-        The rows that are kept; row i, if it is, at `kept[place[i]]`.
+        The rows that are kept; row i, if it is, at `kept[place[i]]`, its first entries, `width[place[i]]` of them.
 
     Examples
     --------
@@ -62,45 +63,82 @@ class KernelMatrix:
         n = self.laid.n
         self.shape, self.stored = (n, n), n * n
         self.ledger, self.saved = Ledger(), 0
-        self.cache_bytes = int(1e6 * cache_size)
-        places, needed = min(n, self.cache_bytes // (4 * n)), min(n, BLOCK)
+        self.cache_bytes = round(1e6 * cache_size)
+        places, needed = min(n, self.cache_bytes // (4 * n)), min(n, FEWEST)
         if places < needed:
             raise ValueError(
-                f"cache_size={cache_size:g} megabytes hold {places} rows of {n:,} entries, but {needed} are computed "
+                f"cache_size={cache_size:g} megabytes hold {places} rows of {n:,} entries, but {needed} are needed "
                 f"at a time; give at least {np.ceil(4e-5 * n * needed) / 10:.1f}"
             )
         self.kept: Block = np.empty((places, n), dtype=np.float32)
         self.place = np.full(n, -1)
-        self.owner = np.full(places, -1)  # which row is kept in each place
+        self.owner = np.full(places, -1)  # which row is kept in each place,
+        self.width = np.zeros(places, dtype=np.int64)  # how many of its entries,
         self.used = np.zeros(places, dtype=np.int64)  # and when it was asked for last
+        self.filled = 0  # places that ever had an owner: the first ones
         self.time = 0
 
     def rows(self, numbers: Numbers) -> Block:
         """K[numbers], for a few of them; rows that are kept are not computed again."""
         return self.kept[self.fetch(numbers)]
 
-    def fetch(self, numbers: Numbers) -> Numbers:
-        """The places in `kept` of these rows, no more than there are; those that were not there are computed."""
-        if len(numbers) > len(self.kept):
-            raise ValueError(f"{len(numbers)} rows asked for at once, but only {len(self.kept)} fit the cache")
-        self.time += 1
-        there = self.place[numbers] >= 0
-        self.used[self.place[numbers[there]]] = self.time
-        self.saved += int(np.count_nonzero(there)) * self.shape[0]
-        missing = np.unique(numbers[~there])
-        for start in range(0, missing.size, BLOCK):
-            some = missing[start : start + BLOCK]
-            # The places that were not asked for the longest time make room.
-            places = np.argpartition(self.used, some.size - 1)[: some.size]
-            self.place[self.owner[places[self.owner[places] >= 0]]] = -1
-            self.place[some], self.owner[places], self.used[places] = places, some, self.time
-            self.kept[places] = self.block(some)
-        return self.place[numbers]
+    def fetch(self, numbers: Numbers, width: int | None = None) -> Numbers:
+        """The places in `kept` of these rows, no more than there are; what was not there is computed.
 
-    def block(self, numbers: Numbers, columns: Numbers | None = None, out: Block | None = None) -> Block:
+        Rows are wanted whole, or their first entries only, as many as `width`.
+        """
+        width = self.shape[0] if width is None else width
+        self.time += 1
+        there = numbers[self.place[numbers] >= 0]
+        self.used[self.place[there]] = self.time
+        self.saved += int(np.minimum(self.width[self.place[there]], width).sum())
+        self._make_room(np.unique(numbers[self.place[numbers] < 0]))
+        places = self.place[numbers]
+        short = np.unique(places[self.width[places] < width])
+        for known in np.unique(self.width[short]):
+            alike = short[self.width[short] == known]
+            for start in range(0, alike.size, BLOCK):
+                self._widen(alike[start : start + BLOCK], int(known), width)
+        return places
+
+    def release(self, numbers: Numbers) -> None:
+        """Say that these rows are not needed soon: theirs are the first places to be used again."""
+        self.used[self.place[numbers[self.place[numbers] >= 0]]] = 0
+
+    def _make_room(self, missing: Numbers) -> None:
+        """Give these rows places: those that were released, those that never had an owner, and then the oldest.
+
+        Memory that was never used is dear: the system has to find it, and to clear it.
+        """
+        if not missing.size:
+            return
+        asked = missing.size + int(np.count_nonzero(self.used == self.time))
+        if asked > len(self.kept):
+            raise ValueError(f"{asked} rows asked for at once, but only {len(self.kept)} fit the cache")
+        released = np.flatnonzero(self.used[: self.filled] == 0)[: missing.size]
+        fresh = np.arange(self.filled, min(len(self.kept), self.filled + missing.size - released.size))
+        left = missing.size - released.size - fresh.size
+        places = np.concatenate([released, fresh])
+        if left:
+            self.used[released] = self.time  # they are taken
+            places = np.concatenate([places, np.argpartition(self.used[: self.filled], left - 1)[:left]])
+        places = np.sort(places)
+        self.filled += fresh.size
+        self.place[self.owner[places[self.owner[places] >= 0]]] = -1
+        self.place[missing], self.owner[places] = places, missing
+        self.used[places], self.width[places] = self.time, 0
+
+    def _widen(self, places: Numbers, known: int, width: int) -> None:
+        """Compute the entries of the rows in these places, of which so many are known, up to a width."""
+        columns = slice(known, width)
+        self.laid.block_of(self.owner[places], columns, self.kept[:, columns], places)
+        self.ledger.count(places.size * (width - known))
+        self.width[places] = width
+
+    def block(self, numbers: Numbers, columns: Numbers | slice | None = None, out: Block | None = None) -> Block:
         """K[numbers][:, columns], computed anew and not kept; into `out` where it is given."""
         if out is None:
-            out = np.empty((len(numbers), self.shape[0] if columns is None else len(columns)), dtype=np.float32)
+            out = np.empty((len(numbers), self.place[slice(None) if columns is None else columns].size), np.float32)
         self.laid.block_of(numbers, columns, out)
         self.ledger.count(out.size)
         return out
@@ -112,7 +150,16 @@ class KernelMatrix:
         return self.laid.diagonal()
 
     def dot(self, w: Expansion, rows: Numbers | None = None) -> Vector:
-        """The products of w with the rows, which it knows."""
+        """The products of w with the rows; those that it does not know are computed, and it knows them from then on."""
+        unknown = np.isnan(w.f)
+        unknown = np.flatnonzero(unknown if rows is None else unknown[rows])
+        if unknown.size:
+            unknown = np.unique(unknown if rows is None else rows[unknown])
+            w.f[unknown] = 0.0
+            those = np.flatnonzero(w.beta)
+            for start in range(0, those.size, BLOCK):
+                some = those[start : start + BLOCK]
+                w.f[unknown] += w.beta[some] @ self.block(some, unknown)
         return w.f if rows is None else w.f[rows]
 
     def dot_transposed(self, p: Vector, rows: Numbers | None = None) -> Expansion:

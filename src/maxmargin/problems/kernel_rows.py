@@ -63,9 +63,11 @@ class Rows:
             raise ValueError(f"the kernel of row {row} with itself is not finite; divide X by a constant")
         return values
 
-    def block_of(self, numbers: Numbers, columns: Numbers | slice | None, out: Block) -> None:
-        """The kernel of some rows of this set with some others of it, or with all."""
-        self._fill(self.kernel.asking(self.X[numbers]), columns, out)
+    def block_of(
+        self, numbers: Numbers, columns: Numbers | slice | None, out: Block, places: Numbers | None = None
+    ) -> None:
+        """The kernel of some rows of this set with some others of it, or with all; into these rows of `out`, or all."""
+        self._fill(self.kernel.asking(self.X[numbers]), columns, out, places)
 
     def block(self, X: Any, out: Block) -> None:
         """The kernel of each row of X, a few of any, with each row of this set."""
@@ -74,16 +76,19 @@ class Rows:
         if self.kernel.of_products:
             X = X.astype(self.X.dtype, copy=False)
             X = (X.toarray() if sp.issparse(X) else X) - self.centre if self.dense else sp.csr_matrix(X)
-        self._fill(self.kernel.asking(X), None, out)
+        self._fill(self.kernel.asking(X), None, out, None)
 
-    def _fill(self, asking: Any, columns: Numbers | slice | None, out: Block) -> None:
+    def _fill(self, asking: Any, columns: Numbers | slice | None, out: Block, places: Numbers | None) -> None:
         asked = self.asked[columns] if isinstance(columns, slice) else self.asked
         tiles = [slice(start, start + TILE) for start in range(0, out.shape[1], TILE)]
 
         def fill(some: Iterable[slice]) -> None:
+            tile_of = np.empty((asking.shape[0], TILE), dtype=out.dtype)
             for tile in some:
                 these = columns[tile] if isinstance(columns, np.ndarray) else tile
-                self.kernel.block(asking, asked[these], out[:, tile])
+                block = tile_of[:, : out[:1, tile].size]
+                self.kernel.block(asking, asked[these], block)
+                out[slice(None) if places is None else places, tile] = block
 
         if self.threads == 1:
             fill(tiles)

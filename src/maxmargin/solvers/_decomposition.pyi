@@ -22,3 +22,6 @@ def ascend_by_one(
 def add_rows(
     rows: NDArray[np.float32], places: NDArray[np.int64], factors: NDArray[np.float64], f: NDArray[np.float64]
 ) -> None: ...
+def gather(
+    rows: NDArray[np.float32], places: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float32]
+) -> None: ...

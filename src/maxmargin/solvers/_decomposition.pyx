@@ -16,6 +16,11 @@ from libc.stdint cimport int64_t
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     void wide_axpy(double a, const float* x, double* v, int64_t size)
+    int64_t wide_step(double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high)
+    int64_t wide_partner(
+        double high, double K_ii, const float* x, const double* diagonal, const double* e, const double* bar, int64_t size,
+        double* low,
+    )
 
 cdef double FLAT = 1e-12  # the least curvature: two examples may be the same
 cdef int64_t TILE = 4096  # numbers of f that stay in the cache while rows are added to them
@@ -29,32 +34,24 @@ def ascend_by_pairs(
 
     Returns the number of steps, the violation, and the bias.
     """
-    cdef int64_t n = y.shape[0], steps = 0, i, j, t
-    cdef double high, low, best, gain, short, curvature, step, room, K_ii
+    cdef int64_t n = y.shape[0], steps = 0, i, j
+    cdef double high, low, curvature, step, room
     cdef const float* row_i
     cdef const float* row_j
+    # Added to e, they bar those whose y alpha cannot rise from being i, and those where it cannot fall from being j.
+    cdef double[::1] rising = np.empty(n), falling = np.empty(n), diagonal = np.array(np.diagonal(K), dtype=np.float64)
     with nogil:
-        while True:
-            high, low, i, j, best = -INFINITY, INFINITY, -1, -1, -INFINITY
-            for t in range(n):
-                if e[t] > high and (alpha[t] < upper[t] if y[t] > 0 else alpha[t] > 0):
-                    high, i = e[t], t
-            if i < 0:
-                break
-            row_i, K_ii = &K[i, 0], K[i, i]
-            for t in range(n):
-                if alpha[t] > 0 if y[t] > 0 else alpha[t] < upper[t]:
-                    low = e[t] if e[t] < low else low
-                    short = high - e[t]
-                    if short > 0:
-                        curvature = K_ii + K[t, t] - 2.0 * row_i[t]
-                        gain = short * short / (curvature if curvature > FLAT else FLAT)
-                        if gain > best:
-                            best, j = gain, t
+        for i in range(n):
+            bar(i, y, upper, alpha, rising, falling)
+        i = wide_step(0.0, &K[0, 0], &K[0, 0], &e[0], &rising[0], n, &high)
+        low = high
+        while i >= 0:
+            row_i = &K[i, 0]
+            j = wide_partner(high, diagonal[i], row_i, &diagonal[0], &e[0], &falling[0], n, &low)
             if high - low <= tol or j < 0 or steps >= most:
                 break
             row_j = &K[j, 0]
-            curvature = K_ii + K[j, j] - 2.0 * row_i[j]
+            curvature = diagonal[i] + diagonal[j] - 2.0 * row_i[j]
             step = (high - e[j]) / (curvature if curvature > FLAT else FLAT)
             room = upper[i] - alpha[i] if y[i] > 0 else alpha[i]
             step = step if step < room else room
@@ -62,10 +59,21 @@ def ascend_by_pairs(
             step = step if step < room else room
             alpha[i] = within(alpha[i] + y[i] * step, upper[i])
             alpha[j] = within(alpha[j] - y[j] * step, upper[j])
-            for t in range(n):
-                e[t] -= step * (row_i[t] - row_j[t])
+            bar(i, y, upper, alpha, rising, falling)
+            bar(j, y, upper, alpha, rising, falling)
+            i = wide_step(step, row_i, row_j, &e[0], &rising[0], n, &high)
             steps += 1
     return steps, high - low, 0.5 * (high + low)
+
+
+cdef inline void bar(
+    int64_t i, const double[::1] y, const double[::1] upper, const double[::1] alpha, double[::1] rising,
+    double[::1] falling,
+) noexcept nogil:
+    """Say whether y alpha of an example can still rise, and fall."""
+    cdef bint more = alpha[i] < upper[i], less = alpha[i] > 0
+    rising[i] = 0.0 if (more if y[i] > 0 else less) else -INFINITY
+    falling[i] = 0.0 if (less if y[i] > 0 else more) else INFINITY
 
 
 def ascend_by_one(
@@ -111,3 +119,14 @@ def add_rows(const float[:, :] rows, const int64_t[::1] places, const double[::1
             for k in range(places.shape[0]):
                 wide_axpy(factors[k], &rows[places[k], start], &f[start], size)
             start += size
+
+
+def gather(const float[:, :] rows, const int64_t[::1] places, const int64_t[::1] columns, float[:, :] out):
+    """out <- rows[places][:, columns]"""
+    cdef int64_t k, j
+    cdef const float* row
+    with nogil:
+        for k in range(places.shape[0]):
+            row = &rows[places[k], 0]
+            for j in range(columns.shape[0]):
+                out[k, j] = row[columns[j]]

@@ -1,4 +1,4 @@
-r"""Decomposition for kernel SVMs: all rows that matter are kept, and the dual is solved on all of them at once.
+r"""Decomposition for kernel SVMs: the dual is solved over all examples that may still change, again and again.
 
 Problem: the regularised form with C and the hinge, on a KernelMatrix, with a free bias or none. Given: blocks of rows
 of K. Returned: w as an Expansion, b, and the weights alpha that prove how good they are.
@@ -7,11 +7,12 @@ The row of K of a support vector must be computed at least once: (support vector
 comes near it:
 
 - the data grows: first a part of the examples, whose solution tells most of the support vectors of the next part;
-- examples that fall short of the margin are admitted by the block, so that their rows are one matrix product;
-- their rows are kept, and an iteration ends near the optimum over all that were admitted, by steps on pairs (SMO);
+- violators of the optimum are taken in by the block, so that their rows are one matrix product;
+- an iteration ends near the optimum over all that are worked on, by steps on pairs (SMO) over K between them;
+- examples whose weight is at a bound and surely stays there are left alone: their rows give way to others;
 - responses f are kept in float64, though the rows are float32: changes add up without drift.
 
-Symbols: m examples in use, A those admitted, f = K beta with beta_i = alpha_i y_i.
+Symbols: the first m examples are in use, W are worked on, f = K beta with beta_i = alpha_i y_i.
 """
 
 from __future__ import annotations
@@ -26,56 +27,57 @@ from numpy.typing import NDArray
 from maxmargin.problems import Problem, RegularizedSVM, Solution
 from maxmargin.problems.expansion import Expansion
 from maxmargin.problems.kernel_matrix import KernelMatrix
-from maxmargin.solvers._decomposition import add_rows, ascend_by_one, ascend_by_pairs
+from maxmargin.solvers._decomposition import add_rows, ascend_by_one, ascend_by_pairs, gather
 from maxmargin.solvers.base import Solver
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 LOOSE = 0.1  # how far inside the margin an example may be, at first
-STEPS_PER_ROW = 50  # the most steps of an iteration, for each example admitted
+SURE = 0.3  # how far beyond it an example must be, on its side, not to be worked on
+LEAVING = 0.1  # the share of those worked on that must be sure for them to be left alone: it takes copies
+MOST_BLOCKS = 4  # that are taken in at once, where violators are many
+STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
 
 
 @dataclass
 class State:
-    """What is known of the examples, in the order in which they come into use."""
+    """Where the solver stands; m examples are in use, the first ones."""
 
     rules: tuple[Any, ...]
-    order: Numbers
-    y: Vector
     upper: Vector
     alpha: Vector
     f: Vector  # of the first m; of the others not known
     m: int
-    rows: NDArray[np.float32]  # row of K of the example admitted[s] in rows[s], its first m entries
-    inner: NDArray[np.float32]  # K between the admitted ones
-    admitted: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    W: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # those that are worked on
+    inner: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # K between them
     b: float = 0.0
     tolerance: float = LOOSE
-    waiting: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be admitted next
+    waiting: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be worked on next
     grows: bool = False  # whether more examples come into use next
     gap: float = math.inf
     dual: float = -math.inf
 
     @property
     def whole(self) -> bool:
-        return self.m == self.order.size
+        return self.m == self.alpha.size
 
 
 @dataclass(frozen=True)
 class Decomposition(Solver):
     r"""The exact solver of kernel SVMs with the hinge, on a growing part of the data.
 
-    An iteration admits a block of examples, computes their rows of K, and solves the dual over all that were admitted.
+    An iteration takes in a block of examples, computes their rows of K, and solves the dual over all worked on.
+    Parts of the data are its first examples, so they should come in random order.
 
     Parameters
     ----------
     first : int, default=6000
         How many examples come into use first.
     growth : float, default=4.0
-        By which factor they grow, whenever hardly any of those in use is left to be admitted.
+        By which factor they grow, whenever hardly any of those in use violates the optimum.
     block : int, default=512
-        How many examples are admitted at a time, at most.
+        How many examples are taken in at a time; where violators are many, up to four times as many.
 
     References
     ----------
@@ -101,6 +103,7 @@ class Decomposition(Solver):
     name: ClassVar[str] = "decomposition"
     solves: ClassVar[type[Problem]] = RegularizedSVM
     kernel: ClassVar[bool] = True
+    resumes: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
 
     first: int = 6000
@@ -115,44 +118,47 @@ class Decomposition(Solver):
             )
         if isinstance(warm, State) and all(map(np.array_equal, warm.rules, problem.rules)):
             return warm
-        order = rng.permutation(np.flatnonzero(problem.u))
-        n, m = order.size, self._first(order.size)
-        parts = [m]
-        while parts[-1] < n:
-            parts.append(self._next(parts[-1], n))
-        order = np.concatenate([np.sort(part) for part in np.split(order, parts[:-1])])
-        upper, _ = problem.loss.dual_box(problem.u[order])
-        capacity = min(n, _most_rows(_kernel(problem).cache_bytes, n))
-        state = State(
-            problem.rules,
-            order,
-            problem.y[order],
-            upper,
-            np.zeros(n),
-            np.zeros(n),
-            m,
-            np.empty((capacity, n), np.float32),
-            np.empty((capacity, capacity), np.float32),
-        )
+        upper, _ = problem.loss.dual_box(problem.u)
+        if isinstance(warm, Solution) and warm.p is not None:
+            alpha, w = problem.dual_point(warm.p)
+            state = State(problem.rules, upper, alpha, cast(Any, w).f, upper.size, b=warm.b)
+            _kernel(problem).release(np.arange(upper.size))
+            self._judge(problem, state)
+            return state
+        m = self._first_part(problem, upper)
+        state = State(problem.rules, upper, np.zeros(upper.size), np.zeros(upper.size), m)
         # Of each class alike, as nothing is known yet.
-        classes = [np.flatnonzero(state.y[:m] == label)[: self.block // 2] for label in (1, -1)]
-        state.waiting = np.sort(np.concatenate(classes))[:capacity]
+        most = self._room(_kernel(problem)) // 2
+        classes = [np.flatnonzero((problem.y[:m] == label) & (upper[:m] > 0))[:most] for label in (1, -1)]
+        state.waiting = np.sort(np.concatenate(classes))
         return state
 
-    def _first(self, n: int) -> int:
-        return self._round_off(self.first, n)
+    def deterministic(self, problem: Any) -> bool:
+        return True
 
-    def _next(self, m: int, n: int) -> int:
-        return self._round_off(int(self.growth * m), n)
+    def _room(self, K: KernelMatrix, blocks: int = 1) -> int:
+        """How many examples may be taken in at once."""
+        return max(2, min(blocks * self.block, len(K.kept) // 2))
 
-    def _round_off(self, m: int, n: int) -> int:
-        """All of them, if hardly any would be left."""
-        return n if 2 * m > n else m
+    def _first_part(self, problem: RegularizedSVM, upper: Vector) -> int:
+        """Where the first part ends; all is one part if the first would have too few of a class."""
+        m = self._part(upper, self.first)
+        up = problem.y > 0
+        shares = [np.array([upper[:k][up[:k]].sum(), upper[:k][~up[:k]].sum()]) / upper[:k].sum() for k in (m, None)]
+        return m if (shares[0] > 0.5 * shares[1]).all() else upper.size
+
+    def _part(self, upper: Vector, count: float) -> int:
+        """Where a part ends that has so many examples with a weight; at the end of all if hardly any would be left."""
+        counts = np.cumsum(upper > 0)
+        return upper.size if 2 * count > counts[-1] else int(np.searchsorted(counts, count)) + 1
+
+    def _next_part(self, state: State) -> int:
+        return self._part(state.upper, self.growth * np.count_nonzero(state.upper[: state.m]))
 
     def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
         before = problem.X.ledger.stored
         for done in range(iterations):
-            if self._cost(state) > budget - (problem.X.ledger.stored - before):
+            if self._cost(problem, state) > budget - (problem.X.ledger.stored - before):
                 return done
             if state.grows:
                 self._grow(problem, state)
@@ -160,114 +166,132 @@ class Decomposition(Solver):
                 self._iterate(problem, state)
         return iterations
 
-    def _cost(self, state: State) -> int:
-        """The evaluations of the next iteration."""
+    def _cost(self, problem: RegularizedSVM, state: State) -> int:
+        """The most evaluations that the next iteration can take."""
         if state.grows:
-            return int(np.count_nonzero(state.alpha)) * (self._next(state.m, state.order.size) - state.m)
-        return state.waiting.size * state.m
+            return int(np.count_nonzero(state.alpha)) * self._next_part(state)
+        K = _kernel(problem)
+        wanted = np.concatenate([state.W, state.waiting])
+        known = np.where(K.place[wanted] >= 0, K.width[K.place[wanted]], 0)
+        return int(np.maximum(state.m - known, 0).sum())
 
     def _iterate(self, problem: RegularizedSVM, state: State) -> None:
-        m = state.m
-        self._admit(_kernel(problem), state)
-        A = state.admitted
-        alpha, e = state.alpha[A], state.y[A] - state.f[A]
+        """Work on those that wait too: solve the dual over all that are worked on, and tell all others."""
+        y, upper = problem.y, state.upper
+        places = self._take_in(_kernel(problem), state)
+        W = state.W
+        alpha, e = state.alpha[W], y[W] - state.f[W]
         ascend = ascend_by_pairs if problem.free_bias else ascend_by_one
-        inner = state.inner[: A.size, : A.size]
-        *_, state.b = ascend(inner, state.y[A], state.upper[A], alpha, e, state.tolerance, STEPS_PER_ROW * A.size)
-        change = (alpha - state.alpha[A]) * state.y[A]
+        inner = state.inner[: W.size, : W.size]
+        *_, state.b = ascend(inner, y[W], upper[W], alpha, e, state.tolerance, STEPS_PER_ROW * W.size)
+        change = (alpha - state.alpha[W]) * y[W]
         changed = np.flatnonzero(change)
-        add_rows(state.rows, changed, change[changed], state.f[:m])
-        state.alpha[A] = alpha
+        add_rows(_kernel(problem).kept, places[changed], change[changed], state.f[: state.m])
+        state.alpha[W] = alpha
         self._judge(problem, state)
 
-    def _admit(self, K: KernelMatrix, state: State) -> None:
-        """Compute the rows of those that wait, in the places of the least needed where there is no room."""
-        new, m = state.waiting, state.m
-        A, capacity = state.admitted, len(state.rows)
-        free = np.arange(A.size, min(capacity, A.size + new.size))
-        A = np.concatenate([A, np.empty_like(free)])
-        if free.size < new.size:
-            sure = self._sureness(state)
-            leaving = np.argsort(-sure)[: new.size - free.size]
-            leaving = leaving[np.isfinite(sure[leaving])]
-            free = np.sort(np.concatenate([leaving, free]))
-        new = new[: free.size]
-        A[free] = new
-        state.admitted = A
-        # Places that follow each other are filled where they are: rows are long, and copies are dear.
-        for places in np.split(np.arange(new.size), 1 + np.flatnonzero(np.diff(free) != 1)):
-            if places.size:
-                rows = state.rows[free[places[0]] : free[places[-1]] + 1, :m]
-                K.block(state.order[new[places]], state.order[:m], rows)
-        for place in free:
-            state.inner[place, : A.size] = state.rows[place].take(A)
-        state.inner[: A.size, free] = state.inner[free, : A.size].T
+    def _take_in(self, K: KernelMatrix, state: State) -> Numbers:
+        """Let those that wait be worked on; the places of the rows of all that are."""
+        before, new = state.W.size, state.waiting
+        state.W = np.concatenate([state.W, new])
+        size = state.W.size
+        if size > len(state.inner):
+            larger = np.empty((2 * size, 2 * size), dtype=np.float32)
+            larger[:before, :before] = state.inner[:before, :before]
+            state.inner = larger
+        places = K.fetch(state.W, state.m)
+        gather(K.kept, places[before:], state.W, state.inner[before:size, :size])
+        state.inner[:before, before:size] = state.inner[before:size, :before].T
+        return places
 
-    def _sureness(self, state: State) -> Vector:
-        """How far from leaving its bound each admitted example is; those between the bounds must stay."""
-        A = state.admitted
-        c, alpha = state.y[A] * (state.f[A] + state.b), state.alpha[A]
-        return np.where(alpha == 0, c - 1, np.where(alpha >= state.upper[A], 1 - c, -np.inf))
+    def _keep(self, state: State, which: NDArray[np.bool_]) -> None:
+        """Work on no others than these of those that are worked on."""
+        kept = np.flatnonzero(which)
+        for place, old in enumerate(kept):
+            state.inner[place, : kept.size] = state.inner[old].take(kept)
+        state.W = state.W[kept]
 
     def _judge(self, problem: RegularizedSVM, state: State) -> None:
-        """The gap on the examples in use, and who is admitted next; where they are few, more come into use."""
-        state.waiting = self._outside(state, self._measure(state))
+        """Measure the gap on the examples in use, and say who is worked on next; if few, more come into use."""
+        short = self._measure(problem, state)
+        self._leave_alone(_kernel(problem), state, short)
+        state.waiting = self._violators(problem, state, short)
         state.grows = not state.whole and state.waiting.size < self.block // 2
         if state.whole and not state.waiting.size:
             state.tolerance /= 4
 
-    def _measure(self, state: State) -> Vector:
+    def _measure(self, problem: RegularizedSVM, state: State) -> Vector:
         """How far each example in use falls short of the margin (negative: it does not); gap and dual follow."""
         m = state.m
-        y, f, alpha = state.y[:m], state.f[:m], state.alpha[:m]
-        short = 1 - y * (f + state.b)
+        y, f, alpha = problem.y[:m], state.f[:m], state.alpha[:m]
+        short: Vector = 1 - y * (f + state.b)
         square = float((alpha * y) @ f)
         state.dual = float(alpha.sum()) - 0.5 * square
         state.gap = 0.5 * square + float(state.upper[:m] @ np.maximum(0.0, short)) - state.dual
         return short
 
-    def _outside(self, state: State, short: Vector) -> Numbers:
-        """Of those that are not admitted and whose weight should change, the worst, a block at most."""
-        alpha, upper = state.alpha[: state.m], state.upper[: state.m]
-        pull = np.where(alpha < upper, short, 0.0)
-        pull = np.where(alpha > 0, np.maximum(pull, -short), pull)  # it had a weight when it had to give way
-        pull[state.admitted] = 0.0
-        outside = np.flatnonzero(pull > state.tolerance)
-        if outside.size > self.block:
-            outside = outside[np.argpartition(-pull[outside], self.block)[: self.block]]
-        return np.sort(outside)
+    def _violators(self, problem: RegularizedSVM, state: State, short: Vector) -> Numbers:
+        """Those that are not worked on and whose weights should change most, in either direction alike.
+
+        If all were to pull the bias to one side, it would swing from one iteration to the next.
+        """
+        K, m = _kernel(problem), state.m
+        y, alpha, upper = problem.y[:m], state.alpha[:m], state.upper[:m]
+        pull = np.where(alpha < upper, np.maximum(short, 0), 0) - np.where(alpha > 0, np.maximum(-short, 0), 0)
+        pull *= y
+        pull[state.W] = 0
+        sides = [np.flatnonzero(side * pull > state.tolerance) for side in (1, -1)]
+        many = sum(side.size for side in sides) // (2 * MOST_BLOCKS)
+        block = min(max(many, self._room(K)), self._room(K, MOST_BLOCKS))
+        fewer = min(side.size for side in sides)
+        room = max(block // 2, block - fewer)
+        chosen = [side[np.argpartition(-abs(pull[side]), room)[:room]] if side.size > room else side for side in sides]
+        return np.sort(np.concatenate(chosen))
+
+    def _leave_alone(self, K: KernelMatrix, state: State, short: Vector) -> None:
+        """Those whose weight is at a bound and surely stays there need no work, nor must their rows be kept.
+
+        Where there is no room for the rows of the others, the surest of those go as well: they come back in turn.
+        """
+        W, alpha = state.W, state.alpha[state.W]
+        sure = np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
+        leaving = sure > SURE
+        excess = W.size - (len(K.kept) - self._room(K, MOST_BLOCKS))
+        if excess > np.count_nonzero(leaving):
+            leaving[np.argsort(-sure, kind="stable")[:excess]] = True
+        elif np.count_nonzero(leaving) <= LEAVING * W.size:
+            return
+        K.release(W[leaving])
+        self._keep(state, ~leaving)
 
     def _grow(self, problem: RegularizedSVM, state: State) -> None:
-        """Go over to more examples: forget rows without a weight, and compute what the others say of the new ones."""
-        kept = np.flatnonzero(state.alpha[state.admitted] > 0)
-        A, before, m = state.admitted[kept], state.m, self._next(state.m, state.order.size)
-        state.rows[: A.size, :before] = state.rows[kept, :before]
-        state.inner[: A.size, : A.size] = state.inner[np.ix_(kept, kept)]
-        # Those that had to give way have a weight too, and a say, though there is no room for their rows.
-        away = np.setdiff1d(np.flatnonzero(state.alpha), A)
-        spoken, places = np.concatenate([A, away]), np.arange(self.block)
-        for start in range(0, spoken.size, self.block):
-            some = spoken[start : start + self.block]
-            end = start + some.size
-            room = state.rows[start:end, before:m] if end <= A.size else None
-            rows = _kernel(problem).block(state.order[some], state.order[before:m], room)
-            if room is None:
-                state.rows[start : A.size, before:m] = rows[: max(0, A.size - start)]
-            add_rows(rows, places[: some.size], state.alpha[some] * state.y[some], state.f[before:m])
-        state.admitted, state.m = A, m
+        """Go over to more examples: work on those with a weight, and compute what they say of the new ones."""
+        weighted = state.alpha[state.W] > 0
+        _kernel(problem).release(state.W[~weighted])
+        self._keep(state, weighted)
+        before, state.m = state.m, self._next_part(state)
+        self._tell(problem, state, before)
         self._judge(problem, state)
 
+    def _tell(self, problem: RegularizedSVM, state: State, before: int) -> None:
+        """The responses of examples that come into use, from all that have a weight."""
+        K, m = _kernel(problem), state.m
+        others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
+        scratch = np.empty((min(self.block, others.size), m - before), dtype=np.float32)
+        for numbers, kept in ((others, False), (state.W, True)):
+            for start in range(0, numbers.size, self.block):
+                some = numbers[start : start + self.block]
+                if kept:
+                    rows, places = K.kept[:, before:m], K.fetch(some, m)
+                else:
+                    rows, places = K.block(some, slice(before, m), scratch[: some.size]), np.arange(some.size)
+                add_rows(rows, places, state.alpha[some] * problem.y[some], state.f[before:m])
+
     def solution(self, problem: RegularizedSVM, state: State) -> Solution:
-        p = np.zeros(problem.y.size)
-        p[state.order] = state.alpha
-        w: Any
-        if state.whole and state.order.size == problem.y.size:
-            f = np.empty(p.size)
-            f[state.order] = state.f
-            w = Expansion(p * problem.y, f)
-        else:
-            w = problem.X.dot_transposed(p * problem.y)
-        return Solution(w, state.b, p, w)
+        f = state.f.copy()
+        f[state.m :] = np.nan  # not known, and computed if anyone asks
+        w: Any = Expansion(state.alpha * problem.y, f)
+        return Solution(w, state.b, state.alpha.copy(), w)
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 1000
@@ -284,8 +308,3 @@ class Decomposition(Solver):
 
 def _kernel(problem: RegularizedSVM) -> KernelMatrix:
     return cast(KernelMatrix, problem.X)
-
-
-def _most_rows(cache_bytes: int, n: int) -> int:
-    """How many rows of n entries, and the square matrix between them, fit: 4 r n + 4 r^2 bytes."""
-    return int((math.sqrt(n * n + cache_bytes) - n) / 2)
