@@ -1,16 +1,22 @@
 """Kernels by name against scikit-learn's, matrices and functions of the user's, and what is refused."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_info
 
 from maxmargin.problems import KernelMatrix, make_kernel
+from maxmargin.problems._kernels import exp_of_negative
 from maxmargin.problems.kernel_rows import Rows
-from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid
+from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid, Sparse
 
 KINDS = {"dense": np.asarray, "sparse": sp.csr_matrix, "sparse array": sp.csr_array}
 
@@ -151,11 +157,91 @@ def test_rows_that_are_not_finite(kind, bad):
         Rows(kind(X), Linear())
 
 
+def test_rows_that_cannot_be_read():
+    X = sp.csr_matrix(np.eye(6))
+    rows, X.indices[3] = Rows(X.copy(), Linear()), 6
+    for read in (lambda: Rows(X, Linear()), lambda: rows.block(X, np.empty((6, 6), dtype=np.float32))):
+        with pytest.raises(ValueError, match=r"X.indices holds 0 to 6, but must lie in 0 to 5"):
+            read()
+    with pytest.raises(TypeError, match="expected float32 or float64"):
+        Rows(np.eye(3, dtype=int), Linear())
+
+
+def test_columns_of_a_sparse_matrix():
+    X = sample()
+    np.testing.assert_allclose(block(sp.csc_matrix(X), Rbf(0.5)), rbf_kernel(X, gamma=0.5), rtol=1e-6)
+
+
 def test_kernels_that_overflow():
     X = sample()
     X[3] = 1e100
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="of row 3 with itself is not finite"):
         Rows(X, Poly(1.0, degree=4)).diagonal()
+
+
+@given(arrays(np.float32, (3, 40), elements=st.floats(-87, 0, width=32)))
+def test_exponentials(x):
+    values = np.full((3, 50), 7.0, dtype=np.float32)
+    values[:, 5:45] = x
+    exp_of_negative(values[:, 5:45])
+    np.testing.assert_allclose(values[:, 5:45], np.exp(x.astype(np.float64)), rtol=1.5e-7)
+    assert (values[:, :5] == 7).all()
+    assert (values[:, 45:] == 7).all()
+
+
+def test_exponentials_of_what_rounding_or_distance_put_outside():
+    values = np.array([[1e-3, 5.0, -88.0, -1e30]], dtype=np.float32)
+    exp_of_negative(values)
+    np.testing.assert_array_equal(values[0, :2], 1)
+    assert (values[0, 2:] < 2e-38).all()
+
+
+@given(st.integers(0, 150), st.integers(1, 20), st.integers(0, 99), st.sampled_from([np.float32, np.float64]))
+def test_products_of_sparse_rows(n, m, seed, dtype):
+    """Whatever the number of rows, empty ones among them, and whichever are asked, in whatever order."""
+    rng = np.random.default_rng(seed)
+    X, Z = (sp.random(rows, 30, density=0.1, format="csr", dtype=dtype, rng=rng) for rows in (m, 100))
+    numbers = rng.integers(0, 100, size=n)
+    out = np.full((m, n + 2), 7, dtype=dtype)
+    Sparse.of(Z)[numbers].products(Sparse.of(X), out[:, 1:-1])
+    np.testing.assert_allclose(out[:, 1:-1], (X @ Z[numbers].T).toarray(), rtol=1e-5, atol=1e-6)
+    assert (out[:, [0, -1]] == 7).all()
+
+
+def test_threads_serve_many_at_once():
+    """Blocks that are asked for side by side come out right, and the BLAS has as many threads afterwards as before."""
+    X = sample(n=3000, dtype=np.float32)
+    rows, wanted = Rows(X, Rbf(0.3), threads=3), rbf_kernel(X[:16], X, gamma=0.3)
+
+    def ask(_):
+        out = np.empty((16, 3000), dtype=np.float32)
+        rows.block_of(np.arange(16), None, out)
+        return out
+
+    before = [library["num_threads"] for library in threadpool_info()]
+    with ThreadPoolExecutor(4) as pool:
+        for out in pool.map(ask, range(20)):
+            np.testing.assert_allclose(out, wanted, rtol=1e-5)
+    assert before == [library["num_threads"] for library in threadpool_info()]
+
+
+def test_an_error_in_a_thread_comes_out():
+    rows = Rows(sp.random(3000, 50, density=0.1, format="csr", rng=0), Linear(), threads=2)
+    with pytest.raises(ValueError, match="expected room for 3 rows and 1024 columns; got 2 and 1024"):
+        rows.block_of(np.arange(3), None, np.empty((2, 3000)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_threads_after_a_fork():
+    X = sample(n=3000)
+    rows, out = Rows(X, Linear(), threads=2), np.empty((3, 3000), dtype=np.float32)
+    rows.block_of(np.arange(3), None, out)
+    child = os.fork()
+    if child == 0:
+        rows.block_of(np.arange(3), None, out)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 # Matrices and functions of the user's
