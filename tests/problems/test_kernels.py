@@ -13,10 +13,11 @@ from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, rbf_ker
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_info
 
-from maxmargin.problems import KernelMatrix, make_kernel
+from maxmargin.problems import Expansion, KernelMatrix, RegularizedSVM, SlackSVM, make_kernel
 from maxmargin.problems._kernels import exp_of_negative
 from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid, Sparse
+from maxmargin.solvers import Decomposition, solve
 
 KINDS = {"dense": np.asarray, "sparse": sp.csr_matrix, "sparse array": sp.csr_array}
 
@@ -329,3 +330,65 @@ def test_functions_get_rows_as_they_were_given(kind):
 def test_functions_that_return_something_else(function, error, message):
     with pytest.raises(error, match=message):
         block(sample(), Function(function), np.arange(3))
+
+
+# Kernels that are no inner products
+
+
+def labels(n=40):
+    return np.where(np.arange(n) % 2, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("form", [RegularizedSVM, SlackSVM])
+@pytest.mark.parametrize(
+    ("X", "kernel", "inner_product"),
+    [
+        (sample(), Rbf(0.3), True),
+        (rbf_kernel(sample()), Precomputed(), None),
+        (sample(), Function(rbf_kernel), None),
+        (sample(), Sigmoid(0.3, coef0=0.1), False),
+        (sample(), Poly(0.3, coef0=-1.0), False),
+        (1 - 2 * rbf_kernel(sample()), Precomputed(), False),
+        (sample(), Function(lambda A, B: -rbf_kernel(A, B)), False),
+    ],
+)
+def test_what_a_certificate_says_of_the_kernel(X, kernel, inner_product, form):
+    problem = form(KernelMatrix(X, kernel), labels(), 0.5, **({"scale": 1.0} if form is SlackSVM else {}))
+    certificate = problem.certify(problem.X.dot_transposed(labels() * 0.5), p=np.full(40, 0.5))
+    assert problem.X.inner_product is inner_product
+    assert bool(certificate) == (inner_product is not False)
+    assert ("not positive semidefinite" in str(certificate)) == (inner_product is False)
+    assert ("(provided that the kernel is positive semidefinite)" in str(certificate)) == (inner_product is None)
+
+
+def test_a_negative_square_is_seen():
+    """Where the part of the matrix that was looked at tells nothing, the sum of rows at hand may."""
+    K = np.eye(1000)
+    K[1, 1] = -3
+    matrix = KernelMatrix(K, Precomputed())
+    assert matrix.inner_product is None
+    problem, p = RegularizedSVM(matrix, labels(1000), bias=False), np.zeros(1000)
+    p[1] = 1.0
+    assert problem.certify(matrix.dot_transposed(np.ones(1000)), np.ones(1000)).provided
+    assert not problem.certify(matrix.dot_transposed(p), p)
+
+
+def test_rounding_is_no_negative_square():
+    assert not Expansion(np.array([1.0, -1.0]), np.array([1.0, 1.0 + 1e-7])).imaginary
+    assert Expansion(np.array([1.0, -1.0]), np.array([1.0, 1.1])).imaginary
+
+
+@pytest.mark.parametrize("C", [0.5, 10.0])
+@pytest.mark.parametrize("kernel", [Sigmoid(0.5, coef0=0.2), Sigmoid(2.0, coef0=-1.0)])
+def test_an_indefinite_kernel_is_solved_as_LIBSVM_does(kernel, C):
+    """Until the conditions of an optimum hold; there may be more than one place where they do."""
+    X, y = sample(n=300), np.where(np.random.default_rng(0).random(300) < 0.4, -1.0, 1.0)
+    result = solve(RegularizedSVM(KernelMatrix(X, kernel), y, C), Decomposition(), tol=1e-3, random_state=0)
+    assert result.status == "tol"
+    assert result.certificate.relative_gap <= 1e-3
+    assert str(result.certificate).startswith("not certified: the kernel is not positive semidefinite")
+    alpha, f, b = result.solution.p, result.solution.w.f, result.solution.b
+    assert abs(alpha @ y) < 1e-6 * alpha.sum()
+    c = y * (f + b)
+    loss = C * np.maximum(0, 1 - c) - alpha * (1 - c)
+    assert loss.sum() <= 2e-3 * alpha.sum()
