@@ -63,6 +63,13 @@ def test_kernels_by_name_are_those_of_SVC(name, gamma, dtype, kind):
     np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 5, np.int64(4)])
+def test_degrees(degree):
+    X = sample()
+    wanted = (0.4 * X @ X.T - 0.1) ** degree
+    np.testing.assert_allclose(block(X, Poly(0.4, coef0=-0.1, degree=degree)), wanted, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_gamma_of_rows_that_are_all_the_same(kind):
     assert make_kernel("rbf", kind(np.full((3, 2), 4.0))).gamma == 1.0
