@@ -470,7 +470,9 @@ _PROBLEM: dict[str, Reader] = {
     "margin": _number,
     "slack": _number,
     "C": _number,
-    "certificate": lambda value: Certificate(**_record(primal=_number, dual=_number, why_not=_text, form=_text)(value)),
+    "certificate": lambda value: Certificate(
+        **_record(primal=_number, dual=_number, why_not=_text, form=_text, provided=_text)(value)
+    ),
     "stopped": _text,
     "promise": _table(_number),
 }

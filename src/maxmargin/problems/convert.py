@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from maxmargin.problems.certificate import Certificate
+from maxmargin.problems.expansion import length
 from maxmargin.problems.problem import Evaluation, Vector
 from maxmargin.problems.regularized import RegularizedSVM
 from maxmargin.problems.search import least
@@ -62,7 +63,7 @@ def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
     loss it has not: then this is how far the examples fall short of the margin on average, and no more.
     """
     hinge = np.maximum(0.0, 1.0 - at.responses - problem.y * at.b)
-    norm = float(np.linalg.norm(at.w))
+    norm = length(at.w)
     return float(np.average(hinge, weights=problem.s)) / norm if norm > 0 else math.inf
 
 
@@ -83,4 +84,4 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certifi
     t = scaled_C / problem.cap(p)
     t = min(t, 1 / norm2) if norm2 > 0 else t
     dual = t - 0.5 * t**2 * norm2
-    return Certificate(float(primal / problem.scale**2), float(min(dual, primal) / problem.scale**2), form="C")
+    return problem.proof(float(primal / problem.scale**2), float(dual / problem.scale**2), "C", at.w, v)

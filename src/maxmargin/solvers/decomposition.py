@@ -188,7 +188,17 @@ class Decomposition(Solver):
         changed = np.flatnonzero(change)
         add_rows(_kernel(problem).kept, places[changed], change[changed], state.f[: state.m])
         state.alpha[W] = alpha
+        if not math.isfinite(state.b):
+            state.b = self._bias(problem, state)
         self._judge(problem, state)
+
+    def _bias(self, problem: RegularizedSVM, state: State) -> float:
+        """The middle of what all examples in use allow, where those that are worked on say nothing from one side."""
+        m = state.m
+        y, alpha, e = problem.y[:m], state.alpha[:m], problem.y[:m] - state.f[:m]
+        more, less = alpha < state.upper[:m], alpha > 0
+        rising, falling = np.where(y > 0, more, less), np.where(y > 0, less, more)
+        return 0.5 * float(e[rising].max() + e[falling].min())
 
     def _take_in(self, K: KernelMatrix, state: State) -> Numbers:
         """Let those that wait be worked on; the places of the rows of all that are."""
