@@ -135,6 +135,16 @@ def test_columns(kernel, columns, threads, kind):
     np.testing.assert_allclose(block(kind(X), kernel, numbers, columns, threads), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("places", [[4, 5, 6], [1, 4, 5], [6, 5, 4]], ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_places(places, threads):
+    X, out = sample(n=1600), np.full((8, 1600), 7, dtype=np.float32)
+    wanted = out.copy()
+    wanted[places, 50:] = (X[[9, 3, 700]] @ X.T)[:, 50:]
+    Rows(X, Linear(), threads).block_of(np.array([9, 3, 700]), slice(50, None), out[:, 50:], np.array(places))
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("new_kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("new_dtype", [np.float32, np.float64])
@@ -216,10 +226,11 @@ def test_products_of_sparse_rows(n, m, seed, dtype):
     assert (out[:, [0, -1]] == 7).all()
 
 
-def test_threads_serve_many_at_once():
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_serve_many_at_once(threads):
     """Blocks that are asked for side by side come out right, and the BLAS has as many threads afterwards as before."""
     X = sample(n=3000, dtype=np.float32)
-    rows, wanted = Rows(X, Rbf(0.3), threads=3), rbf_kernel(X[:16], X, gamma=0.3)
+    rows, wanted = Rows(X, Rbf(0.3), threads), rbf_kernel(X[:16], X, gamma=0.3)
 
     def ask(_):
         out = np.empty((16, 3000), dtype=np.float32)
@@ -317,6 +328,16 @@ def test_functions_get_rows_as_they_were_given(kind):
     np.testing.assert_allclose(KernelMatrix(X, kernel).rows(np.array([5, 2])), wanted[[5, 2]], rtol=1e-6)
     np.testing.assert_allclose(Rows(X, kernel).diagonal(), wanted.diagonal())
     assert seen == {(type(X), type(X))}
+
+
+def test_functions_may_ask_for_kernels_themselves():
+    def product(A, B):
+        out = np.empty((len(A), len(B)), dtype=np.float32)
+        Rows(B, Linear()).block(A, out)
+        return out
+
+    X = sample()
+    np.testing.assert_allclose(block(X, Function(product)), X @ X.T, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

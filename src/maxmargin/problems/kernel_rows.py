@@ -71,6 +71,8 @@ class Rows:
         self, numbers: Numbers, columns: Numbers | slice | None, out: Block, places: Numbers | None = None
     ) -> None:
         """The kernel of some rows of this set with some others of it, or with all; into these rows of `out`, or all."""
+        if places is not None and places.size and (np.diff(places) == 1).all():
+            out, places = out[places[0] : places[-1] + 1], None  # no copy is needed
         self._fill(self.kernel.asking(self.X[numbers]), columns, out, places)
 
     def block(self, X: Any, out: Block) -> None:
@@ -110,18 +112,15 @@ class Rows:
 
 
 class _Crew:
-    """Threads that stay: to make them anew, and to look up the BLAS anew, would take longer than a small block."""
+    """Threads that stay: to make them anew would take longer than a small block."""
 
     def __init__(self, threads: int) -> None:
-        from threadpoolctl import ThreadpoolController  # it is there with scikit-learn
-
-        self.blas = ThreadpoolController().select(user_api="blas")
+        self.threads = threads
         self.others = ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="maxmargin")
-        self.threads, self.busy = threads, Lock()
 
     def run(self, work: Callable[[], None]) -> None:
-        """Let every thread do this work, each with a BLAS of one thread; another block waits, as all are at work."""
-        with self.busy, self.blas.limit(limits=1):
+        """Let every thread do this work, each with a BLAS of one thread."""
+        with _single_blas():
             shares = [self.others.submit(work) for _ in range(self.threads - 1)]
             try:
                 work()
@@ -130,6 +129,29 @@ class _Crew:
                     share.result()
 
 
-_crew = cache(_Crew)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_crew.cache_clear)  # threads do not follow into another process
+class _SingleBlas:
+    """The BLAS held to one thread while anybody computes a block: the first sets it, the last sets it back."""
+
+    def __init__(self) -> None:
+        from threadpoolctl import ThreadpoolController  # it is there with scikit-learn
+
+        self.blas = ThreadpoolController().select(user_api="blas")
+        self.door, self.inside = Lock(), 0
+        self.limit: Any = None
+
+    def __enter__(self) -> None:
+        with self.door:
+            self.limit = self.limit if self.inside else self.blas.limit(limits=1)
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.door:
+            self.inside -= 1
+            if not self.inside:
+                self.limit.restore_original_limits()
+
+
+_crew, _single_blas = cache(_Crew), cache(_SingleBlas)
+if hasattr(os, "register_at_fork"):  # threads do not follow into another process, nor does who was inside
+    for forget in (_crew.cache_clear, _single_blas.cache_clear):
+        os.register_at_fork(after_in_child=forget)
