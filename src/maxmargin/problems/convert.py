@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from maxmargin.problems.certificate import Certificate
+from maxmargin.problems.expansion import length
 from maxmargin.problems.problem import Evaluation, Vector
 from maxmargin.problems.regularized import RegularizedSVM
 from maxmargin.problems.search import least
@@ -62,7 +63,7 @@ def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
     loss it has not: then this is how far the examples fall short of the margin on average, and no more.
     """
     hinge = np.maximum(0.0, 1.0 - at.responses - problem.y * at.b)
-    norm = float(np.linalg.norm(at.w))
+    norm = length(at.w)
     return float(np.average(hinge, weights=problem.s)) / norm if norm > 0 else math.inf
 
 
