@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 from typer.testing import CliRunner
 
-from maxmargin import LinearSVC, __version__, load_model
+from maxmargin import SVC, LinearSVC, __version__, load_model
 from maxmargin.cli.app import app
-from maxmargin.data import read_table, write_libsvm
+from maxmargin.data import read_libsvm, read_table, write_libsvm
 from maxmargin.solvers import SOLVERS
 
 FORMATS = ["rows.libsvm", "rows.libsvm.gz", "rows.txt", "rows.csv", "rows.csv.gz", "rows.npy", "rows.npz", "sparse.npz"]
@@ -158,6 +158,45 @@ def test_the_form_with_C(run, rows):
     assert "newton, loss hinge" in run("info", "rows.mm").stdout
 
 
+KERNEL = ["--kernel", "poly", "--gamma", "0.5", "--degree", "2", "--coef0", "1", "--cache-size", "10", "--C", "2"]
+
+
+def test_a_kernel_machine_from_end_to_end(run, rows):
+    text = run("train", rows, *KERNEL, "--test", rows, "--plot", "run.png", "--random-state", "0").stdout
+    assert re.search(r"kernel +poly, gamma 0.5, coef0 1, degree 2", text)
+    assert re.search(r"computed +[\d,]+ kernel evaluations to learn", text)
+    assert re.search(r"certificate +the objective is within .* at this C", text)
+    assert re.search(r"support +\d+ vectors of 80 rows", text)
+    assert rows.with_name("run.png").read_bytes().startswith(b"\x89PNG")
+    model = load_model("rows.mm")
+    expected = SVC(
+        C=2.0, kernel="poly", gamma=0.5, degree=2, coef0=1.0, cache_size=10.0, certify="checks", random_state=0
+    )
+    assert model.get_params() == expected.get_params()
+    X, y = read_libsvm(rows)
+    assert expected.fit(X, y).decision_function(X).tolist() == model.decision_function(X).tolist()
+    result = run("predict", "rows.mm", rows, "--json")
+    told = json.loads(result.stdout)
+    assert told["labels"] == model.predict(X).tolist()
+    assert told["decisions"] == model.decision_function(X).tolist()
+    about = run("info", "rows.mm").stdout
+    assert "kernel         poly" in about
+    assert json.loads(run("info", "rows.mm", "--json").stdout)["kernel_evaluations"] == model.kernel_evaluations_
+
+
+def test_a_kernel_machine_of_many_classes(run, tmp_path):
+    X, y = data(labels=(1, 2, 3, 4, 5, 6))
+    write(tmp_path / "rows.libsvm", X, y)
+    text = run("train", "rows.libsvm", "--kernel", "rbf").stdout
+    assert re.search(r"models +15; below, the one whose certificate tells least", text)
+    assert text.count("\ncertificate ") == 1
+    predicted = run("predict", "rows.mm", "rows.libsvm").stdout.split()
+    assert predicted == [str(label).removesuffix(".0") for label in load_model("rows.mm").predict(X).tolist()]
+    assert len(json.loads(run("info", "rows.mm", "--json").stdout)["problems"][0]["class"]) == 2
+    text = run("train", "rows.libsvm", "--kernel", "rbf", "--multi-class", "ovr").stdout
+    assert text.count("\ncertificate ") == 6
+
+
 def test_the_plot_is_drawn(run, rows):
     run("train", rows, *FAST, "--plot", "run.png")
     assert rows.with_name("run.png").read_bytes().startswith(b"\x89PNG")
@@ -245,6 +284,14 @@ def test_version(run):
         ("train rows.libsvm --slack 0.1 --solver sdca", "'sdca' solves the form with C"),
         ("train rows.libsvm --class-weight heavy", "'heavy' is not one of balanced"),
         ("train rows.libsvm --max-iter many", "--max-iter"),
+        ("train rows.libsvm --gamma 0.5", "--gamma needs --kernel"),
+        ("train rows.libsvm --kernel gauss", "'gauss' is not one of .*rbf"),
+        ("train rows.libsvm --kernel precomputed", "'precomputed' is not one of"),
+        ("train rows.libsvm --kernel rbf --gamma wide", "'gamma' parameter of SVC"),
+        ("train rows.libsvm --kernel rbf --loss squared_hinge", "--loss does not go with --kernel"),
+        ("train rows.libsvm --kernel rbf --solver newton", "'newton' is one of LinearSVC"),
+        ("train rows.libsvm --solver decomposition", "'decomposition' is one of SVC"),
+        ("train rows.libsvm --kernel rbf --cache-size 0.0001", "give at least"),
         ("train rows.libsvm --model nowhere/m.mm", "folder that exists"),
         ("train rows.libsvm --model rows.libsvm", "is the data"),
         ("train rows.libsvm --plot run.xyz", "must end in one of"),

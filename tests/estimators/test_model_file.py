@@ -8,12 +8,14 @@ import zipfile
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from maxmargin import LinearSVC, ModelFileError, load_model, save_model
+from maxmargin import SVC, LinearSVC, ModelFileError, load_model, save_model
 from maxmargin.estimators.model_file import FORMAT_VERSION, read_model
-from maxmargin.solvers import SOLVERS
+from maxmargin.solvers import SOLVERS, Decomposition
 
 RNG = np.random.default_rng(0)
 LABELS = {
@@ -84,6 +86,96 @@ def test_solver_objects_and_other_parameters_come_back(tmp_path, name):
     assert load_model(tmp_path / "m.mm").get_params() == model.get_params()
 
 
+def support_vector_machine(classes=2, storage=np.asarray, **options):
+    X, y = RNG.normal(size=(80, 5)), np.arange(80) % classes
+    X = storage(X + 2 * y[:, None])
+    return SVC(**{"C": 2.0, "random_state": 0, **options}).fit(X, y)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"kernel": "linear", "solver": Decomposition(block=64)},
+        {"kernel": "poly", "degree": 2, "coef0": 1.0, "multi_class": "ovr"},
+        {"kernel": "sigmoid", "gamma": 0.01, "decision_function_shape": "ovo"},
+        {"storage": sp.csr_array},
+        {"storage": lambda X: sp.csr_array(X.astype(np.float32))},
+        {"storage": lambda X: X.astype(np.float32), "certify": False, "class_weight": "balanced"},
+    ],
+    ids=["rbf", "linear", "poly", "sigmoid", "sparse", "sparse float32", "float32"],
+)
+def test_a_kernel_machine_comes_back(tmp_path, classes, options):
+    model = support_vector_machine(classes, **options)
+    save_model(model, tmp_path / "m.mm")
+    loaded = load_model(tmp_path / "m.mm")
+    assert type(loaded) is SVC
+    assert loaded.get_params() == model.get_params()
+    before, after = ({k: v for k, v in vars(m).items() if k.endswith("_")} for m in (model, loaded))
+    assert before.keys() == after.keys()
+    for name in before.keys() - {"support_vectors_"}:
+        assert same(before[name], after[name]), name
+    vectors = [m.support_vectors_ for m in (model, loaded)]
+    assert vectors[0].dtype == vectors[1].dtype
+    assert sp.issparse(vectors[0]) == sp.issparse(vectors[1])
+    X = RNG.normal(size=(50, 5))
+    assert loaded.decision_function(X).tobytes() == model.decision_function(X).tobytes()
+    assert loaded.predict(X).tolist() == model.predict(X).tolist()
+    assert clone(loaded).fit(X, np.arange(50) % 2).score(X, np.arange(50) % 2) > 0
+
+
+def test_a_precomputed_kernel_comes_back_and_a_function_does_not(tmp_path):
+    X, y = RNG.normal(size=(40, 3)), np.arange(40) % 2
+    K = X @ X.T
+    model = SVC(kernel="precomputed").fit(K, y)
+    save_model(model, tmp_path / "m.mm")
+    np.testing.assert_array_equal(load_model(tmp_path / "m.mm").decision_function(K), model.decision_function(K))
+    with pytest.raises(ValueError, match=r"kernel is a function, which a model file cannot hold.*pickle"):
+        save_model(SVC(kernel=lambda A, B: A @ B.T).fit(X, y), tmp_path / "f.mm")
+    assert not (tmp_path / "f.mm").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"kernel": {"name": "os", "fields": {}}}, "one of the kernels .*found 'os'"),
+        ({"kernel": {"name": "rbf", "fields": {"gamma": -1}}}, "kernel 'rbf' cannot be made"),
+        ({"kernel": {"name": "rbf", "fields": {"width": 1}}}, "kernel 'rbf' cannot be made"),
+        ({"vectors": {"type": "O", "stored": None}}, "vectors of the type"),
+        ({"vectors": {"type": "<f8", "stored": 3}}, "not expected in it"),
+        ({"n_support": 3}, "support.npy"),
+        ({"shape_fit": [3, 5]}, "not among the examples"),
+        ({"shape_fit": [3]}, "not among the examples"),
+        ({"parameters": {"multi_class": "ovr", "kernel": 3}}, "'kernel' parameter"),
+        ({"parameters": {"solver": {"solver": "newton", "fields": {}}}}, "'newton' is not known"),
+        ({"estimator": "LinearSVC"}, "an object with"),
+    ],
+)
+def test_a_header_of_a_kernel_machine_that_is_wrong_is_refused_in_words(tmp_path, fields, complaint):
+    path = tmp_path / "m.mm"
+    save_model(support_vector_machine(), path)
+    edited(path, **fields)
+    with pytest.raises(ModelFileError, match=complaint):
+        load_model(path)
+
+
+def test_sparse_support_vectors_that_point_outside_themselves_are_refused(tmp_path):
+    path = tmp_path / "m.mm"
+    model = support_vector_machine(storage=sp.csr_array)
+    save_model(model, path)
+    parts = members(path)
+    for name, change in (("indices", 9), ("indptr", 1000)):
+        array = np.load(io.BytesIO(parts[f"vectors_{name}.npy"]))
+        array[1] = change
+        write(path, {**parts, f"vectors_{name}.npy": npy(array)})
+        with pytest.raises(ModelFileError, match="not a sparse matrix"):
+            load_model(path)
+    write(path, {**parts, "n_support.npy": npy(model.n_support_ + np.array([1, 0], dtype=np.int32))})
+    with pytest.raises(ModelFileError, match="which are not"):
+        load_model(path)
+
+
 def test_names_of_features_come_back(tmp_path):
     import pandas as pd
 
@@ -122,7 +214,7 @@ def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path, change, co
 
 
 def test_other_estimators_are_refused(tmp_path):
-    with pytest.raises(TypeError, match="LinearSVC; got dict"):
+    with pytest.raises(TypeError, match="LinearSVC or SVC; got dict"):
         save_model({}, tmp_path / "m.mm")
 
 
@@ -169,7 +261,7 @@ def test_editing_nothing_changes_nothing(path):
             f"in version {FORMAT_VERSION + 1} of the format.*upgrade",
         ),
         ({"format_version": "1"}, "count"),
-        ({"estimator": "os.system"}, "LinearSVC; found 'os.system'"),
+        ({"estimator": "os.system"}, "LinearSVC or SVC; found 'os.system'"),
         ({"parameters": {"verbosity": 3}}, "unknown parameters: verbosity"),
         ({"parameters": {"C": -1.0}}, "'C' parameter"),
         ({"parameters": {"C": [1.0]}}, "parameters: expected a number"),

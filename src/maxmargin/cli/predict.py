@@ -49,9 +49,8 @@ def predict(
     with warnings.catch_warnings():
         # The files have no names of features to compare.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        scores = machine.decision_function(X)
-    chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    labels = machine.classes_[chosen]
+        labels = machine.predict(X)
+        scores = machine.decision_function(X) if decision or json else np.empty(0)
     error = None
     if y is not None and np.isin(label_text(y), label_text(machine.classes_)).any():
         error = error_rate(labels, y)

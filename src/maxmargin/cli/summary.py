@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from maxmargin.cli.common import label_text
-from maxmargin.estimators import LinearSVC
 from maxmargin.estimators.model_file import describe
 
+MOST_PROBLEMS = 10  # of as many binary models all is said; of more, of one
 _STOPPED = {
     "tol": "the gap reached tol",
     "max_iter": "the iterations allowed were made",
@@ -23,18 +24,19 @@ _STOPPED = {
 }
 
 
-def summary(model: LinearSVC, notes: Mapping[str, Any]) -> dict[str, Any]:
+def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
     """All that is known of a model but its coefficients, as JSON has it: for `--json`, and for :func:`lines`."""
     about = describe(model)
-    certificates = np.atleast_1d(np.array(model.certificate_, dtype=object))
+    certificates = [model.certificate_] if len(about["problems"]) == 1 else model.certificate_
     labels = about["classes"]["values"]
-    for problem, certificate, label in zip(about["problems"], certificates, labels[-certificates.size :], strict=True):
-        problem["class"] = label
+    for problem, certificate, which in zip(about["problems"], certificates, model._contenders, strict=True):
+        # One class against the rest, or two against each other.
+        problem["class"] = labels[which[0]] if len(which) == 1 else [labels[k] for k in which]
         problem["certificate"] |= {
             "relative_gap": certificate.relative_gap if certificate else None,
             "sentence": str(certificate),
         }
-    return {**notes, **about}
+    return {**notes, **about, "n_iter": int(np.max(model.n_iter_))}
 
 
 def lines(about: Mapping[str, Any]) -> Iterator[str]:
@@ -45,15 +47,26 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         f"{about['n_features_in']:,} features",
         f", {about['stored']:,} entries stored" if "stored" in about else "",
     )
-    yield _line("read to learn", f"{about['entries_read']:,} entries", _share(about))
-    many = len(about["problems"]) > 1
-    for problem in about["problems"]:
-        if many:
-            yield _line("class", *label_text([problem["class"]]))
+    kernel = "kernel" in about
+    if kernel:
+        of = ", ".join(f"{name} {_short(value)}" for name, value in about["kernel"]["fields"].items())
+        yield _line("kernel", about["kernel"]["name"], f", {of}" if of else "")
+        yield _line("computed", f"{about['kernel_evaluations']:,} kernel evaluations to learn")
+    else:
+        yield _line("read to learn", f"{about['entries_read']:,} entries", _share(about))
+    problems = about["problems"]
+    if len(problems) > MOST_PROBLEMS:
+        yield _line("models", f"{len(problems)}; below, the one whose certificate tells least")
+        problems = [max(problems, key=lambda problem: _open(problem["certificate"]))]
+    for problem in problems:
+        if len(about["problems"]) > 1:
+            yield _line("class", " or ".join(label_text(np.atleast_1d(np.array(problem["class"], dtype=object)))))
         numbers = (f"{name} {_short(problem[name])}" for name in ("margin", "slack", "C"))
         yield _line("reached", ", ".join(numbers))
         yield _line("certificate", problem["certificate"]["sentence"])
         yield _line("stopped", _STOPPED.get(problem["stopped"], problem["stopped"]))
+    if kernel:
+        yield _line("support", f"{about['n_support']:,} vectors of {about['shape_fit'][0]:,} rows")
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
     yield _line("work", f"{about['n_iter']:,} iterations of {about['solver']}, loss {about['loss']}{took}")
     if "test_error" in about:
@@ -69,7 +82,8 @@ def details(about: Mapping[str, Any]) -> Iterator[str]:
     given = {name: value for name, value in about["parameters"].items() if value is not None}
     yield _line("parameters", ", ".join(f"{name}={value!r}" for name, value in given.items()))
     yield _line("reads", ", ".join(f"{purpose} {count:,}" for purpose, count in about["reads"].items()))
-    yield _line("scale", f"{_short(about['scale'])}; rows that are all zero: {_short(about['n_zero_rows'])}")
+    zero = f"; rows that are all zero: {_short(about['n_zero_rows'])}" if "n_zero_rows" in about else ""
+    yield _line("scale", _short(about["scale"]), zero)
     yield _line("checks", ", ".join(f"{count:,}" for count in about["checks"]))
     yield _line("on the margin", f"{_short(about['n_support'])} examples")
     for promise in (problem["promise"] for problem in about["problems"] if problem["promise"]):
@@ -83,8 +97,12 @@ _KNOWN = {
     *("data", "rows", "stored", "seconds", "test_error", "test_rows", "test_data", "format", "format_version"),
     *("library_version", "estimator", "parameters", "classes", "n_features_in", "feature_names_in", "problems"),
     *("checks", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
-    *("solver", "loss"),
+    *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
 }
+
+
+def _open(certificate: Mapping[str, Any]) -> float:
+    return math.inf if certificate["relative_gap"] is None else float(certificate["relative_gap"])
 
 
 def _line(name: str, *text: Any) -> str:

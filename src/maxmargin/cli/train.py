@@ -23,12 +23,19 @@ from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
 from maxmargin.data import atomic_write, read_table
 from maxmargin.display import ConvergenceDisplay
-from maxmargin.estimators import LinearSVC, save_model
+from maxmargin.estimators import SVC, LinearSVC, save_model
 from maxmargin.problems import LOSSES
-from maxmargin.solvers import SOLVERS
+from maxmargin.problems.kernels import KERNELS
+from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
 _COMPRESSED = (".gz", ".bz2", ".xz")
-_CHOICES = {"solver": ("auto", *SOLVERS), "loss": tuple(LOSSES), "class_weight": ("balanced",)}
+_CHOICES = {
+    "kernel": tuple(name for name in KERNELS if name != "precomputed"),  # there is no file of a kernel's matrix
+    "solver": tuple(dict.fromkeys(("auto", *SOLVERS, *KERNEL_SOLVERS))),
+    "loss": tuple(LOSSES),
+    "class_weight": ("balanced",),
+    "multi_class": ("ovo", "ovr"),
+}
 
 
 def _one_of_the_choices(option: typer.CallbackParam, value: str | None) -> str | None:
@@ -45,6 +52,34 @@ def train(
     ],
     slack: Annotated[float | None, typer.Option(help="The mean slack allowed, of rows scaled to norm 1.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="The weight of the losses; 1 without --slack.")] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            callback=_one_of_the_choices,
+            metavar="|".join(_CHOICES["kernel"]),
+            help="Train a kernel SVM (SVC).",
+            show_default="none: LinearSVC",
+        ),
+    ] = None,
+    gamma: Annotated[
+        str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")
+    ] = None,
+    degree: Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")] = None,
+    coef0: Annotated[
+        float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")
+    ] = None,
+    cache_size: Annotated[
+        float | None, typer.Option(help="Megabytes of kernel rows to keep.", show_default="2000")
+    ] = None,
+    multi_class: Annotated[
+        str | None,
+        typer.Option(
+            callback=_one_of_the_choices,
+            metavar="ovo|ovr",
+            help="With a kernel: a model for each two classes, or for each against the rest.",
+            show_default="ovo",
+        ),
+    ] = None,
     solver: Annotated[
         str, typer.Option(callback=_one_of_the_choices, metavar="|".join(_CHOICES["solver"]), help="The algorithm.")
     ] = "auto",
@@ -57,7 +92,10 @@ def train(
             show_default="squared_hinge; with --slack hinge",
         ),
     ] = None,
-    budget: Annotated[int | None, typer.Option(help="The entries of DATA that may be read to learn.")] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
+    ] = None,
     max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
     max_iter: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None,
     tol: Annotated[
@@ -78,7 +116,8 @@ def train(
     test: Annotated[Path | None, typer.Option(help="Rows to measure the error on.")] = None,
     model: Annotated[Path | None, typer.Option(help="The file to write.", show_default="DATA with .mm, here")] = None,
     n_jobs: Annotated[
-        int | None, typer.Option(help="Threads for the models of several classes; -1: all processors.")
+        int | None,
+        typer.Option(help="Threads for the models of several classes, or to compute a kernel; -1: all processors."),
     ] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
     label_column: LabelColumn = "last",
@@ -98,23 +137,34 @@ def train(
         X_test, y_test = read_table(test, label_column=position_or_name(label_column), n_features=X.shape[1])
         if X_test.shape[1] != X.shape[1]:
             raise ValueError(f"{test} has {X_test.shape[1]} features, but {data} has {X.shape[1]}")
-    machine = LinearSVC(
-        C,
-        slack,
-        solver=solver,
-        loss=loss,
-        fit_intercept=intercept,
-        intercept_scaling=intercept_scaling,
-        tol=tol,
-        max_iter=max_iter,
-        max_time=max_time,
-        budget=budget,
-        early_stopping=early_stopping,
-        class_weight=class_weight,
-        certify="checks" if certify and plot is not None else certify,
-        n_jobs=n_jobs,
-        random_state=random_state,
-    )
+    of_kernel = {
+        "gamma": _number_or_name(gamma),
+        "degree": degree,
+        "coef0": coef0,
+        "cache_size": cache_size,
+        "multi_class": multi_class,
+    }
+    of_lines = {"loss": loss, "intercept_scaling": intercept_scaling}
+    common: dict[str, Any] = {
+        "solver": solver,
+        "fit_intercept": intercept,
+        "tol": tol,
+        "max_iter": max_iter,
+        "max_time": max_time,
+        "budget": budget,
+        "early_stopping": early_stopping,
+        "class_weight": class_weight,
+        "certify": "checks" if certify and plot is not None else certify,
+        "n_jobs": n_jobs,
+        "random_state": random_state,
+    }
+    machine: LinearSVC | SVC
+    if kernel is None:
+        _refuse(of_kernel, "needs --kernel")
+        machine = LinearSVC(C, slack, **_given(of_lines), **common)
+    else:
+        _refuse(of_lines, "does not go with --kernel: the loss is the hinge and the intercept free")
+        machine = SVC(C, slack, kernel=kernel, **_given(of_kernel), **common)
     if not quiet:
         machine.set_callbacks(ShowProgress())
     started = time.perf_counter()
@@ -141,6 +191,22 @@ def train(
         raise typer.Exit(130)
 
 
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    for name in _given(options):
+        raise ValueError(f"--{name.replace('_', '-')} {why}")
+
+
+def _number_or_name(gamma: str | None) -> str | float | None:
+    try:
+        return None if gamma is None else float(gamma)
+    except ValueError:
+        return gamma
+
+
 def _stem(path: Path) -> str:
     """The name of a file without its extension, nor that of its compression."""
     return Path(path.stem).stem if path.suffix in _COMPRESSED else path.stem
@@ -159,7 +225,8 @@ def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:
     matplotlib.use("agg")  # no window
 
 
-def _draw(machine: LinearSVC, path: Path, stored: int) -> None:
-    display = ConvergenceDisplay.from_estimator(machine, stored=stored)
+def _draw(machine: LinearSVC | SVC, path: Path, stored: int) -> None:
+    cost: dict[str, Any] = {"x": "kernel_evaluations"} if isinstance(machine, SVC) else {"stored": stored}
+    display = ConvergenceDisplay.from_estimator(machine, **cost)
     with atomic_write(path) as file:
         display.figure_.savefig(file, format=path.suffix[1:])

@@ -63,7 +63,8 @@ class ConvergenceDisplay:
         check_is_fitted(estimator, "trace_")
         if isinstance(estimator.trace_, Trace):
             return cls({type(estimator).__name__: estimator.trace_}, **options).plot(ax=ax)
-        names = [f"class {label}" for label in estimator.classes_]
+        classes = [" or ".join(str(estimator.classes_[k]) for k in which) for which in estimator._contenders]
+        names = [f"class {name}" for name in classes]
         return cls(dict(zip(names, estimator.trace_, strict=True)), **options).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.problems import Certificate, Problem, RegularizedSVM, SlackSVM, equivalent_C, reached_slack
+from maxmargin.problems import (
+    Certificate,
+    Problem,
+    RegularizedSVM,
+    SlackSVM,
+    equivalent_C,
+    length,
+    reached_slack,
+)
 from maxmargin.solvers import Learned, Result, Trace
 
 
@@ -18,7 +27,7 @@ class BinaryModel:
 
     Attributes
     ----------
-    coef, intercept : array of shape (d,), float
+    coef, intercept : array of shape (d,) or Expansion, float
         From the slack form scaled to the margin where that is known and positive (Lemma 2.1).
     margin, slack, C : float
         See :class:`maxmargin.LinearSVC`.
@@ -28,7 +37,7 @@ class BinaryModel:
         What an online solver goes on from, and the total weight of the rows that it has seen.
     """
 
-    coef: NDArray[np.float64]
+    coef: Any  # an array or an Expansion, alike in what is done with it here
     intercept: float
     margin: float = math.nan
     slack: float = math.nan
@@ -61,12 +70,12 @@ class BinaryModel:
         return model._of_slack(problem, result)
 
     @classmethod
-    def unreached(cls, shape: tuple[int, int]) -> BinaryModel:
+    def unreached(cls, zero: Any, n: int) -> BinaryModel:
         """The model of a class that an interrupted fit did not come to: it never claims an example."""
-        return cls(np.zeros(shape[1]), -1.0, alpha=np.zeros(shape[0]))
+        return cls(zero, -1.0, alpha=np.zeros(n))
 
     def _of_regularized(self, problem: RegularizedSVM, result: Result, scale: float) -> BinaryModel:
-        norm, p = float(np.linalg.norm(self.coef)), result.solution.p
+        norm, p = length(self.coef), result.solution.p
         return replace(
             self,
             margin=1 / norm if norm > 0 else math.inf,

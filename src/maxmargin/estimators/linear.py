@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from functools import partial
-from numbers import Integral, Real
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn import get_config
-from sklearn.base import BaseEstimator, _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import _fit_context
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
-from sklearn.model_selection import train_test_split
-from sklearn.utils import _safe_indexing, check_random_state, compute_class_weight
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from maxmargin.core import Matrix
-from maxmargin.data import as_matrix, refuse_not_finite
+from maxmargin.data import as_matrix
+from maxmargin.estimators.base import Fit, MarginClassifier, Vector, classes_of
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.estimators.tasks import FitTasks
 from maxmargin.problems import LOSSES, Problem, SlackSVM, Solution
-from maxmargin.solvers import SOLVERS, Holdout, Learned, Solver, listen_for_interrupt
-
-Vector = NDArray[np.float64]
-
-
-READABLE: dict[str, Any] = {
-    "accept_sparse": ("csr", "csc"),
-    "dtype": (np.float64, np.float32),
-    "ensure_all_finite": False,  # the norms of the rows will tell, or a pass that says where
-}
+from maxmargin.solvers import SOLVERS, Learned, Solver
 
 
 def _learns_online(estimator: Any) -> bool:
-    solver = solver_named(estimator.solver)
+    solver = solver_named(estimator.solver, SOLVERS)
     if solver is None or not solver.online:
         online = ", ".join(repr(name) for name, other in SOLVERS.items() if other.online)
         raise AttributeError(f"partial_fit needs an online solver, {online}; got solver={estimator.solver!r}")
     return True
 
 
-class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
+class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # type: ignore[misc]
     r"""A linear support vector classifier that says how good it is, and can learn from part of the data.
 
     With `C` it minimises
@@ -186,26 +170,12 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
     True
     """
 
+    _solvers: ClassVar[Mapping[str, type[Solver]]] = SOLVERS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither"), None],
-        "slack": [Interval(Real, 0, None, closed="left"), None],
-        "solver": [str, Solver],
+        **MarginClassifier._parameter_constraints,
         "loss": [StrOptions(set(LOSSES)), None],
-        "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither"), None],
-        "tol": [Interval(Real, 0, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "certify": ["boolean", StrOptions({"checks"})],
         "scale": [Interval(Real, 0, None, closed="neither"), None],
-        "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -251,82 +221,6 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, np.memmap, CSR or CSC matrix of shape (n, d)
-            The examples; float32 and float64 are read where they lie, never copied.
-        y : array of shape (n,)
-            Their labels, of any type.
-        sample_weight : array of shape (n,) or None
-            Weights of the examples: 2 is the same as the row twice.
-
-        Returns
-        -------
-        self
-        """
-        solver_named(self.solver)  # an unknown one is refused before any data is looked at
-        before = vars(self).copy()  # the model of an earlier fit, for a warm start
-        given = X
-        X, y = validate_data(self, X, y, **READABLE)
-        self.classes_, label = _classes(y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        # One binary model: its solver has the threads. Several: each has one.
-        threads = effective_n_jobs(self.n_jobs) if len(self._positives) == 1 else 1
-        matrix = as_matrix(X, threads)
-        recipe = Recipe.of(self, matrix)
-        if self.scale is not None:  # without a given scale, the norms of the rows will tell
-            self._refuse_not_finite(matrix)
-
-        seeds = check_random_state(self.random_state)
-        held = self._held_out_rows(label, seeds)
-        if held.size:
-            weights = weights.copy()  # they may be the caller's
-            weights[held] = 0.0
-        class_weights = self._class_weights(y)
-        of_each = [_one_against_rest(k, label, weights, class_weights) for k in self._positives]
-        first = recipe.problem(matrix, *of_each[0])
-        self.scale_ = self._scale(first)
-        problems = [first.forked()] + [first.forked().relabelled(*of_one) for of_one in of_each[1:]]
-        warm = self._going_on_from(before, recipe, problems)
-        seed_of = seeds.randint(2**31 - 1, size=len(problems))
-        models: list[BinaryModel | None] = [None] * len(problems)
-        tasks = FitTasks(self, len(problems), {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}})
-
-        def fit_one(k: int) -> None:
-            problem = problems[k]
-            if interrupt.asked and k > 0:
-                return
-            with tasks.one(k, partial(self._predictor_on_the_way, models, k, problem.scale)) as progress:
-                models[k] = recipe.fit(
-                    problem,
-                    self.scale_,
-                    warm[k],
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    max_time=self.max_time,
-                    budget=self.budget,
-                    holdout=Holdout(problem.X, problem.y[held], held) if held.size else None,
-                    early_stopping=self.early_stopping,
-                    certify=self.certify,
-                    random_state=int(seed_of[k]),
-                    callback=progress,
-                )
-
-        with listen_for_interrupt() as interrupt:
-            tasks.run(fit_one, self.n_jobs)
-        for problem in problems:
-            matrix.ledger.add(problem.X.ledger)
-        self.n_zero_rows_ = first.zero_rows
-        self._publish(recipe, matrix, [model or BinaryModel.unreached(matrix.shape) for model in models])
-        self._training_data = _reference(given)
-        tasks.finish(lambda: self._predictor(models))
-        return self
-
     @available_if(_learns_online)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -351,13 +245,13 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         self
         """
         begins = not hasattr(self, "_learned")
-        X, y = validate_data(self, X, y, **READABLE, reset=begins)
+        X, y = validate_data(self, X, y, **self._readable, reset=begins)
         if begins:
             if classes is None:
                 raise ValueError(
                     "the first call of partial_fit needs all classes, also those that come later: classes="
                 )
-            self.classes_, _ = _classes(np.asarray(classes))
+            self.classes_, _ = classes_of(np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} are others than in the first call, {self.classes_.tolist()}")
         if self.class_weight == "balanced":
@@ -370,130 +264,71 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         label = np.searchsorted(self.classes_, y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         matrix = as_matrix(X)
-        recipe = Recipe.of(self, matrix)
-        class_weights = self._class_weights(self.classes_)
-        of_each = [_one_against_rest(k, label, weights, class_weights) for k in self._positives]
-        first = recipe.problem(matrix, *of_each[0], part=True)
+        recipe = self._recipe(matrix)
+        duels = self._duels(label, weights, self._class_weights(self.classes_), np.zeros(0, dtype=np.int64))
+        first = recipe.problem(matrix, duels[0].y, duels[0].weights, part=True)
         # What is looked at to find the scale need not be looked at again, and one scale serves all rows that come.
         if not begins or self.scale is not None:
             self._refuse_not_finite(matrix)
         if begins:
             self.scale_ = self._scale(first)
-            self._learned: list[tuple[Learned | None, float]] = [(None, 0.0)] * len(of_each)
+            self._learned: list[tuple[Learned | None, float]] = [(None, 0.0)] * len(duels)
         first.scale = self.scale_ if isinstance(first, SlackSVM) else 1.0
-        problems = [first] + [first.relabelled(*of_one) for of_one in of_each[1:]]
+        problems = [first] + [first.relabelled(duel.y, duel.weights) for duel in duels[1:]]
         seeds = check_random_state(self.random_state)
         models = []
         for problem, (learned, seen) in zip(problems, self._learned, strict=True):
             options = {"max_time": self.max_time, "budget": self.budget, "random_state": seeds.randint(2**31 - 1)}
             models.append(recipe.learn(problem, learned, seen, **options))
-        self.n_zero_rows_ = None
-        self._publish(recipe, matrix, models)
-        self._training_data = None
+        self._publish(Fit(None, X, label, recipe, matrix, first, duels), models)
+        self.n_zero_rows_: int | None = None
         return self
 
-    @property
-    def _positives(self) -> Sequence[int]:
-        """The class that each binary model tells from the others."""
-        return range(self.classes_.size) if self.classes_.size > 2 else (1,)
+    def _matrix(self, X: Any, threads: int) -> Matrix:
+        matrix = as_matrix(X, threads)
+        if self.scale is not None:  # without a given scale, the norms of the rows will tell
+            self._refuse_not_finite(matrix)
+        return matrix
 
-    def _refuse_not_finite(self, X: Matrix) -> None:
-        if not get_config()["assume_finite"]:
-            refuse_not_finite(X)
+    def _recipe(self, matrix: Matrix) -> Recipe:
+        return Recipe.of(self, matrix, loss=self.loss, intercept_scaling=self.intercept_scaling, scale=self.scale)
+
+    def _problem(self, fit: Fit, k: int) -> Problem:
+        duel, own = fit.duels[k], fit.first.forked()
+        return own if k == 0 else own.relabelled(duel.y, duel.weights)
 
     def _scale(self, problem: Problem) -> float:
-        """The given scale, or the largest norm of a row."""
-        return float(self.scale) if self.scale is not None else float(np.sqrt(problem.sq_norms().max())) or 1.0
+        return float(self.scale) if self.scale is not None else super()._scale(problem)
 
-    def _class_weights(self, y: NDArray[Any]) -> Vector:
-        if self.class_weight is None:
-            return np.ones(self.classes_.size)
-        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
+    def _zero(self, fit: Fit, k: int) -> Vector:
+        return np.zeros(fit.X.shape[1])
 
-    def _going_on_from(
-        self, before: dict[str, Any], recipe: Recipe, problems: Sequence[Problem]
-    ) -> Sequence[Solution | Learned | None]:
-        """Where each binary fit begins: at the model of an earlier fit, where that can be of use."""
-        n, d = problems[0].X.shape
-        nowhere = [None] * len(problems)
-        if (
-            not self.warm_start
-            or "coef_" not in before
-            or before["coef_"].shape[1] != d
-            or not np.array_equal(before["classes_"], self.classes_)
-        ):
-            return nowhere
-        if recipe.solver.online:
-            return [learned for learned, _ in before["_learned"]] if "_learned" in before else nowhere
-        enough = self.budget is None or self.budget >= problems[0].X.stored
-        if not (recipe.solver.resumes and enough and "dual_coef_" in before and before["_n_rows"] == n):
-            return nowhere
+    def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+        w, alpha = before["coef_"][[k]], np.zeros(fit.label.size)
         # The weights of the examples grow with C, far more so than the model.
-        assert recipe.C is not None
-        alphas = np.zeros((len(problems), n))
-        alphas[:, before["support_"]] = before["dual_coef_"] * (recipe.C / np.reshape(before["C_"], (-1, 1)))
-        w = before["coef_"].toarray() if issparse(before["coef_"]) else before["coef_"]
-        at = zip(w, before["intercept_"], alphas, problems, strict=True)
-        return [Solution(w_k, float(b), alpha * problem.y) for w_k, b, alpha, problem in at]
+        assert fit.recipe.C is not None
+        alpha[before["support_"]] = before["dual_coef_"][k] * (fit.recipe.C / np.ravel(before["C_"])[k])
+        w = (w.toarray() if issparse(w) else w)[0]
+        return Solution(w, float(before["intercept_"][k]), alpha * fit.duels[k].y)
 
-    def _held_out_rows(self, label: NDArray[np.int64], seeds: np.random.RandomState) -> NDArray[np.int64]:
-        if not self.early_stopping:
-            return np.zeros(0, dtype=np.int64)
-        try:
-            _, held = train_test_split(
-                np.arange(label.size), test_size=self.validation_fraction, stratify=label, random_state=seeds
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"early_stopping cannot hold out {self.validation_fraction:.3g} of {label.size} examples with some of "
-                f"each class on both sides: {error}. Give more examples, or early_stopping=False."
-            ) from error
-        return np.sort(held)
-
-    def _predictor(self, models: Sequence[BinaryModel | None]) -> dict[str, Any]:
-        """The attributes that predict; classes that have no model yet claim no example."""
-        d = self.n_features_in_
-        every = [model or BinaryModel.unreached((0, d)) for model in models]
+    def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
         return {
             "classes_": self.classes_,
             # The coefficients of a single model are not copied: they may be as large as the data.
-            "coef_": np.stack([model.coef for model in every]) if len(every) > 1 else every[0].coef.reshape(1, d),
-            "intercept_": np.array([model.intercept for model in every]),
+            "coef_": np.stack([model.coef for model in models]) if len(models) > 1 else models[0].coef.reshape(1, -1),
+            "intercept_": np.array([model.intercept for model in models]),
         }
 
-    def _predictor_on_the_way(
-        self, models: list[BinaryModel | None], k: int, scale: float, solution: Solution
-    ) -> dict[str, Any]:
-        current = BinaryModel(solution.w / scale, solution.b)
-        return self._predictor([*models[:k], current, *models[k + 1 :]])
-
-    def _publish(self, recipe: Recipe, matrix: Matrix, models: Sequence[BinaryModel]) -> None:
-        """Set the fitted attributes."""
-        many = len(models) > 1
-        self.solver_, self.loss_ = recipe.solver.name, recipe.loss
-
-        def each(name: str) -> Any:
-            values = [getattr(m, name) for m in models]
-            return values if many else values[0]
-
-        for name, value in self._predictor(models).items():
-            setattr(self, name, value)
-        self.margin_, self.slack_, self.C_ = (
-            np.array(each(name)) if many else each(name) for name in ("margin", "slack", "C")
-        )
-        self.certificate_, self.trace_, self.stopped_ = each("certificate"), each("trace"), each("stopped")
-        self.promise_ = each("promise")
-        self.n_iter_ = max(m.n_iter for m in models)
-        self.entries_read_ = matrix.ledger.stored
-        self.kernel_evaluations_ = 0
-        self.reads_ = matrix.ledger.summary()
-        alphas = [m.alpha for m in models if m.alpha is not None]
+    def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+        super()._publish(fit, models)
+        self.n_zero_rows_ = fit.first.zero_rows
+        self._training_data = _reference(fit.given)
         # An earlier fit may have left its own.
         for name in ("support_", "dual_coef_", "_learned"):
             self.__dict__.pop(name, None)
-        self._n_rows = matrix.shape[0]
-        if recipe.solver.online:
+        if fit.recipe.solver.online:
             self._learned = [(model.learned, model.seen) for model in models]
+        alphas = [m.alpha for m in models if m.alpha is not None]
         if len(alphas) == len(models):
             weights = np.stack(alphas)
             self.support_ = np.flatnonzero(weights.any(axis=0))
@@ -520,31 +355,6 @@ class LinearSVC(CallbackSupportMixin, LinearClassifierMixin, SparseCoefMixin, Ba
         solver = self.solver if isinstance(self.solver, Solver) else SOLVERS.get(str(self.solver))
         tags.classifier_tags.poor_score = solver is not None and solver.separable_only
         return tags
-
-
-def _one_against_rest(
-    k: int, label: NDArray[np.int64], weights: Vector, class_weights: Vector
-) -> tuple[Vector, Vector]:
-    """Labels and weights of the examples where class k is told from the others."""
-    positive = label == k
-    rest = class_weights[0] if class_weights.size == 2 else 1.0
-    return np.where(positive, 1.0, -1.0), weights * np.where(positive, class_weights[k], rest)
-
-
-def _classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The classes, and the class of each example."""
-    try:
-        classes, label = np.unique(y, return_inverse=True)
-    except TypeError as error:  # None among strings, say
-        kinds = ", ".join(sorted({type(value).__name__ for value in y}))
-        raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
-    # Two whole numbers are classes beyond doubt; finding that out takes scikit-learn as long as a step of a solver.
-    if not (classes.size == 2 and classes.dtype.kind in "biuf" and (classes == np.floor(classes)).all()):
-        check_classification_targets(y)
-    if classes.size < 2:
-        only = classes.tolist()[0]
-        raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")
-    return classes, label
 
 
 def _reference(X: Any) -> Any:

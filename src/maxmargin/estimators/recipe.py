@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.core import Matrix
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import LOSSES, Certificate, Problem, RegularizedSVM, SlackSVM, Solution
-from maxmargin.solvers import SOLVERS, Learned, OnlineSolver, Solver, auto_solver, solve, solve_for_C
+from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, Learned, OnlineSolver, Solver, auto_solver, solve, solve_for_C
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,24 @@ class Recipe:
     scale: float | None
 
     @classmethod
-    def of(cls, estimator: Any, X: Matrix) -> Recipe:
+    def of(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        loss: str | None,
+        intercept_scaling: float | None = None,
+        scale: float | None = None,
+    ) -> Recipe:
         """The recipe for these parameters and this data; parameters that do not go together are refused."""
-        C, slack, loss = estimator.C, estimator.slack, estimator.loss
+        C, slack, solvers = estimator.C, estimator.slack, estimator._solvers
+
+        def names(form: type[Problem]) -> str:
+            return ", ".join(name for name, other in solvers.items() if other.solves is form)
+
         if C is not None and slack is not None:
             raise ValueError(f"both C={C!r} and slack={slack!r} were given, which say the same thing: give one")
-        solver = solver_named(estimator.solver)
+        solver = solver_named(estimator.solver, solvers)
         if solver is None:
             solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X, estimator.budget)
         slack_form = issubclass(solver.solves, SlackSVM)
@@ -60,7 +72,7 @@ class Recipe:
         if slack is not None and not slack_form:
             raise ValueError(
                 f"solver {solver.name!r} solves the form with C; got slack={slack!r}. Give C instead, or a solver of "
-                f"the form with slack: {_names(lambda other: other.solves is SlackSVM)}."
+                f"the form with slack: {names(SlackSVM)}."
             )
         if C is not None and solver.separable_only:
             raise ValueError(
@@ -70,26 +82,34 @@ class Recipe:
         if slack_form and loss != "hinge":
             raise ValueError(
                 f"solver {solver.name!r} solves the form with slack, whose loss is the hinge; got loss={loss!r}. Give "
-                f"loss='hinge', or C and one of {_names(lambda other: other.solves is RegularizedSVM)}."
+                f"loss='hinge', or C and one of {names(RegularizedSVM)}."
             )
         if solver.smooth_only and not LOSSES[loss].smooth:
             smooth = " or ".join(repr(name) for name, other in LOSSES.items() if other.smooth)
             raise ValueError(f"solver {solver.name!r} needs a smooth loss; got loss={loss!r}. Give loss={smooth}.")
-        if slack_form and estimator.intercept_scaling is not None:
+        if slack_form and intercept_scaling is not None:
             raise ValueError(
                 f"solver {solver.name!r} solves the form with slack, whose intercept is free; got intercept_scaling="
-                f"{estimator.intercept_scaling!r}. Give intercept_scaling=None, or C and one of "
-                f"{_names(lambda other: other.solves is RegularizedSVM)}."
+                f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of "
+                f"{names(RegularizedSVM)}."
             )
-        return cls(solver, loss, C, slack, estimator.fit_intercept, estimator.intercept_scaling, estimator.scale)
+        return cls(solver, loss, C, slack, estimator.fit_intercept, intercept_scaling, scale)
 
-    def problem(self, X: Matrix, y: NDArray[np.float64], weights: NDArray[np.float64], **options: Any) -> Problem:
-        """The problem for these labels and weights."""
+    def problem(
+        self,
+        X: Any,
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        *,
+        scale: float | None = None,
+        **options: Any,
+    ) -> Problem:
+        """The problem for these labels and weights; `scale` where it is known, though the user did not say."""
         options |= {"bias": self.bias, "sample_weight": weights}
         if issubclass(self.solver.solves, RegularizedSVM):
             assert self.C is not None
             return RegularizedSVM(X, y, self.C, loss=self.loss, intercept_scaling=self.intercept_scaling, **options)
-        return SlackSVM(X, y, self.slack or 0.0, scale=self.scale, **options)
+        return SlackSVM(X, y, self.slack or 0.0, scale=self.scale or scale, **options)
 
     def fit(
         self, problem: Problem, scale: float, warm: Solution | Learned | None = None, **options: Any
@@ -101,7 +121,7 @@ class Recipe:
         if isinstance(problem, SlackSVM) and self.C is not None:
             problem, result = solve_for_C(problem, self.solver, self.C, **options)
         else:
-            if isinstance(problem, SlackSVM) and self.scale is None and problem.slack > 0:
+            if isinstance(problem, SlackSVM) and self.scale is None and problem.slack > 0 and problem.sums_are_cheap:
                 _refuse_out_of_range(problem)
             result = solve(problem, self.solver, warm=warm, **options)
         model = BinaryModel.of(problem, result, self.C, scale)
@@ -128,17 +148,21 @@ class Recipe:
         return replace(model, learned=learned, seen=seen, certificate=no_proof, n_iter=learned.t, alpha=None)
 
 
-def solver_named(solver: str | Solver) -> Solver | None:
-    """The solver itself, by its name where one was given; None for "auto"."""
-    if isinstance(solver, Solver) or solver == "auto":
-        return solver if isinstance(solver, Solver) else None
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be 'auto', a Solver, or one of {', '.join(SOLVERS)}; got {solver!r}")
-    return SOLVERS[solver]()
-
-
-def _names(wanted: Any) -> str:
-    return ", ".join(name for name, solver in SOLVERS.items() if wanted(solver))
+def solver_named(solver: str | Solver, solvers: Mapping[str, type[Solver]]) -> Solver | None:
+    """The solver itself, by its name in the table where one was given; None for "auto"."""
+    if solver == "auto":
+        return None
+    name = solver.name if isinstance(solver, Solver) else solver
+    if name in solvers and not isinstance(solver, Solver):
+        return solvers[name]()
+    if isinstance(solver, Solver) and solver.kernel == (solvers is KERNEL_SOLVERS):
+        return solver
+    for other, where in ((SOLVERS, "LinearSVC"), (KERNEL_SOLVERS, "SVC")):
+        if other is not solvers and name in other:
+            raise ValueError(
+                f"solver {name!r} is one of {where}; here it must be 'auto', a Solver, or one of {', '.join(solvers)}"
+            )
+    raise ValueError(f"solver must be 'auto', a Solver, or one of {', '.join(solvers)}; got {name!r}")
 
 
 def _refuse_out_of_range(problem: SlackSVM) -> None:

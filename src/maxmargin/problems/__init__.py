@@ -2,7 +2,7 @@
 
 from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.convert import certify_C, equivalent_C, equivalent_slack, reached_slack
-from maxmargin.problems.expansion import Expansion
+from maxmargin.problems.expansion import Expansion, length
 from maxmargin.problems.kernel_matrix import KernelMatrix
 from maxmargin.problems.kernels import Kernel, make_kernel
 from maxmargin.problems.losses import LOSSES, Hinge, Loss, SquaredHinge
@@ -27,6 +27,7 @@ __all__ = [
     "certify_C",
     "equivalent_C",
     "equivalent_slack",
+    "length",
     "make_kernel",
     "reached_slack",
 ]

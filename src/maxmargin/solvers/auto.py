@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from maxmargin.core import Matrix
-from maxmargin.problems import Problem, RegularizedSVM
-from maxmargin.solvers.base import Solver
+from maxmargin.problems import KernelMatrix, Problem, RegularizedSVM
+from maxmargin.solvers.base import KERNEL_SOLVERS, Solver
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
@@ -12,15 +12,15 @@ from maxmargin.solvers.simba import Simba
 FEW_FEATURES = 1000
 
 
-def auto_solver(form: type[Problem], X: Matrix, budget: int | None = None) -> Solver:
+def auto_solver(form: type[Problem], X: Matrix | KernelMatrix, budget: int | None = None) -> Solver:
     """The solver to take for a problem of this form on data of this shape; docs/solvers.md has the same as a table.
 
     Parameters
     ----------
     form : type of Problem
         SlackSVM or RegularizedSVM.
-    X : Matrix
-        The data: what counts is its shape.
+    X : Matrix or KernelMatrix
+        The data: of a matrix, what counts is its shape.
     budget : int or None
         The entries that may be read, where that is limited: Newton's method begins with several passes.
 
@@ -39,6 +39,8 @@ def auto_solver(form: type[Problem], X: Matrix, budget: int | None = None) -> So
     >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20_000)))).name
     'sdca'
     """
+    if isinstance(X, KernelMatrix):
+        return KERNEL_SOLVERS["decomposition" if issubclass(form, RegularizedSVM) else "sbp"]()
     if not issubclass(form, RegularizedSVM):
         return Simba()
     n, d = X.shape

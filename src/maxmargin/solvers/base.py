@@ -156,10 +156,7 @@ class Holdout:
         """The share of the examples that the solution gets wrong."""
         X = as_matrix(self.X)
         with X.ledger.on("holdout"):
-            if self.rows is None:
-                products = X.dot(solution.w)
-            else:
-                products = np.array([X.dot_row(i, solution.w) for i in self.rows])
+            products = X.dot(solution.w, self.rows)
         return float(np.mean(np.where(products / scale + solution.b > 0, 1.0, -1.0) != np.asarray(self.y)))
 
 
@@ -453,7 +450,7 @@ class _Run:
         seconds, error, score = self.seconds(), math.nan, math.nan
         solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
         if self.worth_measuring(state):
-            solution = self.solver.solution(self.problem, state)
+            solution = self.solution(state)
             with self.problem.X.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
                 certificate, p = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
@@ -461,13 +458,14 @@ class _Run:
             certificate = self.proved = certificate.tightened(self.proved)
             score = certificate.score
         if self.holdout is not None:
-            solution = solution or self.solver.solution(self.problem, state)
+            solution = solution or self.solution(state)
             error = self.holdout.error(solution, self.problem.scale)
             score = -error
         row = Row(
             self.n_iter,
             seconds,
             self.entries(),
+            self.entries() if self.solver.kernel else 0,
             primal=certificate.primal,
             dual=certificate.dual,
             gap=certificate.gap,
@@ -496,7 +494,12 @@ class _Run:
 
     def best_solution(self, state: Any) -> Solution:
         """The best solution so far."""
-        return self.best or self.solver.solution(self.problem, state)
+        return self.best or self.solution(state)
+
+    def solution(self, state: Any) -> Solution:
+        """Where the solver stands. What it may have to read to say so is not learned from."""
+        with self.problem.X.ledger.on("solution"):
+            return self.solver.solution(self.problem, state)
 
     def stale(self) -> bool:
         """Whether the error stayed above its best while the iterations doubled (and enough were made to tell)."""

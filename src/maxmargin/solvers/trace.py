@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Row:
-    """One check of a run. What was not measured is NaN."""
+    """One check of a run. What was not measured is NaN.
+
+    Entries are those of the matrix that the problem is on: of a kernel's matrix, each is a kernel evaluation.
+    """
 
     iteration: int
     seconds: float
@@ -26,9 +29,12 @@ class Row:
 
     def line(self) -> str:
         """The row for a person to read: what was measured."""
-        parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.entries_read:,} entries read"]
-        if self.kernel_evaluations:
-            parts.append(f"{self.kernel_evaluations:,} kernel evaluations")
+        cost = (
+            (self.kernel_evaluations, "kernel evaluations")
+            if self.kernel_evaluations
+            else (self.entries_read, "entries read")
+        )
+        parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", "{:,} {}".format(*cost)]
         if not math.isnan(self.gap):
             parts.append(f"value {self.primal:.4g}, bound {self.dual:.4g}")
         if not math.isnan(self.holdout_error):

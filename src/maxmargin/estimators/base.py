@@ -1,0 +1,337 @@
+"""What the classifiers share: from parameters, data and labels to binary models and what is known of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from maxmargin.core import Matrix
+from maxmargin.data import refuse_not_finite
+from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.recipe import Recipe, solver_named
+from maxmargin.estimators.tasks import FitTasks
+from maxmargin.problems import Problem, Solution
+from maxmargin.solvers import Holdout, Learned, Solver, listen_for_interrupt
+
+Vector = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """One binary problem: some classes against others.
+
+    Attributes
+    ----------
+    y, weights : arrays
+        Labels -1 and +1 and weights of the examples that take part.
+    held : array
+        Which of them are held out; their weight is 0.
+    rows : array or None
+        Which examples take part; None means all.
+    """
+
+    y: Vector
+    weights: Vector
+    held: Numbers
+    rows: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What one call of `fit` is made of.
+
+    Attributes
+    ----------
+    given, X : data
+        The examples as the user gave them, and as they are read.
+    label : array of shape (n,)
+        The class of each example, by its place in `classes_`.
+    recipe : Recipe
+    matrix : Matrix or KernelMatrix
+        What the problems read.
+    first : Problem
+        The problem of the first duel, on all rows: others are made from it.
+    duels : list of Duel
+    """
+
+    given: Any
+    X: Any
+    label: Numbers
+    recipe: Recipe
+    matrix: Any
+    first: Problem
+    duels: list[Duel]
+
+
+class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier made of binary models, each fitted by a solver.
+
+    A subclass says what is read (`_matrix`), what is solved (`_recipe`, `_duels`, `_problem`) and what predicts
+    (`_predictor`, `_zero`); the rest of a fit is the same for all.
+    """
+
+    _solvers: ClassVar[Mapping[str, type[Solver]]]
+    _readable: ClassVar[Mapping[str, Any]] = {
+        "accept_sparse": ("csr", "csc"),
+        "dtype": (np.float64, np.float32),
+        "ensure_all_finite": False,  # it is left to `_matrix` and the problem, who say where
+    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither"), None],
+        "slack": [Interval(Real, 0, None, closed="left"), None],
+        "solver": [str, Solver],
+        "fit_intercept": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "certify": ["boolean", StrOptions({"checks"})],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, np.memmap, CSR or CSC matrix of shape (n, d)
+            The examples, float32 or float64.
+        y : array of shape (n,)
+            Their labels, of any type.
+        sample_weight : array of shape (n,) or None
+            Weights of the examples: 2 is the same as the row twice.
+
+        Returns
+        -------
+        self
+        """
+        solver_named(self.solver, self._solvers)  # an unknown one is refused before any data is looked at
+        before = vars(self).copy()  # the model of an earlier fit, for a warm start
+        given = X
+        X, y = validate_data(self, X, y, **self._readable)
+        self.classes_, label = classes_of(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        # Models side by side have one thread each. Where they are not, reading has the threads.
+        threads = 1 if self._side_by_side else effective_n_jobs(self.n_jobs)
+        matrix = self._matrix(X, threads)
+        recipe = self._recipe(matrix)
+        seeds = check_random_state(self.random_state)
+        held = self._held_out_rows(label, seeds)
+        if held.size:
+            weights = weights.copy()  # they may be the caller's
+            weights[held] = 0.0
+        duels = self._duels(label, weights, self._class_weights(y), held)
+        whole = duels[0] if duels[0].rows is None else one_against_rest(0, label, weights, np.ones(2), held)
+        first = recipe.problem(matrix, whole.y, whole.weights)
+        fit = Fit(given, X, label, recipe, matrix, first, duels)
+        self.scale_ = self._scale(first)
+        warm = self._going_on_from(before, fit)
+        seed_of = seeds.randint(2**31 - 1, size=len(duels))
+        models: list[BinaryModel | None] = [None] * len(duels)
+        tasks = FitTasks(self, len(duels), {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}})
+
+        def fit_one(k: int) -> None:
+            if interrupt.asked and k > 0:
+                return
+            problem, held = self._problem(fit, k), duels[k].held
+            with tasks.one(k, partial(self._predictor_on_the_way, fit, models, k, problem.scale)) as progress:
+                models[k] = recipe.fit(
+                    problem,
+                    self.scale_,
+                    warm[k],
+                    tol=self.tol,
+                    max_iter=self._most_iterations,
+                    max_time=self.max_time,
+                    budget=self.budget,
+                    holdout=Holdout(problem.X, problem.y[held], held) if held.size else None,
+                    early_stopping=self.early_stopping,
+                    certify=self.certify,
+                    random_state=int(seed_of[k]),
+                    callback=progress,
+                )
+            with tasks.lock:
+                self._add_up(matrix, problem.X)
+
+        with listen_for_interrupt() as interrupt:
+            tasks.run(fit_one, self.n_jobs if self._side_by_side else 1)
+        self._publish(fit, self._every(fit, models))
+        tasks.finish(lambda: self._predictor(fit, self._every(fit, models)))
+        return self
+
+    # To be said by each classifier
+
+    @abstractmethod
+    def _matrix(self, X: Any, threads: int) -> Any:
+        """What the problems read."""
+
+    @abstractmethod
+    def _recipe(self, matrix: Any) -> Recipe:
+        """What is solved, and how."""
+
+    @abstractmethod
+    def _problem(self, fit: Fit, k: int) -> Problem:
+        """The problem of duel k, that a thread may solve beside others."""
+
+    @abstractmethod
+    def _zero(self, fit: Fit, k: int) -> Any:
+        """The direction w = 0 of duel k."""
+
+    @abstractmethod
+    def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
+        """The attributes that predict."""
+
+    @abstractmethod
+    def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+        """The model of an earlier fit, whose attributes are in `before`, as a solution of duel k."""
+
+    def _duels(self, label: Numbers, weights: Vector, class_weights: Vector, held: Numbers) -> list[Duel]:
+        """The binary problems: each class against the rest."""
+        return [one_against_rest(k, label, weights, class_weights, held) for (k,) in self._contenders]
+
+    def _add_up(self, matrix: Any, read: Any) -> None:
+        """Count what a problem has read of a matrix of its own."""
+        if read is not matrix:
+            matrix.ledger.add(read.ledger)
+
+    # The same for all
+
+    @property
+    def _contenders(self) -> list[tuple[int, ...]]:
+        """The classes that each binary model is for, by their places in `classes_`: one against the rest, or two."""
+        return [(k,) for k in range(self.classes_.size)] if self.classes_.size > 2 else [(1,)]
+
+    @property
+    def _side_by_side(self) -> bool:
+        """Whether binary models are fitted in threads, each in one."""
+        return bool(self.classes_.size > 2)
+
+    @property
+    def _most_iterations(self) -> Any:
+        return self.max_iter
+
+    def _scale(self, problem: Problem) -> float:
+        """The largest norm of a row."""
+        return float(np.sqrt(problem.sq_norms().max())) or 1.0
+
+    def _class_weights(self, y: NDArray[Any]) -> Vector:
+        if self.class_weight is None:
+            return np.ones(self.classes_.size)
+        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
+
+    def _refuse_not_finite(self, X: Matrix) -> None:
+        if not get_config()["assume_finite"]:
+            refuse_not_finite(X)
+
+    def _going_on_from(self, before: dict[str, Any], fit: Fit) -> Sequence[Solution | Learned | None]:
+        """Where each binary fit begins: at the model of an earlier fit, where that can be of use."""
+        nowhere = [None] * len(fit.duels)
+        n, d = fit.X.shape
+        if (
+            not self.warm_start
+            or "classes_" not in before
+            or before["n_features_in_"] != d
+            or not np.array_equal(before["classes_"], self.classes_)
+        ):
+            return nowhere
+        solver = fit.recipe.solver
+        if solver.online:
+            return [learned for learned, _ in before["_learned"]] if "_learned" in before else nowhere
+        enough = self.budget is None or self.budget >= fit.matrix.stored
+        if not (solver.resumes and enough and "dual_coef_" in before and before.get("_n_rows") == n):
+            return nowhere
+        return [self._begin_at(before, fit, k) for k in range(len(fit.duels))]
+
+    def _held_out_rows(self, label: Numbers, seeds: np.random.RandomState) -> Numbers:
+        if not self.early_stopping:
+            return np.zeros(0, dtype=np.int64)
+        try:
+            _, held = train_test_split(
+                np.arange(label.size), test_size=self.validation_fraction, stratify=label, random_state=seeds
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"early_stopping cannot hold out {self.validation_fraction:.3g} of {label.size} examples with some of "
+                f"each class on both sides: {error}. Give more examples, or early_stopping=False."
+            ) from error
+        return np.sort(held)
+
+    def _every(self, fit: Fit, models: Sequence[BinaryModel | None]) -> list[BinaryModel]:
+        """Models without gaps: one that was not reached never claims an example."""
+        n = fit.label.size
+        return [model or BinaryModel.unreached(self._zero(fit, k), n) for k, model in enumerate(models)]
+
+    def _predictor_on_the_way(
+        self, fit: Fit, models: list[BinaryModel | None], k: int, scale: float, solution: Solution
+    ) -> dict[str, Any]:
+        current = BinaryModel(solution.w / scale, solution.b)
+        return self._predictor(fit, self._every(fit, [*models[:k], current, *models[k + 1 :]]))
+
+    def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+        """Set the fitted attributes."""
+        many = len(models) > 1
+        self.solver_, self.loss_ = fit.recipe.solver.name, fit.recipe.loss
+
+        def each(name: str) -> Any:
+            values = [getattr(m, name) for m in models]
+            return values if many else values[0]
+
+        for name, value in self._predictor(fit, models).items():
+            setattr(self, name, value)
+        self.margin_, self.slack_, self.C_ = (
+            np.array(each(name)) if many else each(name) for name in ("margin", "slack", "C")
+        )
+        self.certificate_, self.trace_, self.stopped_ = each("certificate"), each("trace"), each("stopped")
+        self.promise_ = each("promise")
+        self.n_iter_: Any = max(m.n_iter for m in models)
+        kernel, read = fit.recipe.solver.kernel, int(fit.matrix.ledger.stored)
+        self.entries_read_, self.kernel_evaluations_ = (0, read) if kernel else (read, 0)
+        self.reads_ = fit.matrix.ledger.summary()
+        self._n_rows = fit.label.size
+
+
+def one_against_rest(k: int, label: Numbers, weights: Vector, class_weights: Vector, held: Numbers) -> Duel:
+    """Class k told from the others; of only two, each has its weight."""
+    positive = label == k
+    rest = class_weights[0] if class_weights.size == 2 else 1.0
+    return Duel(np.where(positive, 1.0, -1.0), weights * np.where(positive, class_weights[k], rest), held)
+
+
+def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], Numbers]:
+    """The classes, and the class of each example."""
+    try:
+        classes, label = np.unique(y, return_inverse=True)
+    except TypeError as error:  # None among strings, say
+        kinds = ", ".join(sorted({type(value).__name__ for value in y}))
+        raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
+    # Two whole numbers are classes beyond doubt; finding that out takes scikit-learn as long as a step of a solver.
+    if not (classes.size == 2 and classes.dtype.kind in "biuf" and (classes == np.floor(classes)).all()):
+        check_classification_targets(y)
+    if classes.size < 2:
+        only = classes.tolist()[0]
+        raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")
+    return classes, label

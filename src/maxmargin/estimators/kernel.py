@@ -1,0 +1,513 @@
+"""Classifiers with a kernel in scikit-learn's conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import combinations
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxmargin.data import as_matrix
+from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
+from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.recipe import Recipe
+from maxmargin.problems import Certificate, Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
+from maxmargin.problems.kernel_rows import Rows
+from maxmargin.problems.kernels import KERNELS
+from maxmargin.solvers import KERNEL_SOLVERS, Solver
+
+CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
+SAMPLE = 500  # support vectors by which a kernel that is not known is judged, at most
+INDEFINITE = 1e-5  # the share of the largest eigenvalue by which rounding may have made another one negative
+
+
+class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
+    r"""A support vector classifier with a kernel, as exact as LIBSVM in a fraction of its time.
+
+    With `C` it minimises
+
+    .. math::
+
+        \tfrac12|w|^2 + C\sum_i s_i\,[1 - y_i(\langle w, \phi(x_i)\rangle + b)]_+,
+        \qquad \langle\phi(x), \phi(z)\rangle = k(x, z),
+
+    and with `slack` it finds the largest margin at a given mean slack; see :class:`maxmargin.LinearSVC`. With more
+    than two classes it fits a model for each two of them, and the class with the most votes is predicted, as LIBSVM
+    does. It takes the place of :class:`sklearn.svm.SVC`: what has the same name means the same.
+
+    Parameters
+    ----------
+    C : float or None, default=None
+        The weight of the losses, in scikit-learn's scaling. Give `C` or `slack`; neither means C = 1.
+    slack : float or None, default=None
+        The mean slack: how far, on average, an example may fall short of the margin, in units of `scale_`.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
+        :math:`k(x, z)`: :math:`\exp(-\gamma|x - z|^2)`, :math:`\langle x, z\rangle`,
+        :math:`(\gamma\langle x, z\rangle + c_0)^g`, :math:`\tanh(\gamma\langle x, z\rangle + c_0)`; a matrix given in
+        the place of X; or a function of two sets of rows that returns the matrix between them.
+    degree : int, default=3
+        g of the kernel "poly".
+    gamma : {"scale", "auto"} or float, default="scale"
+        :math:`\gamma`; "scale" means 1 / (d times the variance of all entries), "auto" 1 / d.
+    coef0 : float, default=0.0
+        :math:`c_0` of the kernels "poly" and "sigmoid".
+    solver : str or Solver, default="auto"
+        "auto", the name of a solver of kernel problems, or such a solver with parameters of its own; docs/solvers.md
+        says which one is for what.
+    fit_intercept : bool, default=True
+        Whether there is an intercept b, which is free.
+    tol : float or None, default=None
+        Stop when the relative duality gap is at most this. None: as the solver has it.
+    max_iter : int or None, default=None
+        Stop after so many iterations of the solver. None, or -1 as in scikit-learn: no limit.
+    max_time : float or None, default=None
+        Stop after so many seconds (of each binary problem).
+    budget : int or None, default=None
+        The kernel evaluations allowed for learning (by each binary problem). Never exceeded.
+    early_stopping : bool, default=False
+        Hold out a part of the examples, stop when the error on it no longer improves, return the best model by it.
+    validation_fraction : float, default=0.1
+        How much to hold out.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        With more than two classes: a model for each two of them, or for each against the rest.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        What `decision_function` gives for more than two classes: a value for each class, or for each two.
+    break_ties : bool, default=False
+        Whether, between classes with as many votes, `decision_function` decides, and not the order of the classes.
+    cache_size : float, default=2000
+        How many megabytes of rows of the kernel matrix to keep. No more is taken than the whole matrix has.
+    certify : bool or "checks", default=True
+        Whether to certify the model, once at the end, or at each check as well.
+    warm_start : bool, default=False
+        Whether `fit` begins at the model of the last `fit`, where the solver can (docs/solvers.md) and the numbers of
+        rows and features and the classes are the same. That pays where C or the weights are others.
+    n_jobs : int or None, default=None
+        How many threads to use to fit: for one model each with "ovo" and more than two classes, else to compute
+        blocks of the kernel. None means 1 (or what `joblib.parallel_config` says), -1 all processors. To predict, None
+        means all processors.
+    random_state : int, RandomState or None, default=None
+        The one source of randomness; the same seed gives the same bits.
+    verbose : int, default=0
+        1: print a line whenever the iterations have doubled; more: at each check.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    support_ : array of shape (n_SV,)
+        Which examples are support vectors, those of the first class first.
+    support_vectors_ : array or CSR matrix of shape (n_SV, d)
+        Their rows; empty for a precomputed kernel.
+    n_support_ : array of shape (n_classes,)
+        How many each class has.
+    dual_coef_ : array of shape (n_classes - 1, n_SV)
+        Their coefficients in w, signed by label, in the layout of LIBSVM: a support vector of class i has those against
+        each other class in the order of the classes. With `multi_class="ovr"`: of shape (n_classes, n_SV), one row a
+        model.
+    intercept_ : array of shape (1,), (n_classes * (n_classes - 1) / 2,) or (n_classes,)
+        One for each binary model: that of the classes 0 and 1, 0 and 2, ..., 1 and 2, ...
+    coef_ : array of shape (1, d), (n_classes * (n_classes - 1) / 2, d) or (n_classes, d)
+        w, for the linear kernel only.
+    gamma_ : float
+        What `gamma` came to; NaN for a kernel without it.
+    class_weight_ : array of shape (n_classes,)
+        What `class_weight` came to.
+    shape_fit_ : tuple
+        The shape of X.
+    fit_status_ : int
+        0 where each binary problem ended by `tol`, by `early_stopping` or by itself; 1 where a limit came first.
+    n_iter_ : array of shape (n_models,)
+        Iterations of each binary problem.
+    solver_, loss_ : str
+        What was taken.
+    margin_ : float
+        The margin reached in the space of the kernel, 1 / \|w\|.
+    slack_, C_ : float
+        The slack and its C: the one that was given, and the other one that goes with it.
+    certificate_ : Certificate
+        Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
+    trace_ : Trace
+        One row a check: `trace_.to_pandas()`, `trace_.plot()`.
+    stopped_ : str
+        The stop rule that ended the fit.
+    kernel_evaluations_, kernel_evaluations_saved_ : int
+        Evaluations of the kernel to learn, and those that were asked for but known already.
+    reads_ : dict
+        Kernel evaluations, by purpose.
+    entries_read_ : int
+        Always 0 here.
+    scale_ : float
+        The largest norm of an example in the space of the kernel.
+    promise_ : dict
+        What the solver's theorem promises, where it ran to its own end.
+
+    With more than two classes `margin_`, `slack_` and `C_` are arrays, and `certificate_`, `trace_`, `stopped_` and
+    `promise_` lists, of one item a binary model.
+
+    See Also
+    --------
+    sklearn.svm.SVC : The same by LIBSVM, without a certificate.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from maxmargin import SVC
+    >>> X, y = make_moons(300, noise=0.1, random_state=0)
+    >>> model = SVC(C=10.0).fit(X, y)
+    >>> model.score(X, y) > 0.98
+    True
+    >>> model.certificate_.relative_gap <= 1e-3
+    True
+
+    Probabilities come from scikit-learn's calibration:
+
+    >>> from sklearn.calibration import CalibratedClassifierCV
+    >>> CalibratedClassifierCV(SVC(), ensemble=False).fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    _solvers: ClassVar[Mapping[str, type[Solver]]] = KERNEL_SOLVERS
+    _readable: ClassVar[Mapping[str, Any]] = {**MarginClassifier._readable, "accept_sparse": "csr"}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MarginClassifier._parameter_constraints,
+        "max_iter": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1}), None],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "multi_class": [StrOptions({"ovo", "ovr"})],
+        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
+        "break_ties": ["boolean"],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        C: float | None = None,
+        slack: float | None = None,
+        *,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        solver: str | Solver = "auto",
+        fit_intercept: bool = True,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        budget: int | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        class_weight: Any = None,
+        multi_class: str = "ovo",
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        cache_size: float = 2000.0,
+        certify: bool | str = True,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.slack = slack
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.budget = budget
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.cache_size = cache_size
+        self.certify = certify
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def decision_function(self, X: Any) -> Vector:
+        """How far each row lies on the side of a class.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training example.
+
+        Returns
+        -------
+        array of shape (m,), (m, n_classes) or (m, n_classes * (n_classes - 1) / 2)
+            With two classes, positive for the second. With more, by `decision_function_shape`: for each class its votes
+            with a part of at most 1/3 that tells how clear they were (for `multi_class="ovr"`, the value of its model),
+            or for each two classes a value that is positive for the first.
+        """
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return scores[:, 0]
+        if self._in_pairs and self.decision_function_shape == "ovr":
+            return np.asarray(_ovr_decision_function(scores < 0, -scores, self.classes_.size))
+        return scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training example.
+
+        Returns
+        -------
+        array of shape (m,)
+        """
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties=True needs decision_function_shape='ovr', whose values break ties; got 'ovo'")
+        if self.classes_.size == 2:
+            chosen = (self._scores(X)[:, 0] >= 0).astype(np.intp)
+        elif self._in_pairs and not self.break_ties:
+            chosen = self._votes(self._scores(X)).argmax(axis=1)  # of equals the first
+        else:
+            chosen = self.decision_function(X).argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    @property
+    def coef_(self) -> Any:
+        """The weights of the features, for the linear kernel only."""
+        if self.kernel != "linear":
+            raise AttributeError(f"coef_ is there with kernel='linear' only; got kernel={self.kernel!r}")
+        check_is_fitted(self)
+        coef = self._sums(self.support_vectors_.T).T
+        coef.flags.writeable = False  # a change would have no effect
+        return coef
+
+    # Fitting
+
+    def _matrix(self, X: Any, threads: int) -> KernelMatrix:
+        if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
+            raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
+        self._refuse_not_finite(as_matrix(X))
+        self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
+        self.gamma_ = getattr(self._kernel, "gamma", np.nan)
+        return KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads)
+
+    def _set_kernel(self, kernel: Kernel) -> None:
+        self._kernel, self._laid = kernel, _Laid()
+
+    def _recipe(self, matrix: KernelMatrix) -> Recipe:
+        return Recipe.of(self, matrix, loss="hinge")
+
+    def _class_weights(self, y: NDArray[Any]) -> Vector:
+        self.class_weight_ = super()._class_weights(y)
+        return self.class_weight_
+
+    @property
+    def _in_pairs(self) -> bool:
+        return self.multi_class == "ovo" and bool(self.classes_.size > 2)
+
+    @property
+    def _contenders(self) -> list[tuple[int, ...]]:
+        return list(combinations(range(self.classes_.size), 2)) if self._in_pairs else super()._contenders
+
+    @property
+    def _side_by_side(self) -> bool:
+        # One against the rest, they share the rows of one matrix. A function of the user's may know one thread only.
+        return self._in_pairs and not callable(self.kernel)
+
+    @property
+    def _most_iterations(self) -> Any:
+        return None if self.max_iter == -1 else self.max_iter
+
+    def _duels(self, label: Numbers, weights: Vector, class_weights: Vector, held: Numbers) -> list[Duel]:
+        if not self._in_pairs:
+            return super()._duels(label, weights, class_weights, held)
+        weights, out, duels = weights * class_weights[label], np.zeros(label.size, dtype=bool), []
+        out[held] = True
+        for i, j in self._contenders:
+            rows = np.flatnonzero((label == i) | (label == j))
+            y = np.where(label[rows] == i, 1.0, -1.0)
+            duels.append(Duel(y, weights[rows], np.flatnonzero(out[rows]), rows))
+        return duels
+
+    def _problem(self, fit: Fit, k: int) -> Problem:
+        duel = fit.duels[k]
+        if duel.rows is not None:
+            matrix = _part(fit.matrix, fit.X, duel.rows)
+            return fit.recipe.problem(matrix, duel.y, duel.weights, scale=self.scale_)
+        return fit.first if k == 0 else fit.first.relabelled(duel.y, duel.weights)
+
+    def _add_up(self, matrix: Any, read: Any) -> None:
+        super()._add_up(matrix, read)
+        if read is not matrix:
+            matrix.saved += read.saved
+
+    def _zero(self, fit: Fit, k: int) -> Expansion:
+        nothing = np.zeros(fit.duels[k].y.size)
+        return Expansion(nothing, nothing)
+
+    def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+        assert fit.recipe.C is not None
+        duel, beta, coef = fit.duels[k], np.zeros(fit.label.size), before["dual_coef_"]
+        if self._in_pairs:
+            i, j = self._contenders[k]
+            of_class = np.repeat(np.arange(self.classes_.size), before["n_support_"])
+            own = np.where(of_class == i, coef[j - 1], np.where(of_class == j, coef[i], 0.0))
+        else:
+            own = coef[k]
+        # The weights of the examples grow with C, far more so than the model.
+        beta[before["support_"]] = own * (fit.recipe.C / np.ravel(before["C_"])[k])
+        beta = beta if duel.rows is None else beta[duel.rows]
+        # What it says of the rows is not known: they may be others.
+        w: Any = Expansion(beta, np.full(beta.size, np.nan))
+        return Solution(w, float(before["intercept_"][k]), beta * duel.y)
+
+    def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
+        """Support vectors and their coefficients, in LIBSVM's layout."""
+        n, classes = fit.label.size, self.classes_.size
+        if self._in_pairs:
+            weights = np.zeros((classes - 1, n))
+            for (i, j), duel, model in zip(self._contenders, fit.duels, models, strict=True):
+                first, rows, beta = duel.y > 0, duel.rows, model.coef.beta
+                assert rows is not None
+                weights[j - 1, rows[first]], weights[i, rows[~first]] = beta[first], beta[~first]
+        else:
+            weights = np.stack([model.coef.beta for model in models])
+        support = np.flatnonzero(weights.any(axis=0))
+        support = support[np.argsort(fit.label[support], kind="stable")]
+        return {
+            "classes_": self.classes_,
+            "support_": support.astype(np.int32),
+            "support_vectors_": fit.X[support if self.kernel != "precomputed" else []],
+            "n_support_": np.bincount(fit.label[support], minlength=classes).astype(np.int32),
+            "dual_coef_": np.ascontiguousarray(weights[:, support]),
+            "intercept_": np.array([model.intercept for model in models]),
+            "shape_fit_": fit.X.shape,
+            "_kernel": self._kernel,
+            "_laid": _Laid(),
+        }
+
+    def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+        predictor = self._predictor(fit, models)
+        if self.certify and (why := _why_no_proof(fit.matrix, predictor["support_"])):
+            models = [replace(model, certificate=Certificate.missing(why)) for model in models]
+        super()._publish(fit, models)
+        self.n_iter_ = np.array([model.n_iter for model in models], dtype=np.int32)
+        self.kernel_evaluations_saved_ = fit.matrix.saved
+        in_time = ("tol", "early_stopping", "finished")
+        self.fit_status_ = int(any(model.stopped not in in_time for model in models))
+
+    # Predicting
+
+    def _scores(self, X: Any) -> Vector:
+        """The decision of each binary model for each row."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=self.support_vectors_.dtype, reset=False)
+        if issparse(self.support_vectors_) and not issparse(X):
+            X = csr_array(X)
+        scores = np.empty((X.shape[0], self.intercept_.size))
+
+        def score(start: int) -> None:
+            some = slice(start, start + CHUNK)
+            scores[some] = self._sums(self._block(X[some])) + self.intercept_
+
+        starts = range(0, X.shape[0], CHUNK)
+        threads = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs) if self._kernel.parallel else 1
+        threads = min(threads, len(starts))
+        if threads <= 1:
+            for start in starts:
+                score(start)
+        else:
+            from threadpoolctl import threadpool_limits  # it is there with scikit-learn
+
+            with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+                list(pool.map(score, starts))
+        return scores
+
+    def _block(self, X: Any) -> Vector:
+        """The kernel of each row, a few of any, with each support vector."""
+        if self.kernel == "precomputed":
+            return np.asarray(X[:, self.support_], dtype=np.float64)
+        block = np.empty((X.shape[0], self.support_.size), dtype=X.dtype)
+        self._laid.rows(self.support_vectors_, self._kernel).block(X, block)
+        return block.astype(np.float64, copy=False)  # sums of many are taken in float64
+
+    def _sums(self, block: Any) -> Vector:
+        """For each row of numbers, one a support vector, its sums by the coefficients of each binary model."""
+        if not self._in_pairs:
+            return np.asarray(block @ self.dual_coef_.T)
+        ends = np.cumsum(self.n_support_)[:-1]
+        parts = [
+            np.asarray(block[:, some] @ self.dual_coef_[:, some].T)
+            for some in map(slice, [0, *ends], [*ends, self.support_.size])
+        ]
+        return np.column_stack([parts[i][:, j - 1] + parts[j][:, i] for i, j in self._contenders])
+
+    def _votes(self, scores: Vector) -> NDArray[np.int64]:
+        votes = np.zeros((len(scores), self.classes_.size), dtype=np.int64)
+        for score, (i, j) in zip(scores.T, self._contenders, strict=True):
+            votes[:, i] += score > 0
+            votes[:, j] += score <= 0
+        return votes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+class _Laid:
+    """The support vectors laid down for predictions, from the first one on. Copies and pickles begin without."""
+
+    vectors: Any = None
+    laid: Rows | None = None
+
+    def rows(self, vectors: Any, kernel: Kernel) -> Rows:
+        """The rows of these vectors."""
+        laid = self.laid if self.vectors is vectors else None
+        if laid is None:
+            laid = Rows(vectors, kernel)
+            self.vectors, self.laid = vectors, laid
+        return laid
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+def _part(K: KernelMatrix, X: Any, rows: Numbers) -> KernelMatrix:
+    """The kernel matrix of some of the rows of X."""
+    return KernelMatrix(K.kernel.part(X, rows), K.kernel, cache_size=K.cache_bytes / 1e6, threads=K.threads)
+
+
+def _why_no_proof(K: KernelMatrix, support: Numbers) -> str:
+    """Why bounds do not hold: the kernel is no inner product, in any space. Empty where nothing speaks against it."""
+    no = "is no inner product, without which there is no bound to compare with"
+    if K.kernel.inner_product is False:
+        return f"the kernel {K.kernel.name!r} {no}"
+    if K.kernel.inner_product is None and support.size:
+        some = support[:: -(-support.size // SAMPLE)]
+        with K.ledger.on("certificate"):
+            eigenvalues = np.linalg.eigvalsh(K.block(some, some).astype(np.float64))
+        if eigenvalues[0] < -INDEFINITE * eigenvalues[-1]:
+            return f"the kernel {no}: between {some.size} support vectors it has the eigenvalue {eigenvalues[0]:.3g}"
+    return ""
