@@ -561,7 +561,7 @@ def test_in_company():
         ({"kernel": lambda A, B: np.ones(len(A))}, r"returned an array of shape \(\d+,\); expected"),
         ({"kernel": "precomputed"}, r"square.*\(90, 5\)"),
     ],
-    ids=str,
+    ids=lambda value: ", ".join(value) if isinstance(value, dict) else None,
 )
 def test_bad_parameters(parameters, message):
     X, y = clouds()

@@ -104,7 +104,7 @@ def support_vector_machine(classes=2, storage=np.asarray, **options):
         {"storage": lambda X: sp.csr_array(X.astype(np.float32))},
         {"storage": lambda X: X.astype(np.float32), "certify": False, "class_weight": "balanced"},
     ],
-    ids=str,
+    ids=["rbf", "linear", "poly", "sigmoid", "sparse", "sparse float32", "float32"],
 )
 def test_a_kernel_machine_comes_back(tmp_path, classes, options):
     model = support_vector_machine(classes, **options)

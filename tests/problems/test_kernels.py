@@ -1,16 +1,23 @@
 """Kernels by name against scikit-learn's, matrices and functions of the user's, and what is refused."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_info
 
-from maxmargin.problems import KernelMatrix, make_kernel
+from maxmargin.problems import Expansion, KernelMatrix, RegularizedSVM, SlackSVM, make_kernel
+from maxmargin.problems._kernels import exp_of_negative
 from maxmargin.problems.kernel_rows import Rows
-from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid
+from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid, Sparse
+from maxmargin.solvers import Decomposition, solve
 
 KINDS = {"dense": np.asarray, "sparse": sp.csr_matrix, "sparse array": sp.csr_array}
 
@@ -54,6 +61,13 @@ def test_kernels_by_name_are_those_of_SVC(name, gamma, dtype, kind):
     result = block(kind(X), kernel)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 5, np.int64(4)])
+def test_degrees(degree):
+    X = sample()
+    wanted = (0.4 * X @ X.T - 0.1) ** degree
+    np.testing.assert_allclose(block(X, Poly(0.4, coef0=-0.1, degree=degree)), wanted, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -121,6 +135,16 @@ def test_columns(kernel, columns, threads, kind):
     np.testing.assert_allclose(block(kind(X), kernel, numbers, columns, threads), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("places", [[4, 5, 6], [1, 4, 5], [6, 5, 4]], ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_places(places, threads):
+    X, out = sample(n=1600), np.full((8, 1600), 7, dtype=np.float32)
+    wanted = out.copy()
+    wanted[places, 50:] = (X[[9, 3, 700]] @ X.T)[:, 50:]
+    Rows(X, Linear(), threads).block_of(np.array([9, 3, 700]), slice(50, None), out[:, 50:], np.array(places))
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("new_kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("new_dtype", [np.float32, np.float64])
@@ -151,11 +175,92 @@ def test_rows_that_are_not_finite(kind, bad):
         Rows(kind(X), Linear())
 
 
+def test_rows_that_cannot_be_read():
+    X = sp.csr_matrix(np.eye(6))
+    rows, X.indices[3] = Rows(X.copy(), Linear()), 6
+    for read in (lambda: Rows(X, Linear()), lambda: rows.block(X, np.empty((6, 6), dtype=np.float32))):
+        with pytest.raises(ValueError, match=r"X.indices holds 0 to 6, but must lie in 0 to 5"):
+            read()
+    with pytest.raises(TypeError, match="expected float32 or float64"):
+        Rows(np.eye(3, dtype=int), Linear())
+
+
+def test_columns_of_a_sparse_matrix():
+    X = sample()
+    np.testing.assert_allclose(block(sp.csc_matrix(X), Rbf(0.5)), rbf_kernel(X, gamma=0.5), rtol=1e-6)
+
+
 def test_kernels_that_overflow():
     X = sample()
     X[3] = 1e100
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="of row 3 with itself is not finite"):
         Rows(X, Poly(1.0, degree=4)).diagonal()
+
+
+@given(arrays(np.float32, (3, 40), elements=st.floats(-87, 0, width=32)))
+def test_exponentials(x):
+    values = np.full((3, 50), 7.0, dtype=np.float32)
+    values[:, 5:45] = x
+    exp_of_negative(values[:, 5:45])
+    np.testing.assert_allclose(values[:, 5:45], np.exp(x.astype(np.float64)), rtol=1.5e-7)
+    assert (values[:, :5] == 7).all()
+    assert (values[:, 45:] == 7).all()
+
+
+def test_exponentials_of_what_rounding_or_distance_put_outside():
+    values = np.array([[1e-3, 5.0, -88.0, -1e30]], dtype=np.float32)
+    exp_of_negative(values)
+    np.testing.assert_array_equal(values[0, :2], 1)
+    assert (values[0, 2:] < 2e-38).all()
+
+
+@given(st.integers(0, 150), st.integers(1, 20), st.integers(0, 99), st.sampled_from([np.float32, np.float64]))
+def test_products_of_sparse_rows(n, m, seed, dtype):
+    """Whatever the number of rows, empty ones among them, and whichever are asked, in whatever order."""
+    rng = np.random.default_rng(seed)
+    X, Z = (sp.random(rows, 30, density=0.1, format="csr", dtype=dtype, rng=rng) for rows in (m, 100))
+    numbers = rng.integers(0, 100, size=n)
+    out = np.full((m, n + 2), 7, dtype=dtype)
+    Sparse.of(Z)[numbers].products(Sparse.of(X), out[:, 1:-1])
+    np.testing.assert_allclose(out[:, 1:-1], (X @ Z[numbers].T).toarray(), rtol=1e-5, atol=1e-6)
+    assert (out[:, [0, -1]] == 7).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_serve_many_at_once(threads):
+    """Blocks that are asked for side by side come out right, and the BLAS has as many threads afterwards as before."""
+    X = sample(n=3000, dtype=np.float32)
+    rows, wanted = Rows(X, Rbf(0.3), threads), rbf_kernel(X[:16], X, gamma=0.3)
+
+    def ask(_):
+        out = np.empty((16, 3000), dtype=np.float32)
+        rows.block_of(np.arange(16), None, out)
+        return out
+
+    before = [library["num_threads"] for library in threadpool_info()]
+    with ThreadPoolExecutor(4) as pool:
+        for out in pool.map(ask, range(20)):
+            np.testing.assert_allclose(out, wanted, rtol=1e-5)
+    assert before == [library["num_threads"] for library in threadpool_info()]
+
+
+def test_an_error_in_a_thread_comes_out():
+    rows = Rows(sp.random(3000, 50, density=0.1, format="csr", rng=0), Linear(), threads=2)
+    with pytest.raises(ValueError, match="expected room for 3 rows and 1024 columns; got 2 and 1024"):
+        rows.block_of(np.arange(3), None, np.empty((2, 3000)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_threads_after_a_fork():
+    X = sample(n=3000)
+    rows, out = Rows(X, Linear(), threads=2), np.empty((3, 3000), dtype=np.float32)
+    rows.block_of(np.arange(3), None, out)
+    child = os.fork()
+    if child == 0:
+        rows.block_of(np.arange(3), None, out)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 # Matrices and functions of the user's
@@ -225,6 +330,16 @@ def test_functions_get_rows_as_they_were_given(kind):
     assert seen == {(type(X), type(X))}
 
 
+def test_functions_may_ask_for_kernels_themselves():
+    def product(A, B):
+        out = np.empty((len(A), len(B)), dtype=np.float32)
+        Rows(B, Linear()).block(A, out)
+        return out
+
+    X = sample()
+    np.testing.assert_allclose(block(X, Function(product)), X @ X.T, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
@@ -243,3 +358,65 @@ def test_functions_get_rows_as_they_were_given(kind):
 def test_functions_that_return_something_else(function, error, message):
     with pytest.raises(error, match=message):
         block(sample(), Function(function), np.arange(3))
+
+
+# Kernels that are no inner products
+
+
+def labels(n=40):
+    return np.where(np.arange(n) % 2, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("form", [RegularizedSVM, SlackSVM])
+@pytest.mark.parametrize(
+    ("X", "kernel", "inner_product"),
+    [
+        (sample(), Rbf(0.3), True),
+        (rbf_kernel(sample()), Precomputed(), None),
+        (sample(), Function(rbf_kernel), None),
+        (sample(), Sigmoid(0.3, coef0=0.1), False),
+        (sample(), Poly(0.3, coef0=-1.0), False),
+        (1 - 2 * rbf_kernel(sample()), Precomputed(), False),
+        (sample(), Function(lambda A, B: -rbf_kernel(A, B)), False),
+    ],
+)
+def test_what_a_certificate_says_of_the_kernel(X, kernel, inner_product, form):
+    problem = form(KernelMatrix(X, kernel), labels(), 0.5, **({"scale": 1.0} if form is SlackSVM else {}))
+    certificate = problem.certify(problem.X.dot_transposed(labels() * 0.5), p=np.full(40, 0.5))
+    assert problem.X.inner_product is inner_product
+    assert bool(certificate) == (inner_product is not False)
+    assert ("not positive semidefinite" in str(certificate)) == (inner_product is False)
+    assert ("(provided that the kernel is positive semidefinite)" in str(certificate)) == (inner_product is None)
+
+
+def test_a_negative_square_is_seen():
+    """Where the part of the matrix that was looked at tells nothing, the sum of rows at hand may."""
+    K = np.eye(1000)
+    K[1, 1] = -3
+    matrix = KernelMatrix(K, Precomputed())
+    assert matrix.inner_product is None
+    problem, p = RegularizedSVM(matrix, labels(1000), bias=False), np.zeros(1000)
+    p[1] = 1.0
+    assert problem.certify(matrix.dot_transposed(np.ones(1000)), np.ones(1000)).provided
+    assert not problem.certify(matrix.dot_transposed(p), p)
+
+
+def test_rounding_is_no_negative_square():
+    assert not Expansion(np.array([1.0, -1.0]), np.array([1.0, 1.0 + 1e-7])).imaginary
+    assert Expansion(np.array([1.0, -1.0]), np.array([1.0, 1.1])).imaginary
+
+
+@pytest.mark.parametrize("C", [0.5, 10.0])
+@pytest.mark.parametrize("kernel", [Sigmoid(0.5, coef0=0.2), Sigmoid(2.0, coef0=-1.0)])
+def test_an_indefinite_kernel_is_solved_as_LIBSVM_does(kernel, C):
+    """Until the conditions of an optimum hold; there may be more than one place where they do."""
+    X, y = sample(n=300), np.where(np.random.default_rng(0).random(300) < 0.4, -1.0, 1.0)
+    result = solve(RegularizedSVM(KernelMatrix(X, kernel), y, C), Decomposition(), tol=1e-3, random_state=0)
+    assert result.status == "tol"
+    assert result.certificate.relative_gap <= 1e-3
+    assert str(result.certificate).startswith("not certified: the kernel is not positive semidefinite")
+    alpha, f, b = result.solution.p, result.solution.w.f, result.solution.b
+    assert abs(alpha @ y) < 1e-6 * alpha.sum()
+    c = y * (f + b)
+    loss = C * np.maximum(0, 1 - c) - alpha * (1 - c)
+    assert loss.sum() <= 2e-3 * abs(result.certificate.primal)

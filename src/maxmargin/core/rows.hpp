@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 namespace maxmargin {
 
@@ -162,6 +163,56 @@ MAXMARGIN_WIDE static int64_t wide_partner(
         if (gain > found) found = gain, at = t;
     }
     return at;
+}
+
+// exp(x) for x up to 0, where rounding may have put it above, and from -87, below which float32 would end: within an ulp.
+// x = k log 2 + r, with k rounded by adding a number so large that no fraction is left; a polynomial in r (the best of its
+// degree in relative error, 3e-9); and k added to the exponent.
+MAXMARGIN_WIDE static void wide_exp(float* values, int64_t size) {
+    constexpr float no_fraction = 12582912.0f;
+    for (int64_t j = 0; j < size; ++j) {
+        float x = values[j] < 0.0f ? values[j] : 0.0f;
+        x = x > -87.0f ? x : -87.0f;
+        const float shifted = x * 1.44269504f + no_fraction, k = shifted - no_fraction;
+        const float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;  // log 2 in two parts, the first of few bits
+        float p = 1.38145981e-3f * r + 8.36871693e-3f;
+        p = (p * r + 4.16683881e-2f) * r + 1.66665206e-1f;
+        p = (p * r + 4.99999934e-1f) * (r * r) + r + 1.0f;
+        uint32_t exponent, result;
+        std::memcpy(&exponent, &shifted, sizeof exponent);
+        std::memcpy(&result, &p, sizeof result);
+        result += exponent << 23;
+        std::memcpy(values + j, &result, sizeof result);
+    }
+}
+
+// sums = sum_k z_k lines[place[where_k]], for lines of as many numbers as stay in registers.
+template <class T>
+constexpr int64_t lanes = 256 / sizeof(T);
+template <class T>
+inline void wide_combine_loop(
+    const T* z, const int32_t* where, int64_t count, const int32_t* place, const T* lines, T* sums) {
+#if defined(__GNUC__)
+    typedef T Part __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+    Part s[4] = {};
+    for (int64_t k = 0; k < count; ++k) {
+        const Part* line = reinterpret_cast<const Part*>(lines + lanes<T> * place[where[k]]);
+        for (int p = 0; p < 4; ++p) s[p] += z[k] * line[p];
+    }
+    for (int p = 0; p < 4; ++p) reinterpret_cast<Part*>(sums)[p] = s[p];
+#else
+    for (int64_t l = 0; l < lanes<T>; ++l) sums[l] = 0;
+    for (int64_t k = 0; k < count; ++k)
+        for (int64_t l = 0; l < lanes<T>; ++l) sums[l] += z[k] * lines[lanes<T> * place[where[k]] + l];
+#endif
+}
+MAXMARGIN_WIDE static void wide_combine(
+    const float* z, const int32_t* where, int64_t count, const int32_t* place, const float* lines, float* sums) {
+    wide_combine_loop(z, where, count, place, lines, sums);
+}
+MAXMARGIN_WIDE static void wide_combine(
+    const double* z, const int32_t* where, int64_t count, const int32_t* place, const double* lines, double* sums) {
+    wide_combine_loop(z, where, count, place, lines, sums);
 }
 
 // The operations of a line in terms of `Self::each(i, f)`, which calls f(j, x) for the stored entries of line i.

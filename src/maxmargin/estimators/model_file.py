@@ -306,7 +306,9 @@ _PROBLEM: dict[str, Reader] = {
     "margin": number,
     "slack": number,
     "C": number,
-    "certificate": lambda value: Certificate(**record(primal=number, dual=number, why_not=text, form=text)(value)),
+    "certificate": lambda value: Certificate(
+        **record(primal=number, dual=number, why_not=text, form=text, provided=text)(value)
+    ),
     "stopped": text,
     "promise": table(number),
 }

@@ -17,9 +17,12 @@ class Certificate:
     dual : float
         No solution has a better value: larger in the slack form, smaller in the regularised form.
     why_not : str
-        Why there is no certificate; empty where there is one.
+        Why there is no certificate; empty where there is one. The two values may be there: then they are equal where
+        the conditions of an optimum hold, but prove nothing.
     form : {"slack", "C"}
         What the values are: the margin at a slack, to be large, or the objective at a C, to be small.
+    provided : str
+        On what condition, that nobody has checked, the proof rests; empty where there is none.
 
     Examples
     --------
@@ -32,11 +35,12 @@ class Certificate:
     dual: float
     why_not: str = ""
     form: str = "slack"
+    provided: str = ""
 
     @classmethod
-    def proved(cls, primal: float, dual: float, form: str = "slack") -> Certificate:
+    def proved(cls, primal: float, dual: float, form: str = "slack", provided: str = "") -> Certificate:
         """A value and its bound; rounding may have put that a hair on the wrong side of the value that it bounds."""
-        return cls(primal, max(dual, primal) if form == "slack" else min(dual, primal), form=form)
+        return cls(primal, max(dual, primal) if form == "slack" else min(dual, primal), form=form, provided=provided)
 
     @classmethod
     def missing(cls, why_not: str) -> Certificate:
@@ -56,15 +60,17 @@ class Certificate:
 
     @property
     def score(self) -> float:
-        """The value reached, with a sign that makes more be better."""
+        """The value reached, with a sign that makes more be better; where it proves nothing, how small the gap is."""
+        if self.why_not:
+            return -self.gap
         return self.primal if self.form == "slack" else -self.primal
 
     def tightened(self, other: Certificate) -> Certificate:
         """The same value with the better of two bounds: a bound once proved stays proved."""
-        if not other:
+        if not (self and other):
             return self
         best = min if self.form == "slack" else max
-        return Certificate.proved(self.primal, best(self.dual, other.dual), self.form)
+        return Certificate.proved(self.primal, best(self.dual, other.dual), self.form, self.provided)
 
     def __bool__(self) -> bool:
         return not self.why_not
@@ -72,6 +78,9 @@ class Certificate:
     def __str__(self) -> str:
         if self.why_not:
             return f"not certified: {self.why_not}"
+        return self._sentence() + (f" (provided that {self.provided})" if self.provided else "")
+
+    def _sentence(self) -> str:
         if self.form == "C" and self.relative_gap <= 0.5:
             return f"the objective is within {100 * self.relative_gap:.2g} % of the best possible at this C"
         if self.form == "C":

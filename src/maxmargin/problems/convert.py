@@ -84,4 +84,4 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certifi
     t = scaled_C / problem.cap(p)
     t = min(t, 1 / norm2) if norm2 > 0 else t
     dual = t - 0.5 * t**2 * norm2
-    return Certificate(float(primal / problem.scale**2), float(min(dual, primal) / problem.scale**2), form="C")
+    return problem.proof(float(primal / problem.scale**2), float(dual / problem.scale**2), "C", at.w, v)

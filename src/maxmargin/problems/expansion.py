@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
+ROUNDING = 1e-5  # what it may take from a sum of many products of float32 rows, as a share of their sizes
+
 
 @dataclass(frozen=True)
 class Expansion:
@@ -68,11 +70,16 @@ class Expansion:
         return Expansion(self.beta / divisor, self.f / divisor)
 
     def __matmul__(self, other: Expansion) -> float:
+        those = np.flatnonzero(self.beta)  # a product is not known where nobody needs it
+        return float(self.beta[those] @ other.f[those])
+
+    @property
+    def imaginary(self) -> bool:
+        """Whether the square of this vector is negative, and not by rounding: then the kernel is no inner product."""
         those = np.flatnonzero(self.beta)
-        product = float(self.beta[those] @ other.f[those])
-        return max(0.0, product) if other is self else product  # rounding must not make a square negative
+        return self @ self < -ROUNDING * float(np.abs(self.beta[those]) @ np.abs(self.f[those]))
 
 
 def length(w: Any) -> float:
     """|w|, of an array or of an Expansion."""
-    return math.sqrt(w @ w) if isinstance(w, Expansion) else float(np.linalg.norm(w))
+    return math.sqrt(max(0.0, w @ w)) if isinstance(w, Expansion) else float(np.linalg.norm(w))

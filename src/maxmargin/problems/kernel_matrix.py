@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core import Ledger
-from maxmargin.problems.expansion import Expansion
+from maxmargin.problems.expansion import ROUNDING, Expansion
 from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import Kernel
 
@@ -18,6 +19,7 @@ Block = NDArray[np.float32]
 
 BLOCK = 512  # rows that are computed at a time: enough for products at full speed
 FEWEST = 64  # rows that must fit the cache
+PROBED = 256  # rows among which a negative eigenvalue is looked for
 
 
 class KernelMatrix:
@@ -142,6 +144,15 @@ class KernelMatrix:
         self.laid.block_of(numbers, columns, out)
         self.ledger.count(out.size)
         return out
+
+    @cached_property
+    def inner_product(self) -> bool | None:
+        """Whether K is positive semidefinite. None: nobody knows, and a part of it showed no negative eigenvalue."""
+        if self.kernel.inner_product is not None:
+            return self.kernel.inner_product
+        some = np.unique(np.linspace(0, self.shape[0] - 1, PROBED).astype(np.int64))
+        values = np.linalg.eigvalsh(self.block(some, some).astype(np.float64))
+        return False if values[0] < -ROUNDING * np.abs(values).max() else None
 
     # What a problem asks of a matrix
 

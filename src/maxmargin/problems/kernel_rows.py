@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from maxmargin.data import as_matrix
 from maxmargin.problems.kernels import Kernel
 
 Vector = NDArray[np.float64]
@@ -17,7 +21,7 @@ Numbers = NDArray[np.int64]
 Block = NDArray[np.float32]
 
 TILE = 1024  # columns of a block that are computed at a time: few enough to be in the cache when they are finished
-DENSE = 0.04  # the share of stored entries from which on a sparse matrix is laid down as a dense one
+DENSE = 0.2  # the share of stored entries from which on products of a dense matrix are faster, and it not much larger
 
 
 class Rows:
@@ -47,7 +51,7 @@ class Rows:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape
         self.dense = not sp.issparse(X) or (kernel.of_products and X.nnz >= DENSE * self.n * self.d)
-        X = X.toarray() if self.dense and sp.issparse(X) else X
+        X = self._readable(X)
         self.centre: Any = 0
         if kernel.of_differences and self.dense:  # rows around zero lose least to rounding
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
@@ -67,6 +71,8 @@ class Rows:
         self, numbers: Numbers, columns: Numbers | slice | None, out: Block, places: Numbers | None = None
     ) -> None:
         """The kernel of some rows of this set with some others of it, or with all; into these rows of `out`, or all."""
+        if places is not None and places.size and (np.diff(places) == 1).all():
+            out, places = out[places[0] : places[-1] + 1], None  # no copy is needed
         self._fill(self.kernel.asking(self.X[numbers]), columns, out, places)
 
     def block(self, X: Any, out: Block) -> None:
@@ -74,27 +80,78 @@ class Rows:
         if X.shape[1] != self.d:
             raise ValueError(f"rows of {self.d} entries were laid down; got rows of {X.shape[1]}")
         if self.kernel.of_products:
-            X = X.astype(self.X.dtype, copy=False)
-            X = (X.toarray() if sp.issparse(X) else X) - self.centre if self.dense else sp.csr_matrix(X)
+            X = self._readable(X.astype(self.X.dtype, copy=False))
+        if self.kernel.of_differences and self.dense:
+            X = X - self.centre
         self._fill(self.kernel.asking(X), None, out, None)
+
+    def _readable(self, X: Any) -> Any:
+        """X as products are made of it, dense or CSR; what compiled loops could not read is refused."""
+        if not self.kernel.of_products:
+            return X
+        as_matrix(X)
+        if sp.issparse(X):
+            return X.toarray() if self.dense else X.tocsr()
+        return X if self.dense else sp.csr_matrix(X)
 
     def _fill(self, asking: Any, columns: Numbers | slice | None, out: Block, places: Numbers | None) -> None:
         asked = self.asked[columns] if isinstance(columns, slice) else self.asked
-        tiles = [slice(start, start + TILE) for start in range(0, out.shape[1], TILE)]
+        tiles = iter([slice(start, start + TILE) for start in range(0, out.shape[1], TILE)])
 
-        def fill(some: Iterable[slice]) -> None:
-            tile_of = np.empty((asking.shape[0], TILE), dtype=out.dtype)
-            for tile in some:
+        def fill() -> None:
+            aside = None if places is None else np.empty((places.size, TILE), dtype=out.dtype)
+            for tile in tiles:  # whoever is free takes the next one, and finishes it while it is in the cache
                 these = columns[tile] if isinstance(columns, np.ndarray) else tile
-                block = tile_of[:, : out[:1, tile].size]
+                there = out[:, tile]
+                block = there if aside is None else aside[:, : there.shape[1]]
                 self.kernel.block(asking, asked[these], block)
-                out[slice(None) if places is None else places, tile] = block
+                if places is not None:
+                    there[places] = block
 
-        if self.threads == 1:
-            fill(tiles)
-            return
-        from threadpoolctl import threadpool_limits  # it is there with scikit-learn
+        _crew(self.threads).run(fill)
 
-        # Each thread multiplies alone and finishes its tile while it is in the cache.
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(fill, [tiles[k :: self.threads] for k in range(self.threads)]))
+
+class _Crew:
+    """Threads that stay: to make them anew would take longer than a small block."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.others = ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="maxmargin")
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Let every thread do this work, each with a BLAS of one thread."""
+        with _single_blas():
+            shares = [self.others.submit(work) for _ in range(self.threads - 1)]
+            try:
+                work()
+            finally:
+                for share in shares:
+                    share.result()
+
+
+class _SingleBlas:
+    """The BLAS held to one thread while anybody computes a block: the first sets it, the last sets it back."""
+
+    def __init__(self) -> None:
+        from threadpoolctl import ThreadpoolController  # it is there with scikit-learn
+
+        self.blas = ThreadpoolController().select(user_api="blas")
+        self.door, self.inside = Lock(), 0
+        self.limit: Any = None
+
+    def __enter__(self) -> None:
+        with self.door:
+            self.limit = self.limit if self.inside else self.blas.limit(limits=1)
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.door:
+            self.inside -= 1
+            if not self.inside:
+                self.limit.restore_original_limits()
+
+
+_crew, _single_blas = cache(_Crew), cache(_SingleBlas)
+if hasattr(os, "register_at_fork"):  # threads do not follow into another process, nor does who was inside
+    for forget in (_crew.cache_clear, _single_blas.cache_clear):
+        os.register_at_fork(after_in_child=forget)

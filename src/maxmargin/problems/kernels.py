@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from maxmargin.problems._kernels import exp_of_negative, sparse_products
 
 Vector = NDArray[np.float64]
 Floats = NDArray[Any]  # float32 or float64
@@ -146,7 +148,8 @@ class _Products(Kernel):
         """From the products to the kernel, in place."""
 
     def asking(self, X: Any) -> Any:
-        return _beside(float(self.factor) * X, self.columns(_sq_norms(X))[0])
+        rows = _beside(float(self.factor) * X, self.columns(_sq_norms(X))[0])
+        return Sparse.of(rows) if sp.issparse(rows) else rows
 
     def asked(self, X: Any) -> Any:
         sq_norms = _sq_norms(X)
@@ -155,13 +158,15 @@ class _Products(Kernel):
                 f"row {int(np.argmin(np.isfinite(sq_norms)))} of X holds NaN, infinity or values so large that its "
                 "norm is not finite; remove or impute such entries first, or divide X by a constant"
             )
-        return _beside(X, self.columns(sq_norms)[1])
+        rows = _beside(X, self.columns(sq_norms)[1])
+        return Sparse.of(rows) if sp.issparse(rows) else rows
 
     def block(self, asking: Any, asked: Any, out: Floats) -> None:
-        if sp.issparse(asked):
-            products = (asking @ asked.T).toarray()
+        products = out if out.dtype == asked.dtype else np.empty(out.shape, asked.dtype)
+        if isinstance(asked, Sparse):
+            asked.products(asking, products)
         else:
-            products = np.matmul(asking, asked.T, out=out if out.dtype == asked.dtype else None)
+            np.matmul(asking, asked.T, out=products)
         self.finish(products)
         if products is not out:
             out[...] = products
@@ -205,7 +210,10 @@ class Rbf(_Products):
         return np.column_stack([own, one]), np.column_stack([one, own])
 
     def finish(self, products: Floats) -> None:
-        np.exp(np.minimum(products, 0, out=products), out=products)
+        if products.dtype == np.float32:
+            exp_of_negative(products)
+        else:
+            np.exp(np.minimum(products, 0, out=products), out=products)
 
 
 @dataclass(frozen=True)
@@ -245,7 +253,11 @@ class Poly(_OfProduct):
         return self.coef0 >= 0 or self.degree == 0
 
     def finish(self, products: Floats) -> None:
-        np.power(products, self.degree, out=products)
+        base = products.copy()
+        if self.degree == 0:
+            products[...] = 1
+        for _ in range(1, self.degree):  # several times as fast as a power of floats
+            products *= base
 
 
 @dataclass(frozen=True)
@@ -304,6 +316,35 @@ class Function(Kernel):
         if not np.isfinite(values).all():
             raise ValueError(f"{given} returned NaN or infinity; expected finite numbers")
         out[...] = values
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Some rows of a CSR matrix, as compiled loops read them: which ones is changed without a copy."""
+
+    data: Floats
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    width: int
+    numbers: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, X: Any) -> Sparse:
+        """All rows of X."""
+        indices, indptr = (a.astype(kind, copy=False) for a, kind in ((X.indices, np.int32), (X.indptr, np.int64)))
+        return cls(X.data, indices, indptr, X.shape[1], np.arange(X.shape[0]))
+
+    @property
+    def dtype(self) -> Any:
+        return self.data.dtype
+
+    def __getitem__(self, which: Any) -> Sparse:
+        return replace(self, numbers=self.numbers[which])
+
+    def products(self, asking: Sparse, out: Floats) -> None:
+        """<x, z> for all rows x of the matrix that asks and these z."""
+        x, z = ((rows.data, rows.indices, rows.indptr) for rows in (asking, self))
+        sparse_products(*x, *z, np.ascontiguousarray(self.numbers), self.width, out)
 
 
 def _gamma(gamma: float | str, X: Any) -> float:

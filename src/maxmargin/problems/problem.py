@@ -18,6 +18,8 @@ Vector = NDArray[np.float64]
 Dual = tuple[Vector, Vector]  # weights p of the examples, and sum p_i y_i x_i
 
 CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
+SEMIDEFINITE = "the kernel is positive semidefinite"
+INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class Problem(ABC):
         """The certificate of an evaluated point, and the dual weights p that prove its bound."""
 
         def proof() -> Certificate:
-            return Certificate.proved(at.value, self._bound(*dual), self.form)
+            return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1])
 
         if p is None or p.sum() <= 0:
             dual = self.dual_point(at.wet)
@@ -157,6 +159,17 @@ class Problem(ABC):
                 break
             dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
         return proof(), dual[0]
+
+    def proof(self, value: float, bound: float, form: str, *sums: Any) -> Certificate:
+        """The certificate of a value and its bound, which `sums` of rows gave.
+
+        A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
+        product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
+        """
+        vectors: bool | None = getattr(self.X, "inner_product", True)
+        if vectors is False or (vectors is None and any(w.imaginary for w in sums)):
+            return Certificate(value, bound, INDEFINITE, form)
+        return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "")
 
     def sq_norms(self) -> Vector:
         """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""

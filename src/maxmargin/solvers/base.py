@@ -539,7 +539,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
     The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
     Who has interrupted the run is not kept waiting: its bound is not tightened.
     """
-    if result.evaluation is not None and result.certificate and result.certificate.relative_gap <= CLOSE_ENOUGH:
+    if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
         return replace(result, reads=problem.X.ledger.summary())  # the last check has done it all
     rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
     with problem.X.ledger.on("certificate"):

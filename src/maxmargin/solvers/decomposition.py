@@ -34,8 +34,8 @@ Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 LOOSE = 0.1  # how far inside the margin an example may be, at first
-SURE = 0.3  # how far beyond it an example must be, on its side, not to be worked on
-LEAVING = 0.1  # the share of those worked on that must be sure for them to be left alone: it takes copies
+SURE = 0.4  # how far beyond it an example must be, on its side, not to be worked on
+LEAVING = 0.15  # the share of those worked on that must be sure for them to be left alone: it takes copies
 MOST_BLOCKS = 4  # that are taken in at once, where violators are many
 STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
 
@@ -188,7 +188,17 @@ class Decomposition(Solver):
         changed = np.flatnonzero(change)
         add_rows(_kernel(problem).kept, places[changed], change[changed], state.f[: state.m])
         state.alpha[W] = alpha
+        if not math.isfinite(state.b):
+            state.b = self._bias(problem, state)
         self._judge(problem, state)
+
+    def _bias(self, problem: RegularizedSVM, state: State) -> float:
+        """The middle of what all examples in use allow, where those that are worked on say nothing from one side."""
+        m = state.m
+        y, alpha, e = problem.y[:m], state.alpha[:m], problem.y[:m] - state.f[:m]
+        more, less = alpha < state.upper[:m], alpha > 0
+        rising, falling = np.where(y > 0, more, less), np.where(y > 0, less, more)
+        return 0.5 * float(e[rising].max() + e[falling].min())
 
     def _take_in(self, K: KernelMatrix, state: State) -> Numbers:
         """Let those that wait be worked on; the places of the rows of all that are."""
@@ -243,10 +253,9 @@ class Decomposition(Solver):
         sides = [np.flatnonzero(side * pull > state.tolerance) for side in (1, -1)]
         many = sum(side.size for side in sides) // (2 * MOST_BLOCKS)
         block = min(max(many, self._room(K)), self._room(K, MOST_BLOCKS))
-        fewer = min(side.size for side in sides)
-        room = max(block // 2, block - fewer)
-        chosen = [side[np.argpartition(-abs(pull[side]), room)[:room]] if side.size > room else side for side in sides]
-        return np.sort(np.concatenate(chosen))
+        half = block // 2
+        worst = [side[np.argpartition(-abs(pull[side]), half)[:half]] if side.size > half else side for side in sides]
+        return np.sort(np.concatenate(worst))
 
     def _leave_alone(self, K: KernelMatrix, state: State, short: Vector) -> None:
         """Those whose weight is at a bound and surely stays there need no work, nor must their rows be kept.
