@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import signal
 
 import numpy as np
@@ -294,6 +295,16 @@ def test_sigmoid_works_as_libsvm_does_but_proves_nothing():
     assert ours.score(X, y) == pytest.approx(peer.score(X, y), abs=0.02)
     assert not ours.certificate_
     assert "inner product" in str(ours.certificate_)
+
+
+def test_an_indefinite_matrix_proves_nothing():
+    X, y = clouds(n=200, distance=3.0)
+    K = X @ X.T - 3 * laplacian_kernel(X)
+    ours = SVC(kernel="precomputed", random_state=0).fit(K, y)
+    assert ours.score(K, y) == pytest.approx(exact(kernel="precomputed", tol=1e-3).fit(K, y).score(K, y), abs=0.05)
+    assert re.search("no inner product.*eigenvalue -", str(ours.certificate_))
+    assert SVC(kernel="precomputed").fit(X @ X.T, y).certificate_
+    assert SVC(kernel=laplacian_kernel).fit(X, y).certificate_
 
 
 def test_coef_of_the_linear_kernel():

@@ -61,8 +61,10 @@ class Fit:
     ----------
     given, X : data
         The examples as the user gave them, and as they are read.
+    order : array or None
+        The order in which problems have the rows of X; None: as they are.
     label : array of shape (n,)
-        The class of each example, by its place in `classes_`.
+        The class of each example, by its place in `classes_`, in that order.
     recipe : Recipe
     matrix : Matrix or KernelMatrix
         What the problems read.
@@ -73,6 +75,7 @@ class Fit:
 
     given: Any
     X: Any
+    order: Numbers | None
     label: Numbers
     recipe: Recipe
     matrix: Any
@@ -138,7 +141,10 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         # Models side by side have one thread each. Where they are not, reading has the threads.
         threads = 1 if self._side_by_side else effective_n_jobs(self.n_jobs)
-        matrix = self._matrix(X, threads)
+        order = self._order(label.size)
+        if order is not None:
+            label, weights = label[order], weights[order]
+        matrix = self._matrix(X, order, threads)
         recipe = self._recipe(matrix)
         seeds = check_random_state(self.random_state)
         held = self._held_out_rows(label, seeds)
@@ -148,7 +154,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         duels = self._duels(label, weights, self._class_weights(y), held)
         whole = duels[0] if duels[0].rows is None else one_against_rest(0, label, weights, np.ones(2), held)
         first = recipe.problem(matrix, whole.y, whole.weights)
-        fit = Fit(given, X, label, recipe, matrix, first, duels)
+        fit = Fit(given, X, order, label, recipe, matrix, first, duels)
         self.scale_ = self._scale(first)
         warm = self._going_on_from(before, fit)
         seed_of = seeds.randint(2**31 - 1, size=len(duels))
@@ -186,8 +192,8 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     # To be said by each classifier
 
     @abstractmethod
-    def _matrix(self, X: Any, threads: int) -> Any:
-        """What the problems read."""
+    def _matrix(self, X: Any, order: Numbers | None, threads: int) -> Any:
+        """What the problems read: the rows of X in some order."""
 
     @abstractmethod
     def _recipe(self, matrix: Any) -> Recipe:
@@ -208,6 +214,10 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     @abstractmethod
     def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         """The model of an earlier fit, whose attributes are in `before`, as a solution of duel k."""
+
+    def _order(self, n: int) -> Numbers | None:
+        """The order in which problems have the rows; None: as they are."""
+        return None
 
     def _duels(self, label: Numbers, weights: Vector, class_weights: Vector, held: Numbers) -> list[Duel]:
         """The binary problems: each class against the rest."""

@@ -28,7 +28,7 @@ from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
 CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
-SAMPLE = 500  # support vectors by which a kernel that is not known is judged, at most
+SAMPLE = 500  # examples by which a kernel of the user's is judged, at most
 INDEFINITE = 1e-5  # the share of the largest eigenvalue by which rounding may have made another one negative
 
 
@@ -303,12 +303,17 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Fitting
 
-    def _matrix(self, X: Any, threads: int) -> KernelMatrix:
+    def _order(self, n: int) -> Numbers | None:
+        # Solvers begin with a part of the rows. A matrix of the user's is not copied for that.
+        return np.random.default_rng(0).permutation(n) if self.kernel != "precomputed" else None
+
+    def _matrix(self, X: Any, order: Numbers | None, threads: int) -> KernelMatrix:
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
         self._refuse_not_finite(as_matrix(X))
         self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
+        X = X if order is None else X[order]
         return KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads)
 
     def _set_kernel(self, kernel: Kernel) -> None:
@@ -352,7 +357,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _problem(self, fit: Fit, k: int) -> Problem:
         duel = fit.duels[k]
         if duel.rows is not None:
-            matrix = _part(fit.matrix, fit.X, duel.rows)
+            matrix = _part(fit.matrix, fit.X, duel.rows if fit.order is None else fit.order[duel.rows])
             return fit.recipe.problem(matrix, duel.y, duel.weights, scale=self.scale_)
         return fit.first if k == 0 else fit.first.relabelled(duel.y, duel.weights)
 
@@ -376,6 +381,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             own = coef[k]
         # The weights of the examples grow with C, far more so than the model.
         beta[before["support_"]] = own * (fit.recipe.C / np.ravel(before["C_"])[k])
+        beta = beta if fit.order is None else beta[fit.order]
         beta = beta if duel.rows is None else beta[duel.rows]
         # What it says of the rows is not known: they may be others.
         w: Any = Expansion(beta, np.full(beta.size, np.nan))
@@ -393,11 +399,13 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         else:
             weights = np.stack([model.coef.beta for model in models])
         support = np.flatnonzero(weights.any(axis=0))
-        support = support[np.argsort(fit.label[support], kind="stable")]
+        numbers = support if fit.order is None else fit.order[support]
+        by_class = np.lexsort([numbers, fit.label[support]])
+        support, numbers = support[by_class], numbers[by_class]
         return {
             "classes_": self.classes_,
-            "support_": support.astype(np.int32),
-            "support_vectors_": fit.X[support if self.kernel != "precomputed" else []],
+            "support_": numbers.astype(np.int32),
+            "support_vectors_": fit.X[numbers if self.kernel != "precomputed" else []],
             "n_support_": np.bincount(fit.label[support], minlength=classes).astype(np.int32),
             "dual_coef_": np.ascontiguousarray(weights[:, support]),
             "intercept_": np.array([model.intercept for model in models]),
@@ -407,8 +415,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         }
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
-        predictor = self._predictor(fit, models)
-        if self.certify and (why := _why_no_proof(fit.matrix, predictor["support_"])):
+        if self.certify and (why := _why_no_proof(fit.matrix)):
             models = [replace(model, certificate=Certificate.missing(why)) for model in models]
         super()._publish(fit, models)
         self.n_iter_ = np.array([model.n_iter for model in models], dtype=np.int32)
@@ -499,15 +506,16 @@ def _part(K: KernelMatrix, X: Any, rows: Numbers) -> KernelMatrix:
     return KernelMatrix(K.kernel.part(X, rows), K.kernel, cache_size=K.cache_bytes / 1e6, threads=K.threads)
 
 
-def _why_no_proof(K: KernelMatrix, support: Numbers) -> str:
+def _why_no_proof(K: KernelMatrix) -> str:
     """Why bounds do not hold: the kernel is no inner product, in any space. Empty where nothing speaks against it."""
     no = "is no inner product, without which there is no bound to compare with"
     if K.kernel.inner_product is False:
         return f"the kernel {K.kernel.name!r} {no}"
-    if K.kernel.inner_product is None and support.size:
-        some = support[:: -(-support.size // SAMPLE)]
+    if K.kernel.inner_product is None:
+        n = K.shape[0]
+        some = np.arange(0, n, -(-n // SAMPLE))
         with K.ledger.on("certificate"):
             eigenvalues = np.linalg.eigvalsh(K.block(some, some).astype(np.float64))
         if eigenvalues[0] < -INDEFINITE * eigenvalues[-1]:
-            return f"the kernel {no}: between {some.size} support vectors it has the eigenvalue {eigenvalues[0]:.3g}"
+            return f"the kernel {no}: between {some.size} of the examples it has the eigenvalue {eigenvalues[0]:.3g}"
     return ""

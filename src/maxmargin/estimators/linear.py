@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from maxmargin.core import Matrix
 from maxmargin.data import as_matrix
-from maxmargin.estimators.base import Fit, MarginClassifier, Vector, classes_of
+from maxmargin.estimators.base import Fit, MarginClassifier, Numbers, Vector, classes_of
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.problems import LOSSES, Problem, SlackSVM, Solution
@@ -280,11 +280,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         for problem, (learned, seen) in zip(problems, self._learned, strict=True):
             options = {"max_time": self.max_time, "budget": self.budget, "random_state": seeds.randint(2**31 - 1)}
             models.append(recipe.learn(problem, learned, seen, **options))
-        self._publish(Fit(None, X, label, recipe, matrix, first, duels), models)
+        self._publish(Fit(None, X, None, label, recipe, matrix, first, duels), models)
         self.n_zero_rows_: int | None = None
         return self
 
-    def _matrix(self, X: Any, threads: int) -> Matrix:
+    def _matrix(self, X: Any, order: Numbers | None, threads: int) -> Matrix:
         matrix = as_matrix(X, threads)
         if self.scale is not None:  # without a given scale, the norms of the rows will tell
             self._refuse_not_finite(matrix)
