@@ -103,6 +103,11 @@ class KernelMatrix:
                 self._widen(alike[start : start + BLOCK], int(known), width)
         return places
 
+    def missing(self, numbers: Numbers) -> Numbers:
+        """How many entries of each of these rows it would take to compute for it to be there as a whole."""
+        places = self.place[numbers]
+        return self.shape[0] - np.where(places >= 0, self.width[places], 0)
+
     def release(self, numbers: Numbers) -> None:
         """Say that these rows are not needed soon: theirs are the first places to be used again."""
         self.used[self.place[numbers[self.place[numbers] >= 0]]] = 0

@@ -7,6 +7,9 @@ from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
+from maxmargin.solvers.kernel_pegasos import KernelPegasos
+from maxmargin.solvers.kernel_perceptron import KernelPerceptron
+from maxmargin.solvers.kernel_sdca import KernelSdca
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.online import OnlineSolver
 from maxmargin.solvers.pegasos import Pegasos
@@ -24,6 +27,9 @@ __all__ = [
     "Decomposition",
     "Holdout",
     "Hybrid",
+    "KernelPegasos",
+    "KernelPerceptron",
+    "KernelSdca",
     "Learned",
     "Newton",
     "OnlineSolver",
