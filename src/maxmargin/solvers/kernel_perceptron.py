@@ -41,7 +41,7 @@ class Mistakes(Visits):
 
     def go_on(self, rows: Numbers) -> None:
         super().go_on(rows)
-        self.sum.count(len(rows) / self.scale, len(rows))
+        self.sum.count(*np.ones((2, len(rows))))
 
 
 @dataclass(frozen=True)

@@ -115,17 +115,22 @@ class Sum:
         for part in (self.beta, self.f, self.B_beta, self.B_f):
             part *= factor
 
-    def count(self, shares: float, weights: float) -> None:
-        """Count what v is now into the average."""
-        self.S += shares
-        self.G += weights
+    def count(self, shares: Vector, weights: Vector) -> None:
+        """Count what v is now into the average, at several t: g_t a_t and g_t of each."""
+        self.S = one_by_one(self.S, shares)
+        self.G = one_by_one(self.G, weights)
 
-    def answer(self, a: float) -> Expansion:
-        """The average, or a v where none is kept."""
+    def answer(self, a: float = 1.0) -> Expansion:
+        """a times the average, or a v where none is kept."""
         if not self.averaging:
             return Expansion(a * self.beta, a * self.f)
-        G = self.G or 1.0
-        return Expansion((self.S * self.beta - self.B_beta) / G, (self.S * self.f - self.B_f) / G)
+        a /= self.G or 1.0
+        return Expansion(a * (self.S * self.beta - self.B_beta), a * (self.S * self.f - self.B_f))
+
+
+def one_by_one(total: float, terms: Vector) -> float:
+    """The total with more terms, added in turn: the same to the bit however they are cut into parts."""
+    return float(np.cumsum(np.append(total, terms))[-1])
 
 
 class Visits(ABC):
