@@ -16,6 +16,7 @@ from maxmargin.solvers.pegasos import Pegasos
 from maxmargin.solvers.perceptron import Perceptron
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
+from maxmargin.solvers.smo import Smo
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.trace import Row, Trace
@@ -40,6 +41,7 @@ __all__ = [
     "Row",
     "Sdca",
     "Simba",
+    "Smo",
     "Solver",
     "StochasticGradient",
     "SublinearPerceptron",

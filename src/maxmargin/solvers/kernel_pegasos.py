@@ -61,7 +61,7 @@ class Descent(Visits):
     def go_on(self, rows: Numbers) -> None:
         if self.average is not None:
             t = self.t + 1.0 + np.arange(len(rows))
-            weights = t**self.average
+            weights = np.asarray(t**self.average, dtype=np.float64)
             self.sum.count(weights / t, weights)
             self.b_sum = one_by_one(self.b_sum, self.b * weights)
         super().go_on(rows)
