@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from maxmargin.problems import LOSSES, KernelMatrix, RegularizedSVM, SlackSVM, kernel_matrix
+from maxmargin.problems import LOSSES, KernelMatrix, RegularizedSVM, SlackSVM
 from maxmargin.problems.kernels import Rbf
 from maxmargin.solvers import (
     KERNEL_SOLVERS,
@@ -23,11 +23,12 @@ from maxmargin.solvers import (
     solve,
 )
 
-# Every solver as it comes, and again with parameters under which other code runs.
-VARIANTS = {name: solver() for name, solver in KERNEL_SOLVERS.items()} | {
+SOLVERS = {name: solver() for name, solver in KERNEL_SOLVERS.items()}
+# And with parameters under which other code runs.
+VARIANTS = {
     "decomposition, parts": Decomposition(first=16, growth=2.0, block=8),
     "pegasos, paper": KernelPegasos(order="iid", average=None),
-    "pegasos, batch of 7": KernelPegasos(batch=7, average=0.0),
+    "pegasos, batch of 7": KernelPegasos(batch=7, average=1.0),
     "perceptron, last of one pass": KernelPerceptron(passes=1, average=False, order="given"),
     "sdca, drawn": KernelSdca(order="iid"),
     "smo, all take part": Smo(shrink=False),
@@ -88,11 +89,11 @@ def moons(n=N, seed=0):
 
 CASES = {
     f"{name}, {loss}, bias {bias}": Case(solver, loss, bias)
-    for name, solver in VARIANTS.items()
+    for name, solver in SOLVERS.items()
     for loss in LOSSES
     for bias in BIASES
     if Case(solver, loss, bias).taken()
-}
+} | {name: Case(solver) for name, solver in VARIANTS.items()}
 
 
 def each_case(wanted=lambda case: True):
@@ -104,6 +105,10 @@ def each_case(wanted=lambda case: True):
 @pytest.fixture(params=CASES)
 def case(request):
     return CASES[request.param]
+
+
+CACHE = 4e-6 * 150 * 65  # megabytes: not half of the rows of 150 examples, and all of N
+few_or_all_rows_are_kept = pytest.mark.parametrize("n", [150, N], ids=["few rows are kept", "all rows are kept"])
 
 
 def test_every_solver_takes_a_problem():
@@ -179,10 +184,9 @@ def test_an_answer_is_not_changed_by_going_on(case):
 # What is kept up is what it would be if it were computed
 
 
-@pytest.mark.parametrize("places", [12, N], ids=["few rows are kept", "all rows are kept"])
-def test_responses_are_those_of_the_coefficients(case, places, monkeypatch):
-    monkeypatch.setattr(kernel_matrix, "BLOCK", 8)
-    problem = case.problem(cache_size=4e-6 * N * places)
+@few_or_all_rows_are_kept
+def test_responses_are_those_of_the_coefficients(case, n):
+    problem = case.problem(moons(n), cache_size=CACHE)
     K, wanted = problem.X, None
     for iterations in (1, 30, 300):
         state = case.solver.start(problem, np.random.default_rng(0))
@@ -197,13 +201,12 @@ def test_responses_are_those_of_the_coefficients(case, places, monkeypatch):
 # Stop rules
 
 
-@pytest.mark.parametrize("budget", [130, 600, 1000, 2345])
-@pytest.mark.parametrize("places", [12, N], ids=["few rows are kept", "all rows are kept"])
-def test_the_budget_is_never_exceeded(case, budget, places, monkeypatch):
-    monkeypatch.setattr(kernel_matrix, "BLOCK", 8)
-    problem = case.problem(cache_size=4e-6 * N * places)
+@pytest.mark.parametrize("budget", [130, 1000, 20_000])
+@few_or_all_rows_are_kept
+def test_the_budget_is_never_exceeded(case, budget, n):
+    problem = case.problem(moons(n), cache_size=CACHE)
     try:
-        result = case.solve(problem, budget=budget, max_iter=2000, certify="checks", random_state=0)
+        result = case.solve(problem, budget=budget, max_iter=400, certify="checks", random_state=0)
     except ValueError as error:
         assert "too small for one iteration" in str(error)  # noqa: PT017
         assert problem.X.ledger.stored <= budget
@@ -353,8 +356,8 @@ def test_another_slack_or_C_half_way(case):
     problem = case.problem()
     other = problem.with_slack(0.3) if case.sign == 1 else problem.with_C(0.1)
     first = case.solve(problem, max_iter=300, random_state=0)
-    second = case.solve(other, max_iter=3000, warm=first)
-    fresh = case.solve(other, max_iter=3000, random_state=0)
+    second = case.solve(other, max_iter=1500, warm=first)
+    fresh = case.solve(other, max_iter=1500, random_state=0)
     assert second.certificate.primal == pytest.approx(
         fresh.certificate.primal, rel=0.05 if case.solver.default_tol else 0.15
     )
@@ -391,9 +394,10 @@ def test_a_weight_is_a_number_of_rows(case, weight):
     weights = np.where(some, float(weight), 1.0)
     rows = np.concatenate([np.flatnonzero(~some), np.repeat(np.flatnonzero(some), weight)])
     tol = case.solver.default_tol and 1e-4
-    weighted = case.solve(case.problem((X, y), sample_weight=weights), tol=tol, max_iter=10_000, random_state=0)
-    listed = case.solve(case.problem((X[rows], y[rows])), tol=tol, max_iter=10_000, random_state=0)
-    assert weighted.certificate.primal == pytest.approx(listed.certificate.primal, rel=2e-4 if tol else 0.02)
+    rules = {"tol": tol, "max_iter": 40_000 if tol else 3000, "random_state": 0}
+    weighted = case.solve(case.problem((X, y), sample_weight=weights), **rules)
+    listed = case.solve(case.problem((X[rows], y[rows])), **rules)
+    assert weighted.certificate.primal == pytest.approx(listed.certificate.primal, rel=2e-4 if tol else 0.05)
 
 
 # The optimum
@@ -409,20 +413,21 @@ def test_it_comes_near_the_optimum_of_LIBSVM(case, C):
     beta[svc.support_] = svc.dual_coef_[0]
     best = np.abs(beta).sum() - 0.5 * beta @ exact(problem.X) @ beta
     tol = case.solver.default_tol and 1e-4
-    result = case.solve(problem, tol=tol, max_iter=60_000 if tol else 10_000, random_state=0)
+    result = case.solve(problem, tol=tol, max_iter=60_000 if tol else 5000, random_state=0)
     assert result.certificate.dual <= best * (1 + 1e-5)
-    assert best * (1 - 1e-5) <= result.certificate.primal <= best * (1 + (1e-3 if tol else 0.05))
+    assert best * (1 - 1e-5) <= result.certificate.primal <= best * (1 + (1e-3 if tol else 0.1))
 
 
 @each_case(lambda case: case.solver.optimises)
 def test_the_gap_becomes_small(case):
-    result = case.solve(tol=case.solver.default_tol and 1e-3, max_iter=10_000, random_state=0)
-    assert result.certificate.relative_gap <= (1e-3 if case.solver.default_tol else 0.1)
+    tol = case.solver.default_tol and 1e-3
+    result = case.solve(tol=tol, max_iter=20_000 if tol else 5000, random_state=0)
+    assert result.certificate.relative_gap <= (tol or 0.1)
 
 
 @each_case(lambda case: not case.solver.optimises)
 def test_it_learns(case):
-    X, y = moons()
+    _, y = moons()
     result = case.solve(max_iter=20 * N, certify=False, random_state=0)
     assert np.mean(np.sign(result.solution.w.f + result.solution.b * case.problem().scale) == y) > 0.9
 

@@ -21,17 +21,17 @@ cdef class Cache:
     """The rows of a KernelMatrix that are kept, to be read and marked as used without it."""
 
     cdef const float[:, ::1] kept
-    cdef const int64_t[::1] place
+    cdef const int64_t[::1] place, width
     cdef int64_t[::1] used
     cdef readonly int64_t time
 
     def __init__(self, K):
-        self.kept, self.place, self.used, self.time = K.kept, K.place, K.used, K.time
+        self.kept, self.place, self.width, self.used, self.time = K.kept, K.place, K.width, K.used, K.time
 
     cdef const float* row(self, int64_t i) noexcept nogil:
-        """Row i, or NULL where it is not kept."""
+        """Row i, or NULL where it is not kept as a whole."""
         cdef int64_t place = self.place[i]
-        if place < 0:
+        if place < 0 or self.width[place] < self.kept.shape[1]:
             return NULL
         self.time += 1
         self.used[place] = self.time

@@ -85,7 +85,7 @@ class Ascent:
             done += made
             self.position += made
             if missing.size:
-                if self.K.cost(missing) > left:
+                if self.K.missing(missing).sum() > left:
                     return done
                 self.K.fetch(missing)
                 self.K.saved -= self.y.size  # the step that needs the row will say that it found it
@@ -144,7 +144,7 @@ class Ascent:
     def missing_rows(self) -> Numbers:
         """The rows that those that sit out need to catch up, and that are not kept."""
         changed = np.flatnonzero(self.alpha != self.alpha_then)
-        return changed[self.K.place[changed] < 0]
+        return changed[self.K.missing(changed) > 0]
 
     def catch_up(self) -> None:
         """Let all take part again."""

@@ -167,7 +167,7 @@ class Visits(ABC):
             self.ahead = min(2 * quiet + 1, MOST_AHEAD)
             if first.size:
                 numbers, change = _each_once(rows[quiet], changes[quiet])
-                if self.K.cost(numbers) > end - self.K.ledger.stored:
+                if self.K.missing(numbers).sum() > end - self.K.ledger.stored:
                     break
                 self.learn(numbers, change)
                 self.go_on(rows[quiet : quiet + 1])
