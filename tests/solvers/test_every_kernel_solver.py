@@ -14,6 +14,7 @@ from maxmargin.problems.kernels import Rbf
 from maxmargin.solvers import (
     KERNEL_SOLVERS,
     Decomposition,
+    Holdout,
     KernelPegasos,
     KernelPerceptron,
     KernelSdca,
@@ -277,6 +278,20 @@ def test_tol(case):
     result = case.solve(tol=0.9, random_state=0)
     assert result.status == "tol"
     assert 0 <= result.certificate.relative_gap <= 0.9
+
+
+@pytest.mark.parametrize("certify", [False, True])
+def test_early_stopping_returns_the_best_by_holdout(case, certify):
+    """The holdout are rows of weight 0."""
+    rows, weights = np.arange(40, N), np.where(np.arange(N) < 40, 1.0, 0.0)
+    problem = case.problem(sample_weight=weights)
+    holdout = Holdout(problem.X, problem.y[rows], rows)
+    rules = {"holdout": holdout, "early_stopping": True, "certify": certify, "max_iter": 2000}
+    result = case.solve(problem, **rules, random_state=0)
+    errors = result.trace.column("holdout_error")
+    assert holdout.error(result.solution, problem.scale) == errors.min()
+    assert result.status in ("early_stopping", "finished", "max_iter")
+    assert result.best_iter == result.trace.column("iteration")[errors == errors.min()].max()
 
 
 # Certificates

@@ -187,8 +187,7 @@ class Ascent:
 
     def solution(self) -> Solution:
         beta, fixed = self.alpha * self.y, 0.0 if self.problem.free_bias else self.bias()
-        with self.K.ledger.on("certificate"):
-            w: Any = Expansion(beta, self.y - self.e_of_all() - fixed)
+        w: Any = Expansion(beta, self.y - self.e_of_all() - fixed)
         return Solution(w, self.bias(), self.alpha.copy(), w)
 
 
