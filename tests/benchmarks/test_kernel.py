@@ -118,7 +118,7 @@ def test_curve(data, held):
     points = found["curve_wall"].size
     assert points >= 1
     assert (np.diff(found["curve_wall"]) > 0).all()
-    assert (np.diff(found["curve_computed"]) >= 0).all()
+    assert (np.diff(found["curve_evaluations"]) >= 0).all()
     assert np.isnan(found["curve_holdout_error"]).all() == (held == 0)
     assert found["curve_indptr"].size == points + 1
     with pytest.raises(LookupError, match="no solver 'none'"):
