@@ -18,9 +18,18 @@ if not FOLDER.exists():
     pytest.skip("benchmarks come with a checkout only", allow_module_level=True)
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(FOLDER)
-    common, kernel, kernel_growth, kernel_quality, kernel_sets, kernel_worker = map(
+    common, kernel, kernel_error, kernel_growth, kernel_quality, kernel_sets, kernel_worker, sbp = map(
         importlib.import_module,
-        ("common", "kernel", "kernel_growth", "kernel_quality", "kernel_sets", "kernel_worker"),
+        (
+            "common",
+            "kernel",
+            "kernel_error",
+            "kernel_growth",
+            "kernel_quality",
+            "kernel_sets",
+            "kernel_worker",
+            "sbp",
+        ),
     )
 
 KERNELS = {
@@ -182,3 +191,60 @@ def test_rows_are_drawn(data):
     np.testing.assert_array_equal(some.X, kernel_sets.drawn(data, 20).X)
     assert kernel_sets.drawn(data, 60) is data
     assert some.X_test is data.X_test
+
+
+def test_errors_on_the_way(data):
+    parameters = {"solver": "decomposition", "gamma": 0.3, "C": 2.0, "curve": True, "options": {"block": 8}}
+    model = kernel_worker.maxmargin_solver(data.X, data.y, kernel_worker.DEFAULTS | parameters, 1)()
+    found = kernel_error.errors(model, data, 0.3)
+    assert len(found["curve"]["error"]) == len(found["curve"]["wall"]) == model["curve_intercept"].size
+    assert found["curve"]["error"][-1] == found["error"]
+    run = {"wall": 10.0, "cpu": 5.0, "peak": 1}
+    without = kernel_error.without_pauses(run, {"paused": np.array([2.0, 1.0])})
+    assert without == {"wall": 8.0, "cpu": 4.0, "peak": 1}
+    assert kernel_error.without_pauses(run, {}) is run
+
+
+def test_seconds_to_the_error_of_a_peer():
+    curve = {"cpu": [1.0, 2.0, 3.0], "error": [0.2, 0.105, 0.11]}
+    rows = [
+        {"set": "tiny", "method": "intelex-float32", "cpu": 8.0, "error": 0.1},
+        {"set": "tiny", "method": "sbp", "cpu": 4.0, "error": 0.11, "curve": curve, "status": "early_stopping"},
+        {"set": "tiny", "method": "libsvm", "stopped": "> 60"},
+    ]
+    lines = kernel_error.table(rows, "cpu", 0.005).splitlines()
+    assert lines[3] == "| tiny | sbp | 4.00 | 11.00 % | early_stopping | 0.50 | no | 2.00 (0.25) |"
+    assert "> 60" in lines[4]
+    assert "| yes | 2.00 (0.25) |" in kernel_error.table(rows, "cpu", 0.01)
+    assert "| no | never |" in kernel_error.table(rows, "cpu", 0.001)
+
+
+def test_error_against_evaluations(data):
+    case = kernel_sets.Case(lambda: data, gamma=0.3, C=1.0, slack=0.01)
+    options = Namespace(cache=1, threads=1)
+    solver = sbp.KERNEL_SOLVERS["decomposition"](block=8)
+    run = list(sbp.points(solver, data, case, 0, 1, options))
+    asked = np.array([point["asked"] for point in run])
+    assert (asked[1:] >= sbp.GROWTH * asked[:-1]).all()
+    assert all(point["beta"].shape == (1, 60) for point in run)
+
+
+def test_median_of_curves():
+    runs = [
+        [{"asked": 10, "iteration": 3, "error": 0.5}, {"asked": 100, "iteration": 30, "error": 0.1}],
+        [{"asked": 20, "iteration": 6, "error": 0.3}, {"asked": 200, "iteration": 60, "error": 0.2}],
+        [{"asked": 20, "iteration": 6, "error": 0.4}, {"asked": 150, "iteration": 60, "error": 0.3}],
+    ]
+    curve = sbp.median(runs, "asked")
+    assert (curve["at"][0], curve["error"][0]) == (pytest.approx(20), 0.4)
+    assert (curve["at"][-1], curve["error"][-1]) == (pytest.approx(200), 0.2)
+    assert sbp.first_pass(runs, 30, "asked") == 20
+    lines = sbp.table({"median": {"SBP": curve}, "exact": 0.199}).splitlines()
+    assert lines[-1].endswith("| 20.00 (2.0e+02) | 2.0e+02 |")
+
+
+def test_share_of_the_time_of_a_peer():
+    curve = {"cpu": [1.0, 2.0, 3.0], "error": [0.2, 0.101, 0.1]}
+    found = {"n": 5, "peer": {"cpu": 8.0, "error": 0.1}, "sbp": {"cpu": 9.0, "curve": curve}}
+    line = sbp.table_of_seconds({"tiny": found}, "libsvm").splitlines()[-1]
+    assert line == "| tiny | 5 | 8.00 | 10.00 % | 10.10 % | 10.00 % | 2.00 (0.25) |"
