@@ -101,15 +101,13 @@ def maxmargin_solver(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
     With `curve`, the models on the way come too: see Curve. `holdout` is the share of the rows that is held out to stop
     by.
     """
-    from maxmargin.problems import KernelMatrix, RegularizedSVM
-    from maxmargin.problems.kernels import KERNELS
+    from maxmargin.problems import KernelMatrix, RegularizedSVM, make_kernel
     from maxmargin.solvers import KERNEL_SOLVERS, Holdout, solve
 
     if p["solver"] not in KERNEL_SOLVERS:
         raise LookupError(f"there is no solver {p['solver']!r} for kernels")
     solver = KERNEL_SOLVERS[p["solver"]](**p.get("options", {}))
-    names = {"linear": [], "rbf": ["gamma"], "sigmoid": ["gamma", "coef0"], "poly": ["gamma", "coef0", "degree"]}
-    kernel = KERNELS[p["kernel"]](**{name: p[name] for name in names[p["kernel"]]})
+    kernel = make_kernel(p["kernel"], X, gamma=p["gamma"], coef0=p["coef0"], degree=p["degree"])
     held = np.random.default_rng(1).permutation(y.size)[: round(p.get("holdout", 0) * y.size)]
     weights = np.ones(y.size)
     weights[held] = 0.0
