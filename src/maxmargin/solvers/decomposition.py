@@ -144,9 +144,9 @@ class Decomposition(Solver):
         return True
 
     def _room(self, K: KernelMatrix, blocks: int = 1) -> int:
-        """How many examples may be taken in at once: where not all rows can be kept, half of those that can."""
-        places, n = K.kept.shape
-        return min(blocks * self.block, n if places == n else places // 2)
+        """How many examples may be taken in at once: where not all can be worked on, half of those that can."""
+        most = _most_worked_on(K)
+        return min(blocks * self.block, most if most == K.shape[0] else most // 2)
 
     def _first_part(self, problem: RegularizedSVM, upper: Vector) -> int:
         """Where the first part ends; all is one part if the first would have too few of a class."""
@@ -215,7 +215,7 @@ class Decomposition(Solver):
         state.W = np.concatenate([state.W, new])
         size = state.W.size
         if size > len(state.inner):
-            larger = np.empty((2 * size, 2 * size), dtype=np.float32)
+            larger = np.empty((min(2 * size, _most_worked_on(K)),) * 2, dtype=np.float32)
             larger[:before, :before] = state.inner[:before, :before]
             state.inner = larger
         places = K.fetch(state.W, state.m)
@@ -274,8 +274,8 @@ class Decomposition(Solver):
         W, alpha = state.W, state.alpha[state.W]
         sure = np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
         leaving = sure > SURE
-        places, n = K.kept.shape
-        excess = 0 if places == n else W.size - (places - self._room(K, MOST_BLOCKS))
+        most = _most_worked_on(K)
+        excess = 0 if most == K.shape[0] else W.size - (most - self._room(K, MOST_BLOCKS))
         if excess > np.count_nonzero(leaving):
             leaving[np.argsort(-sure, kind="stable")[:excess]] = True
         elif np.count_nonzero(leaving) <= LEAVING * W.size or W.size <= self.block:
@@ -332,3 +332,8 @@ class Decomposition(Solver):
 
 def _kernel(problem: RegularizedSVM) -> KernelMatrix:
     return cast(KernelMatrix, problem.X)
+
+
+def _most_worked_on(K: KernelMatrix) -> int:
+    """Their rows must fit the cache, and the matrix between them must not be larger than that."""
+    return min(len(K.kept), math.isqrt(K.cache_bytes // 4))
