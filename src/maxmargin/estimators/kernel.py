@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -22,14 +21,12 @@ from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe
-from maxmargin.problems import Certificate, Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
+from maxmargin.problems import Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
 from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
 CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
-SAMPLE = 500  # examples by which a kernel of the user's is judged, at most
-INDEFINITE = 1e-5  # the share of the largest eigenvalue by which rounding may have made another one negative
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
@@ -415,8 +412,6 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         }
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
-        if self.certify and (why := _why_no_proof(fit.matrix)):
-            models = [replace(model, certificate=Certificate.missing(why)) for model in models]
         super()._publish(fit, models)
         self.n_iter_ = np.array([model.n_iter for model in models], dtype=np.int32)
         self.kernel_evaluations_saved_ = fit.matrix.saved
@@ -504,18 +499,3 @@ class _Laid:
 def _part(K: KernelMatrix, X: Any, rows: Numbers) -> KernelMatrix:
     """The kernel matrix of some of the rows of X."""
     return KernelMatrix(K.kernel.part(X, rows), K.kernel, cache_size=K.cache_bytes / 1e6, threads=K.threads)
-
-
-def _why_no_proof(K: KernelMatrix) -> str:
-    """Why bounds do not hold: the kernel is no inner product, in any space. Empty where nothing speaks against it."""
-    no = "is no inner product, without which there is no bound to compare with"
-    if K.kernel.inner_product is False:
-        return f"the kernel {K.kernel.name!r} {no}"
-    if K.kernel.inner_product is None:
-        n = K.shape[0]
-        some = np.arange(0, n, -(-n // SAMPLE))
-        with K.ledger.on("certificate"):
-            eigenvalues = np.linalg.eigvalsh(K.block(some, some).astype(np.float64))
-        if eigenvalues[0] < -INDEFINITE * eigenvalues[-1]:
-            return f"the kernel {no}: between {some.size} of the examples it has the eigenvalue {eigenvalues[0]:.3g}"
-    return ""
