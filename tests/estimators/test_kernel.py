@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 import signal
 
 import numpy as np
@@ -294,7 +293,7 @@ def test_sigmoid_works_as_libsvm_does_but_proves_nothing():
     ours, peer = SVC(**parameters, random_state=0).fit(X, y), exact(**parameters).fit(X, y)
     assert ours.score(X, y) == pytest.approx(peer.score(X, y), abs=0.02)
     assert not ours.certificate_
-    assert "inner product" in str(ours.certificate_)
+    assert "not positive semidefinite" in str(ours.certificate_)
 
 
 def test_an_indefinite_matrix_proves_nothing():
@@ -302,7 +301,7 @@ def test_an_indefinite_matrix_proves_nothing():
     K = X @ X.T - 3 * laplacian_kernel(X)
     ours = SVC(kernel="precomputed", random_state=0).fit(K, y)
     assert ours.score(K, y) == pytest.approx(exact(kernel="precomputed", tol=1e-3).fit(K, y).score(K, y), abs=0.05)
-    assert re.search("no inner product.*eigenvalue -", str(ours.certificate_))
+    assert "not positive semidefinite" in str(ours.certificate_)
     assert SVC(kernel="precomputed").fit(X @ X.T, y).certificate_
     assert SVC(kernel=laplacian_kernel).fit(X, y).certificate_
 
@@ -568,7 +567,6 @@ def test_in_company():
         ({"cache_size": 0}, "'cache_size' parameter of SVC must be"),
         ({"cache_size": 1e-3}, r"cache_size=0\.001 megabytes.*give at least 0\.1"),
         ({"budget": 3}, "budget of 3 .*is too small for one iteration"),
-        ({"kernel": lambda A, B: np.ones(len(A))}, r"returned an array of shape \(\d+,\); expected"),
         ({"kernel": "precomputed"}, r"square.*\(90, 5\)"),
     ],
     ids=lambda value: ", ".join(value) if isinstance(value, dict) else None,
@@ -581,6 +579,8 @@ def test_bad_parameters(parameters, message):
 
 def test_bad_data():
     X, y = clouds()
+    with pytest.raises(ValueError, match=r"returned an array of shape \(\d+,\); expected"):
+        SVC(kernel=lambda A, B: np.ones(len(A))).fit(X, y)
     K = X @ X.T
     K[3, 7] += 1
     with pytest.raises(ValueError, match="symmetric"):

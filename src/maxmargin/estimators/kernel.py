@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -22,14 +21,13 @@ from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe
-from maxmargin.problems import Certificate, Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
+from maxmargin.problems import Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
 from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
+SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
 CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
-SAMPLE = 500  # examples by which a kernel of the user's is judged, at most
-INDEFINITE = 1e-5  # the share of the largest eigenvalue by which rounding may have made another one negative
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
@@ -303,9 +301,12 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Fitting
 
-    def _order(self, n: int) -> Numbers | None:
-        # Solvers begin with a part of the rows. A matrix of the user's is not copied for that.
-        return np.random.default_rng(0).permutation(n) if self.kernel != "precomputed" else None
+    def _order(self, n: int, held: Numbers) -> Numbers | None:
+        if self.kernel == "precomputed":  # a matrix of the user's is not copied
+            return None
+        # Solvers begin with a part of the rows, of which those that are held out must be.
+        order = np.random.default_rng(0).permutation(n)
+        return np.concatenate([held, order[~np.isin(order, held)]]) if held.size else order
 
     def _matrix(self, X: Any, order: Numbers | None, threads: int) -> KernelMatrix:
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
@@ -314,7 +315,11 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
         X = X if order is None else X[order]
-        return KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads)
+        K = KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads)
+        n = X.shape[0]
+        if self._in_pairs and len(K.kept) == n <= SMALL * self.classes_.size and self.budget is None:
+            K.fetch(np.arange(n))  # small problems read all of their rows, each of them in many pairs
+        return K
 
     def _set_kernel(self, kernel: Kernel) -> None:
         self._kernel, self._laid = kernel, _Laid()
@@ -357,8 +362,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _problem(self, fit: Fit, k: int) -> Problem:
         duel = fit.duels[k]
         if duel.rows is not None:
-            matrix = _part(fit.matrix, fit.X, duel.rows if fit.order is None else fit.order[duel.rows])
-            return fit.recipe.problem(matrix, duel.y, duel.weights, scale=self.scale_)
+            return fit.recipe.problem(fit.matrix.part(duel.rows), duel.y, duel.weights, scale=self.scale_)
         return fit.first if k == 0 else fit.first.relabelled(duel.y, duel.weights)
 
     def _add_up(self, matrix: Any, read: Any) -> None:
@@ -415,8 +419,6 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         }
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
-        if self.certify and (why := _why_no_proof(fit.matrix)):
-            models = [replace(model, certificate=Certificate.missing(why)) for model in models]
         super()._publish(fit, models)
         self.n_iter_ = np.array([model.n_iter for model in models], dtype=np.int32)
         self.kernel_evaluations_saved_ = fit.matrix.saved
@@ -499,23 +501,3 @@ class _Laid:
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
-
-
-def _part(K: KernelMatrix, X: Any, rows: Numbers) -> KernelMatrix:
-    """The kernel matrix of some of the rows of X."""
-    return KernelMatrix(K.kernel.part(X, rows), K.kernel, cache_size=K.cache_bytes / 1e6, threads=K.threads)
-
-
-def _why_no_proof(K: KernelMatrix) -> str:
-    """Why bounds do not hold: the kernel is no inner product, in any space. Empty where nothing speaks against it."""
-    no = "is no inner product, without which there is no bound to compare with"
-    if K.kernel.inner_product is False:
-        return f"the kernel {K.kernel.name!r} {no}"
-    if K.kernel.inner_product is None:
-        n = K.shape[0]
-        some = np.arange(0, n, -(-n // SAMPLE))
-        with K.ledger.on("certificate"):
-            eigenvalues = np.linalg.eigvalsh(K.block(some, some).astype(np.float64))
-        if eigenvalues[0] < -INDEFINITE * eigenvalues[-1]:
-            return f"the kernel {no}: between {some.size} of the examples it has the eigenvalue {eigenvalues[0]:.3g}"
-    return ""
