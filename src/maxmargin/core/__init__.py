@@ -1,8 +1,9 @@
-"""Compiled primitives, and no algorithm: reading rows and columns, sampling, selection, water levels."""
+"""Primitives, most of them compiled, and no algorithm: reading rows and columns, sampling, selection, water levels."""
 
 from maxmargin.core._matrix import Ledger, Matrix
 from maxmargin.core._sampling import WeightTree
 from maxmargin.core._selection import TopWeights
 from maxmargin.core._water import water_level, water_levels
+from maxmargin.core.memory import empty_by_pages
 
-__all__ = ["Ledger", "Matrix", "TopWeights", "WeightTree", "water_level", "water_levels"]
+__all__ = ["Ledger", "Matrix", "TopWeights", "WeightTree", "empty_by_pages", "water_level", "water_levels"]

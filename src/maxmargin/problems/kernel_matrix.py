@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.core import Ledger
+from maxmargin.core import Ledger, empty_by_pages
 from maxmargin.problems.expansion import ROUNDING, Expansion
 from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import Kernel
@@ -75,7 +75,7 @@ class KernelMatrix:
                 f"cache_size={self.cache_bytes / 1e6:g} megabytes hold {places} rows of {n:,} entries, but {needed} "
                 f"are needed at a time; give at least {np.ceil(4e-5 * n * needed) / 10:.1f}"
             )
-        self.kept: Block = np.empty((places, n), dtype=np.float32)
+        self.kept: Block = empty_by_pages((places, n), np.float32)
         self.place = np.full(n, -1)
         self.owner = np.full(places, -1)  # which row is kept in each place,
         self.width = np.zeros(places, dtype=np.int64)  # how many of its entries,

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core import empty_by_pages
 from maxmargin.problems import Problem, RegularizedSVM, Solution
 from maxmargin.problems.expansion import Expansion
 from maxmargin.problems.kernel_matrix import KernelMatrix
@@ -215,7 +216,7 @@ class Decomposition(Solver):
         state.W = np.concatenate([state.W, new])
         size = state.W.size
         if size > len(state.inner):
-            larger = np.empty((min(2 * size, _most_worked_on(K)),) * 2, dtype=np.float32)
+            larger = empty_by_pages((min(2 * size, _most_worked_on(K)),) * 2, np.float32)
             larger[:before, :before] = state.inner[:before, :before]
             state.inner = larger
         places = K.fetch(state.W, state.m)
@@ -226,8 +227,7 @@ class Decomposition(Solver):
     def _keep(self, state: State, which: NDArray[np.bool_]) -> None:
         """Work on no others than these of those that are worked on."""
         kept = np.flatnonzero(which)
-        for place, old in enumerate(kept):
-            state.inner[place, : kept.size] = state.inner[old].take(kept)
+        gather(state.inner, kept, kept, state.inner[: kept.size, : kept.size])  # each row moves up, none is read after
         state.W = state.W[kept]
 
     def _judge(self, problem: RegularizedSVM, state: State) -> None:
@@ -297,7 +297,7 @@ class Decomposition(Solver):
         """The responses of examples that come into use, from all that have a weight."""
         K, m = _kernel(problem), state.m
         others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
-        scratch = np.empty((min(self.block, others.size), m - before), dtype=np.float32)
+        scratch = empty_by_pages((min(self.block, others.size), m - before), np.float32)
         for numbers, kept in ((others, False), (state.W, True)):
             for start in range(0, numbers.size, self.block):
                 some = numbers[start : start + self.block]
