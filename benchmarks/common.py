@@ -1,8 +1,9 @@
-"""What the benchmarks share: entries read until an error is reached, and tables."""
+"""What the benchmarks share: curves and what they reach, tables, and data sets that several of them read."""
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import math
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.data import find_dataset
 from maxmargin.solvers import Trace
 
 
@@ -60,3 +62,46 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def write_json(path: Path | None, figures: Any) -> None:
     if path is not None:
         path.write_text(json.dumps(figures, indent=1))
+
+
+def append_json(path: Path | None, figures: Any) -> None:
+    """One more line of JSON."""
+    if path is not None:
+        with path.open("a") as lines:
+            lines.write(json.dumps(figures) + "\n")
+
+
+def first_at_most(at: Any, values: Any, level: float) -> float:
+    """Where a curve comes down to a level for the first time; NaN if it never does."""
+    below = np.flatnonzero(np.asarray(values) <= level)
+    return float(at[below[0]]) if below.size else math.nan
+
+
+def value_at(at: Any, values: Any, where: float) -> float:
+    """What a curve that is known at some points had come to by then; NaN before the first of them."""
+    before = int(np.searchsorted(at, where, side="right"))
+    return float(values[before - 1]) if before else math.nan
+
+
+def exponent(sizes: Any, seconds: Any) -> float:
+    """b of the power law seconds = a sizes^b that fits best, by logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def mnist_digits(part: str) -> tuple[Any, Any]:
+    """Images, pixels scaled to [0, 1], and their digits; the part is "train" or "t10k"."""
+    images, digits = (
+        np.frombuffer(gzip.decompress(find_dataset(f"mnist/{part}-{kind}.gz").read_bytes()), np.uint8, offset=offset)
+        for kind, offset in (("images-idx3-ubyte", 16), ("labels-idx1-ubyte", 8))
+    )
+    return images.reshape(-1, 784).astype(np.float32) / 255, digits
+
+
+def covtype_rows(scaled: bool) -> tuple[Any, Any]:
+    """Class 2 against the rest, all rows; each column scaled to [0, 1], or as it is in the file."""
+    values = np.loadtxt(find_dataset("covtype/covtype.data.gz"), delimiter=",", dtype=np.float32)
+    X, y = values[:, :-1], np.where(values[:, -1] == 2, 1.0, -1.0)
+    if scaled:
+        low, high = X.min(axis=0), X.max(axis=0)
+        X = (X - low) / (high - low)
+    return np.ascontiguousarray(X), y

@@ -31,7 +31,6 @@ sklearn-contrib-lightning`.
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import os
@@ -49,7 +48,7 @@ from typing import Any
 import linear_worker
 import numpy as np
 import scipy.sparse as sp
-from common import arguments, markdown, write_json
+from common import arguments, covtype_rows, markdown, mnist_digits, write_json
 
 from maxmargin.data import find_dataset, load_adult, read_libsvm
 from maxmargin.problems import RegularizedSVM
@@ -348,21 +347,10 @@ def text(name: str) -> tuple[Any, Any]:
     return X[learned], y[learned]
 
 
-def covtype() -> tuple[Any, Any]:
-    """Class 2 against the rest, all rows; each column scaled to [0, 1]."""
-    values = np.loadtxt(find_dataset("covtype/covtype.data.gz"), delimiter=",", dtype=np.float32)
-    X, y = values[:, :-1], np.where(values[:, -1] == 2, 1.0, -1.0)
-    low, high = X.min(axis=0), X.max(axis=0)
-    return np.ascontiguousarray((X - low) / (high - low)), y
-
-
 def mnist() -> tuple[Any, Any]:
-    """8 against the rest, the training part; pixels scaled to [0, 1]."""
-    images, labels = (
-        np.frombuffer(gzip.decompress(find_dataset(f"mnist/train-{part}.gz").read_bytes()), np.uint8, offset=offset)
-        for part, offset in (("images-idx3-ubyte", 16), ("labels-idx1-ubyte", 8))
-    )
-    return images.reshape(-1, 784).astype(np.float32) / 255, np.where(labels == 8, 1.0, -1.0)
+    """8 against the rest, the training part."""
+    images, digits = mnist_digits("train")
+    return images, np.where(digits == 8, 1.0, -1.0)
 
 
 SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
@@ -370,7 +358,7 @@ SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "20news": lambda: text("20news"),
     "news20": lambda: text("news20"),
     "mnist": mnist,
-    "covtype": covtype,
+    "covtype": lambda: covtype_rows(scaled=True),
 }
 
 

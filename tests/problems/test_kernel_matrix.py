@@ -118,6 +118,25 @@ def test_released_rows_give_way_first():
     assert K.ledger.stored == before
 
 
+def test_what_rows_would_cost_is_what_they_cost():
+    K = KernelMatrix(rows(100), Linear(), cache_size=4e-6 * 100 * 70)
+    K.fetch(np.arange(10), 30)
+    K.fetch(np.arange(5, 20))
+    numbers = np.array([0, 7, 50])
+    assert K.missing(numbers).tolist() == [70, 0, 100]
+    before = K.ledger.stored
+    K.fetch(numbers)
+    assert K.ledger.stored == before + 170
+    assert not K.missing(numbers).any()
+
+
+def test_a_sum_of_more_rows_than_fit_the_cache():
+    X = rows(100)
+    K = KernelMatrix(X, Linear(), cache_size=4e-6 * 100 * 70)
+    beta = np.arange(100.0) + 1
+    np.testing.assert_allclose(K.dot_transposed(beta).f, X @ (beta @ X), rtol=1e-4, atol=0.1)
+
+
 def test_products_that_are_not_known_are_computed_when_asked_for():
     K = KernelMatrix(rows(50), Linear())
     w = K.dot_transposed(np.arange(50.0))

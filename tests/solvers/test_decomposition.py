@@ -6,8 +6,8 @@ from sklearn.svm import SVC
 
 from maxmargin.problems import KernelMatrix, RegularizedSVM
 from maxmargin.problems.kernels import Linear, Poly, Rbf
-from maxmargin.solvers import Sdca, solve
-from maxmargin.solvers.decomposition import Decomposition
+from maxmargin.solvers import Holdout, Sdca, solve
+from maxmargin.solvers.decomposition import PATIENCE, Decomposition
 
 
 def moons(n=600, seed=0):
@@ -110,3 +110,28 @@ def test_examples_in_order_of_their_class():
     order = np.argsort(y)
     result = solve(RegularizedSVM(KernelMatrix(X[order], Rbf(gamma=2.0)), y[order]), Decomposition(first=50), tol=1e-5)
     assert result.status == "tol"
+
+
+def held_out(n=600):
+    X, y = moons(n)
+    held = np.arange(60)
+    s = np.ones(n)
+    s[held] = 0.0
+    K = KernelMatrix(X, Rbf(gamma=2.0))
+    return RegularizedSVM(K, y, sample_weight=s), Holdout(K, y[held], held)
+
+
+def test_a_holdout_does_not_keep_it_from_ending_at_the_gap():
+    problem, holdout = held_out()
+    result = solve(problem, Decomposition(block=16), tol=1e-4, holdout=holdout)
+    assert result.status == "tol"
+
+
+def test_early_stopping_waits_for_all_examples_and_a_few_iterations_more():
+    problem, holdout = held_out()
+    result = solve(problem, Decomposition(first=100, block=16), tol=1e-12, holdout=holdout, early_stopping=True)
+    assert result.status == "early_stopping"
+    assert result.state.whole
+    assert result.n_iter == max(result.best_iter, result.state.whole_at) + PATIENCE
+    errors = [row.holdout_error for row in result.trace]
+    assert min(errors) == errors[result.best_iter - 1]

@@ -103,6 +103,11 @@ class KernelMatrix:
                 self._widen(alike[start : start + BLOCK], int(known), width)
         return places
 
+    def missing(self, numbers: Numbers) -> Numbers:
+        """How many entries of each of these rows it would take to compute for it to be there as a whole."""
+        places = self.place[numbers]
+        return np.asarray(self.shape[0] - np.where(places >= 0, self.width[places], 0))
+
     def release(self, numbers: Numbers) -> None:
         """Say that these rows are not needed soon: theirs are the first places to be used again."""
         self.used[self.place[numbers[self.place[numbers] >= 0]]] = 0
@@ -180,7 +185,8 @@ class KernelMatrix:
             beta = np.zeros(self.shape[0])
             np.add.at(beta, rows, p)
         f, those = np.zeros(self.shape[0]), np.flatnonzero(beta)
-        for start in range(0, those.size, BLOCK):
-            some = those[start : start + BLOCK]
+        block = min(BLOCK, len(self.kept))
+        for start in range(0, those.size, block):
+            some = those[start : start + block]
             f += beta[some] @ self.rows(some)
         return Expansion(np.array(beta, dtype=np.float64), f)

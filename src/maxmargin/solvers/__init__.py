@@ -7,12 +7,16 @@ from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
+from maxmargin.solvers.kernel_pegasos import KernelPegasos
+from maxmargin.solvers.kernel_perceptron import KernelPerceptron
+from maxmargin.solvers.kernel_sdca import KernelSdca
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.online import OnlineSolver
 from maxmargin.solvers.pegasos import Pegasos
 from maxmargin.solvers.perceptron import Perceptron
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
+from maxmargin.solvers.smo import Smo
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.trace import Row, Trace
@@ -24,6 +28,9 @@ __all__ = [
     "Decomposition",
     "Holdout",
     "Hybrid",
+    "KernelPegasos",
+    "KernelPerceptron",
+    "KernelSdca",
     "Learned",
     "Newton",
     "OnlineSolver",
@@ -34,6 +41,7 @@ __all__ = [
     "Row",
     "Sdca",
     "Simba",
+    "Smo",
     "Solver",
     "StochasticGradient",
     "SublinearPerceptron",

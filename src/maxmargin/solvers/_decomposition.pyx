@@ -14,6 +14,8 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
+from maxmargin.solvers.box cimport flat, moved, room, within
+
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     void wide_axpy(double a, const float* x, double* v, int64_t size)
     int64_t wide_step(double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high)
@@ -22,7 +24,6 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
         double* low,
     )
 
-cdef double FLAT = 1e-12  # the least curvature: two examples may be the same
 cdef int64_t TILE = 4096  # numbers of f that stay in the cache while rows are added to them
 
 
@@ -35,7 +36,7 @@ def ascend_by_pairs(
     Returns the number of steps, the violation, and the bias.
     """
     cdef int64_t n = y.shape[0], steps = 0, i, j
-    cdef double high, low, curvature, step, room
+    cdef double high, low, step
     cdef const float* row_i
     cdef const float* row_j
     # Added to e, they bar those whose y alpha cannot rise from being i, and those where it cannot fall from being j.
@@ -51,14 +52,10 @@ def ascend_by_pairs(
             if high - low <= tol or j < 0 or steps >= most:
                 break
             row_j = &K[j, 0]
-            curvature = diagonal[i] + diagonal[j] - 2.0 * row_i[j]
-            step = (high - e[j]) / (curvature if curvature > FLAT else FLAT)
-            room = upper[i] - alpha[i] if y[i] > 0 else alpha[i]
-            step = step if step < room else room
-            room = alpha[j] if y[j] > 0 else upper[j] - alpha[j]
-            step = step if step < room else room
-            alpha[i] = within(alpha[i] + y[i] * step, upper[i])
-            alpha[j] = within(alpha[j] - y[j] * step, upper[j])
+            step = (high - e[j]) / flat(diagonal[i] + diagonal[j] - 2.0 * row_i[j])
+            step = min(step, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
+            alpha[i] = moved(y[i], alpha[i], upper[i], step)
+            alpha[j] = moved(-y[j], alpha[j], upper[j], step)
             bar(i, y, upper, alpha, rising, falling)
             bar(j, y, upper, alpha, rising, falling)
             i = wide_step(step, row_i, row_j, &e[0], &rising[0], n, &high)
@@ -92,7 +89,7 @@ def ascend_by_one(
                 if (slope > 0 and alpha[t] < upper[t]) or (slope < 0 and alpha[t] > 0):
                     violation = slope if slope > 0 else -slope
                     worst = violation if violation > worst else worst
-                    step = within(alpha[t] + slope / (K[t, t] if K[t, t] > FLAT else FLAT), upper[t]) - alpha[t]
+                    step = within(alpha[t] + slope / flat(K[t, t]), upper[t]) - alpha[t]
                     gain = step * (slope - 0.5 * step * K[t, t])
                     if gain > best:
                         best, i, chosen = gain, t, step
@@ -104,10 +101,6 @@ def ascend_by_one(
                 e[t] -= chosen * y[i] * row[t]
             steps += 1
     return steps, worst, 0.0
-
-
-cdef inline double within(double a, double upper) noexcept nogil:
-    return 0.0 if a < 0.0 else upper if a > upper else a
 
 
 def add_rows(const float[:, :] rows, const int64_t[::1] places, const double[::1] factors, double[::1] f):

@@ -98,6 +98,10 @@ class Solver(ABC):
         """The count of iterations at which to look next; growing steps keep the cost of looking a fixed share."""
         return max(done + 1, math.ceil(done * CHECK_GROWTH))
 
+    def patience(self, problem: Any, state: Any, best_iter: int) -> float:
+        """The count of iterations to wait for a better one than the best so far: twice its own, and enough to tell."""
+        return max(2 * best_iter, min(FEWEST_BEFORE_STALE, self.default_iterations(problem) // 4))
+
     def estimated_gap(self, problem: Any, state: Any) -> float:
         """What the solver thinks that the relative gap is, at no cost: above `tol`, a check does not measure it."""
         return 0.0
@@ -252,8 +256,8 @@ def solve(
     holdout : Holdout or None
         Examples on which each check measures the error.
     early_stopping : bool
-        Stop when the error on the holdout has not improved while the iterations doubled; the best solution by that
-        error is returned.
+        Stop when the error on the holdout has not improved for a while, which for most solvers is while the iterations
+        doubled; the best solution by that error is returned.
     certify : bool or "checks"
         Whether to certify the answer on the full data; "checks": at every check.
     callback : callable or None
@@ -338,9 +342,9 @@ def solve(
             progress = Progress(row, limit.share(run), lambda: run.best_solution(state))
             if callback is not None and callback(progress) and not status:
                 status = "callback"
-            if not status and tol is not None and run.certificate.relative_gap <= tol:
+            if not status and tol is not None and run.proven_gap <= tol:
                 status = "tol"
-            if not status and early_stopping and run.stale():
+            if not status and early_stopping and run.stale(state):
                 status = "early_stopping"
             # During a check, which another one would only repeat.
             if not status and (interrupt.asked or limit.late(run)):
@@ -417,6 +421,7 @@ class _Run:
         self.best_score = -math.inf
         self.proved = Certificate.missing("no check was made")
         self.certificate = self.proved
+        self.proven_gap = math.inf  # the least of any solution, though another may be the best by a holdout
         self.evaluation: Evaluation | None = None
         self.chunk = 1
         self.last_estimate, self.waited = math.inf, 0  # of the gap when it was last measured; checks since then
@@ -456,7 +461,7 @@ class _Run:
                 certificate, p = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
             solution = Solution(evaluation.w, evaluation.b, p)
             certificate = self.proved = certificate.tightened(self.proved)
-            score = certificate.score
+            score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
         if self.holdout is not None:
             solution = solution or self.solution(state)
             error = self.holdout.error(solution, self.problem.scale)
@@ -479,6 +484,7 @@ class _Run:
         elif self.certificate:
             # The best stays, but less may be possible than when it was found.
             self.certificate = self.certificate.tightened(self.proved)
+            self.proven_gap = min(self.proven_gap, self.certificate.relative_gap)
         return row
 
     def worth_measuring(self, state: Any) -> bool:
@@ -501,10 +507,9 @@ class _Run:
         with self.problem.X.ledger.on("solution"):
             return self.solver.solution(self.problem, state)
 
-    def stale(self) -> bool:
-        """Whether the error stayed above its best while the iterations doubled (and enough were made to tell)."""
-        enough = min(FEWEST_BEFORE_STALE, self.solver.default_iterations(self.problem) // 4)
-        return self.n_iter >= max(2 * self.best_iter, enough)
+    def stale(self, state: Any) -> bool:
+        """Whether the error on the holdout stayed above its best for longer than the solver has patience for."""
+        return self.n_iter >= self.solver.patience(self.problem, state, self.best_iter)
 
     def result(self, status: str, state: Any) -> Result:
         return Result(

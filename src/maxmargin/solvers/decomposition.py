@@ -37,6 +37,7 @@ LOOSE = 0.1  # how far inside the margin an example may be, at first
 SURE = 0.4  # how far beyond it an example must be, on its side, not to be worked on
 LEAVING = 0.15  # the share of those worked on that must be sure for them to be left alone: it takes copies
 MOST_BLOCKS = 4  # that are taken in at once, where violators are many
+PATIENCE = 4  # iterations on all examples without a better error on a holdout before early stopping
 STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
 
 
@@ -57,6 +58,8 @@ class State:
     grows: bool = False  # whether more examples come into use next
     gap: float = math.inf
     dual: float = -math.inf
+    done: int = 0  # iterations
+    whole_at: int = 0  # when all examples came into use
 
     @property
     def whole(self) -> bool:
@@ -164,6 +167,7 @@ class Decomposition(Solver):
                 self._grow(problem, state)
             else:
                 self._iterate(problem, state)
+            state.done += 1
         return iterations
 
     def _cost(self, problem: RegularizedSVM, state: State) -> int:
@@ -280,6 +284,7 @@ class Decomposition(Solver):
         self._keep(state, weighted)
         before, state.m = state.m, self._next_part(state)
         self._tell(problem, state, before)
+        state.whole_at = state.done
         self._judge(problem, state)
 
     def _tell(self, problem: RegularizedSVM, state: State, before: int) -> None:
@@ -307,6 +312,10 @@ class Decomposition(Solver):
 
     def next_check(self, problem: RegularizedSVM, state: State, done: int) -> int:
         return done + 1
+
+    def patience(self, problem: RegularizedSVM, state: State, best_iter: int) -> float:
+        """A few iterations, each of which comes much nearer to the optimum, once all examples are in use."""
+        return max(best_iter, state.whole_at) + PATIENCE if state.whole else math.inf
 
     def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
         """The gap on all examples, known from the last iteration; a part of them tells nothing of it."""

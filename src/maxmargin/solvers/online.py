@@ -38,8 +38,7 @@ class OnlineSolver(Solver):
     order: str
 
     def __post_init__(self) -> None:
-        if self.order not in ORDERS:
-            raise ValueError(f"order must be one of {', '.join(ORDERS)}; got {self.order!r}")
+        check_order(self.order)
 
     @abstractmethod
     def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Learner: ...
@@ -56,3 +55,9 @@ class OnlineSolver(Solver):
     def a_pass(self, problem: Problem) -> int:
         """How many iterations visit as many rows as there are."""
         return int(np.count_nonzero(problem.s))
+
+
+def check_order(order: str) -> None:
+    """Refuse an order that there is none of."""
+    if order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}; got {order!r}")

@@ -1,0 +1,191 @@
+"""Kernel SVMs to their optimum: ours, scikit-learn-intelex, scikit-learn and LIBSVM, on the same problem with a bias.
+
+    python benchmarks/kernel.py --peers-python PEERS/bin/python --json kernel.jsonl
+    python benchmarks/kernel.py --threads 2 --sets mnist adult --competitors maxmargin intelex-float32
+
+Minimised is 1/2|w|^2 + C sum [1 - y_i(<w, phi(x_i)> + b)]_+ with a Gaussian kernel, on
+
+- mnist, mnist-C1000: 8 against the rest, 60,000 digits, gamma = 0.02, C = 1 and 1000;
+- adult: 32,561 rows, gamma = 0.05, C = 1;
+- covtype: 50,000 rows drawn, class 2 against the rest, columns in [0, 1], gamma = 1, C = 1;
+- forest-100k, forest-500k: as many rows of the same set, columns as they are in the file, and the parameters of Table 2
+  of the SBP paper, gamma = 1e-4 and C = 10,000.
+
+Ours stops at a relative gap of `--tol`, the peers at their own tolerance of 1e-3; each may keep `--cache` megabytes of
+the kernel. Each fit has a new process, pinned to as many cores as there are threads, one after another in turn, and the
+best time counts. Timed is the call that fits; LIBSVM has the data in its own format already. Layouts: float32, CSR
+where the set is sparse (Adult), for ours; dense for scikit-learn-intelex; float64, CSR where the set is sparse, for
+scikit-learn; LIBSVM knows sparse rows only. A fit of more than `--cap` wall seconds is killed: "> 600".
+
+Support vectors, coefficients and the intercept are all that is taken from a fit: objectives, their gap (P - D) / P and
+the test error are computed from these here, in float64, once for each competitor. The peak memory is that of the whole
+process, with interpreter, libraries and data. "evaluations" are those of the kernel, which ours counts, as a multiple
+of (support vectors) x (rows). The ratio is the competitor's time to ours, CPU time with one thread, else wall time.
+
+Peers run in the Python that `--peers-python` names, default: this one. There, `pip install scikit-learn-intelex
+libsvm-official`; those that are not installed are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import kernel_worker
+import linear_worker
+import numpy as np
+from common import append_json, arguments, markdown
+from kernel_quality import Function, error_on_test, quality
+from kernel_sets import CASES, Data, drawn
+
+OURS = ("maxmargin", "maxmargin-float64", "solver")
+COMPETITORS = ("maxmargin", "intelex-float32", "intelex-float64", "scikit-learn", "libsvm")
+
+
+def main() -> None:
+    parser = race_arguments(__doc__)
+    parser.add_argument("--sets", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--n", type=int, help="draw so many rows of each set only")
+    chosen = parser.parse_args()
+    rows, waited = [], []
+    for name in chosen.sets:
+        try:
+            data = drawn(CASES[name].load(), chosen.n or CASES[name].n)
+        except FileNotFoundError as missing:
+            print(f"{name} skipped: {missing}")
+            continue
+        own = race(name, data, {"gamma": CASES[name].gamma, "C": CASES[name].C}, chosen)
+        rows += own
+        waited += [row["wall"] / row["cpu"] for row in own if chosen.threads == 1 and "cpu" in row]
+        print(f"{name}: done", file=sys.stderr, flush=True)
+    print(f"{chosen.threads} thread(s); ratio: {measured(chosen.threads)} time to ours\n")
+    print(table(rows, measured(chosen.threads)))
+    if waited:
+        print(f"\nwall / CPU time of fits: {np.mean(waited):.2f} (well above 1: the machine was busy)")
+
+
+def race_arguments(description: str | None) -> Any:
+    """A parser with the options that all races have."""
+    parser = arguments(description)
+    parser.add_argument(
+        "--competitors", nargs="+", choices=[name for name in kernel_worker.ENTRANTS if name != "solver"],
+        default=list(COMPETITORS),
+    )  # fmt: skip
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cap", type=float, default=600, help="wall seconds that a fit may take")
+    parser.add_argument("--tol", type=float, default=2e-4, help="the relative gap at which ours stops")
+    parser.add_argument("--cache", type=float, default=2000, help="megabytes of the kernel that each may keep")
+    parser.add_argument(
+        "--peers-python", default=sys.executable, metavar="PYTHON", help="where the peers are installed"
+    )
+    return parser
+
+
+def measured(threads: int) -> str:
+    return "cpu" if threads == 1 else "wall"
+
+
+def race(name: str, data: Data, parameters: Mapping[str, Any], chosen: Any) -> list[dict[str, Any]]:
+    """Let all competitors fit, in turn; a row each, with the best times, also written as lines of JSON."""
+    runs: dict[str, list[dict[str, Any]]] = {competitor: [] for competitor in chosen.competitors}
+    models: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.npz"
+        linear_worker.save(path, data.X, data.y)
+        for repeat in range(chosen.repeats):
+            for competitor, own in runs.items():
+                if own and "stopped" in own[-1]:
+                    continue
+                run, model = fit(competitor, path, parameters, chosen)
+                own.append(run)
+                models.setdefault(competitor, model)
+                append_json(chosen.json, {"set": name, "repeat": repeat, "competitor": competitor} | run)
+    rows = []
+    for competitor, own in runs.items():
+        row = {"set": name, "n": data.y.size, **parameters, "threads": chosen.threads, "competitor": competitor}
+        row |= best(own) | judged(models[competitor], data, parameters)
+        rows.append(row)
+        append_json(chosen.json, row)
+    return rows
+
+
+def fit(
+    competitor: str, data: Path, parameters: Mapping[str, Any], chosen: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One fit in a new process: what it took, or why it was "stopped", and its model."""
+    ours = competitor in OURS
+    given = {"cache_size": chosen.cache} | ({"tol": chosen.tol} if ours else {}) | dict(parameters)
+    cores = chosen.cores or sorted(os.sched_getaffinity(0))[-chosen.threads :]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(chosen.threads))
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model.npz"
+        command = [sys.executable if ours else chosen.peers_python, kernel_worker.__file__, competitor, data, model]
+        command += ["--parameters", json.dumps(given), "--threads", chosen.threads, "--cap", chosen.cap]
+        command += ["--cores", *cores[: chosen.threads]]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=os.environ | threads)
+        answer = json.loads(done.stdout or "{}")
+        if "missing" in answer:
+            print(f"{competitor} skipped: {answer['missing']}")
+            return {"stopped": "-"}, {}
+        if done.returncode == -signal.SIGALRM:
+            return {"stopped": f"> {chosen.cap:g}"}, {}
+        if done.returncode != 0:
+            print(f"{competitor} failed: {done.stderr.strip()}", file=sys.stderr)
+            return {"stopped": "failed"}, {}
+        with np.load(model) as stored:
+            return answer, dict(stored)
+
+
+def best(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The least seconds of all runs, and the largest peak."""
+    ended = [run for run in runs if "cpu" in run]
+    if not ended:
+        return dict(runs[-1])
+    return {key: min(run[key] for run in ended) for key in ("cpu", "wall")} | {"peak": max(r["peak"] for r in ended)}
+
+
+def judged(model: Mapping[str, Any], data: Data, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model is worth."""
+    if not model:
+        return {}
+    k = Function(**{name: value for name, value in parameters.items() if name in Function.__dataclass_fields__})
+    support, coef, intercept = model["support"], model["coef"].astype(np.float64), float(model["intercept"])
+    bias = parameters.get("bias", True)
+    found = quality(k, data.X, data.y, parameters["C"], support, coef, intercept, bias)
+    row = {"support": support.size, "primal": found.primal, "dual": found.dual, "gap": found.gap, "slack": found.slack}
+    row["error"] = float(error_on_test(k, data, support, coef, intercept))
+    if "evaluations" in model:
+        row["evaluations"], row["saved"] = int(model["evaluations"]), int(model["saved"])
+        row["evaluations_share"] = row["evaluations"] / (support.size * data.y.size)
+    return row
+
+
+def table(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
+    """One line a competitor."""
+    ours = {row["set"]: row[measure] for row in rows if row["competitor"] == OURS[0] and measure in row}
+    header = ["set", "n", "C", "competitor", "CPU s", "wall s", "ratio", "peak MB", "support vectors", "dual", "gap"]
+    header += ["test error", "evaluations"]
+    lines = []
+    for row in rows:
+        case = [row["set"], f"{row['n']:,}", f"{row['C']:g}", row["competitor"]]
+        if "stopped" in row:
+            lines.append([*case, "", row["stopped"], *[""] * 7])
+            continue
+        ratio = f"{row[measure] / ours[row['set']]:.2f}" if row["set"] in ours else ""
+        took = [f"{row['cpu']:#.3g}", f"{row['wall']:#.3g}", ratio, f"{row['peak'] / 1e6:.0f}"]
+        worth = [f"{row['support']:,}", f"{row['dual']:.7g}", f"{row['gap']:.1e}", f"{100 * row['error']:.2f} %"]
+        lines.append([*case, *took, *worth, f"{row['evaluations_share']:.2f}" if "evaluations" in row else ""])
+    return markdown(header, lines)
+
+
+if __name__ == "__main__":
+    main()

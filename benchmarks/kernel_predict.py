@@ -1,0 +1,158 @@
+"""Predicting MNIST digits with a kernel: ours, scikit-learn and scikit-learn-intelex, with one and the same model.
+
+    python benchmarks/kernel_predict.py --peers-python PEERS/bin/python --json predict.jsonl
+
+scikit-learn's SVC learns from `--rows` digits: 8 against the rest, gamma = 0.02, C = 1, and with all ten classes.
+Its support vectors, coefficients and intercepts are then those of all competitors, each in a new process with one
+thread and with two, which is pinned to as many cores. Timed is `predict` of the 10,000 test digits, the best of
+`--repeats`; ours and intelex get float32, scikit-learn float64, which it would convert to.
+Labels are compared with scikit-learn's. scikit-learn-intelex cannot take over a model: it learns its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COMPETITORS = ("scikit-learn", "maxmargin", "intelex")
+OURS = "maxmargin"
+GAMMA, C = 0.02, 1.0
+COPIED = ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures there")
+    parser.add_argument("--rows", type=int, default=10_000, help="to learn from")
+    parser.add_argument("--digits", type=int, default=10_000, help="to predict")
+    parser.add_argument("--competitors", nargs="+", choices=COMPETITORS, default=list(COMPETITORS))
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="where intelex is installed")
+    parser.add_argument("--one", nargs=3, metavar=("COMPETITOR", "MODEL", "THREADS"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.one:
+        predict(chosen.one[0], Path(chosen.one[1]), int(chosen.one[2]), chosen.repeats)
+    else:
+        compare(chosen)
+
+
+def compare(chosen: Any) -> None:
+    """All competitors on both problems, each in a process of its own."""
+    from common import append_json, markdown
+    from kernel_sets import drawn, mnist, mnist_ten
+
+    lines = []
+    for problem, load in {"8 against the rest": mnist, "ten classes": mnist_ten}.items():
+        try:
+            data = drawn(load(), chosen.rows)
+        except FileNotFoundError as missing:
+            sys.exit(str(missing))
+        with tempfile.TemporaryDirectory() as folder:
+            model, reference = Path(folder) / "model", {}
+            learn(data, chosen.digits, model)
+            for threads in chosen.threads:
+                for competitor in dict.fromkeys(["scikit-learn", *chosen.competitors]):
+                    row = one(competitor, model, threads, chosen)
+                    if "missing" in row:
+                        print(f"{competitor} skipped: {row['missing']}")
+                        continue
+                    labels = np.load(model.with_suffix(".labels.npy"))
+                    if competitor == "scikit-learn":  # the first
+                        reference, expected = row, labels
+                    row |= {"problem": problem, "rows": chosen.rows, "differ": int((labels != expected).sum())}
+                    append_json(chosen.json, row)
+                    ratio = reference["wall"] / row["wall"]
+                    took = [f"{row['cpu']:#.3g}", f"{row['wall']:#.3g}", f"{ratio:.1f}", row["differ"]]
+                    lines.append([problem, threads, competitor, f"{row['support']:,}", *took])
+    header = [
+        "problem",
+        "threads",
+        "competitor",
+        "support vectors",
+        "CPU s",
+        "wall s",
+        "times faster",
+        "labels that differ",
+    ]
+    print(f"{chosen.digits:,} digits predicted, {chosen.rows:,} learned from; wall time to scikit-learn's\n")
+    print(markdown(header, lines))
+
+
+def learn(data: Any, digits: int, path: Path) -> None:
+    """Fit scikit-learn's SVC and keep what the others need."""
+    from sklearn.svm import SVC
+
+    model = SVC(C=C, gamma=GAMMA, cache_size=2000).fit(data.X.astype(np.float64), data.y)
+    path.write_bytes(pickle.dumps({"model": model, "X": data.X, "y": data.y, "X_test": data.X_test[:digits]}))
+
+
+def one(competitor: str, model: Path, threads: int, chosen: Any) -> dict[str, Any]:
+    python = chosen.peers_python if competitor == "intelex" else sys.executable
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    command = [python, __file__, "--one", competitor, str(model), str(threads), "--repeats", str(chosen.repeats)]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | limits).stdout
+    return {"competitor": competitor, "threads": threads} | json.loads(answer.splitlines()[-1])
+
+
+def predict(competitor: str, path: Path, threads: int, repeats: int) -> None:
+    """Predict several times, in this process; write the best times and the labels."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+    given = pickle.loads(path.read_bytes())
+    X = given["X_test"].astype(np.float64 if competitor == "scikit-learn" else np.float32)
+    try:
+        model = MODELS[competitor](given, threads)
+    except ImportError as reason:
+        print(json.dumps({"missing": str(reason)}))
+        return
+    best = {"cpu": np.inf, "wall": np.inf, "support": int(model.support_.size)}
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        labels = model.predict(X)
+        best["cpu"] = min(best["cpu"], time.process_time() - cpu)
+        best["wall"] = min(best["wall"], time.perf_counter() - wall)
+    np.save(path.with_suffix(".labels.npy"), labels)
+    print(json.dumps(best))
+
+
+def scikit_learn(given: Any, threads: int) -> Any:
+    return given["model"]
+
+
+def maxmargin(given: Any, threads: int) -> Any:
+    """Ours, learned from a few rows only and then given the other model."""
+    from maxmargin import SVC
+
+    y, other = given["y"], given["model"]
+    some = np.concatenate([np.flatnonzero(y == label)[:3] for label in other.classes_])
+    model = SVC(C=C, gamma=GAMMA, n_jobs=threads).fit(given["X"][some], y[some])
+    for name in COPIED:
+        value = getattr(other, name)
+        setattr(model, name, value.astype(np.float32) if name == "support_vectors_" else value)
+    return model
+
+
+def intelex(given: Any, threads: int) -> Any:
+    """It has no model but its own."""
+    import daal4py
+    from sklearnex.svm import SVC
+
+    daal4py.daalinit(threads)
+    return SVC(C=C, gamma=GAMMA, cache_size=2000).fit(given["X"], given["y"])
+
+
+MODELS = {"scikit-learn": scikit_learn, "maxmargin": maxmargin, "intelex": intelex}
+
+if __name__ == "__main__":
+    main()

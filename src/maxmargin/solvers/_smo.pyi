@@ -1,0 +1,30 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.problems import KernelMatrix
+
+class Cache:
+    time: int
+    def __init__(self, K: KernelMatrix) -> None: ...
+
+def ascend_by_pairs(
+    cache: Cache,
+    active: NDArray[np.int64],
+    y: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    diagonal: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    e: NDArray[np.float64],
+    most: int,
+) -> tuple[int, int, float]: ...
+def ascend_by_one(
+    cache: Cache,
+    active: NDArray[np.int64],
+    y: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    diagonal: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    e: NDArray[np.float64],
+    most: int,
+    rho: float,
+) -> tuple[int, int, float]: ...

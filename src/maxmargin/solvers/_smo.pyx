@@ -1,0 +1,125 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Steps on two weights or on one, as long as the rows of K that they need are kept.
+
+  alpha   the weights, 0 <= alpha_i <= upper_i
+  e       y_i - f_i, kept up with every change for those that are active
+  active  the numbers of the examples that take part
+
+With a free bias the pair of Fan, Chen, Lin (2005): the most violating i, and for it the j with which the dual gains most.
+Without one, the single weight with which it does; a penalised bias adds rho to every entry of K.
+"""
+
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int64_t
+
+from maxmargin.solvers.box cimport flat, moved, room, within
+
+cdef double NOTHING = 1e-10  # a violation not worth a step
+
+
+cdef class Cache:
+    """The rows of a KernelMatrix that are kept, to be read and marked as used without it."""
+
+    cdef const float[:, ::1] kept
+    cdef const int64_t[::1] place, width
+    cdef int64_t[::1] used
+    cdef readonly int64_t time
+
+    def __init__(self, K):
+        self.kept, self.place, self.width, self.used, self.time = K.kept, K.place, K.width, K.used, K.time
+
+    cdef const float* row(self, int64_t i) noexcept nogil:
+        """Row i, or NULL where it is not kept as a whole."""
+        cdef int64_t place = self.place[i]
+        if place < 0 or self.width[place] < self.kept.shape[1]:
+            return NULL
+        self.time += 1
+        self.used[place] = self.time
+        return &self.kept[place, 0]
+
+
+def ascend_by_pairs(
+    Cache cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
+    double[::1] alpha, double[::1] e, int64_t most,
+):
+    """Steps on two weights until a row is missing, no pair violates the optimum, or `most` were made.
+
+    Returns the number of steps, the missing row (or -1), and what the dual has gained.
+    """
+    cdef int64_t made = 0, missing = -1, i, j, k, t
+    cdef double high, best, gain, short, curvature, step, gained = 0.0
+    cdef const float* row_i
+    cdef const float* row_j
+    with nogil:
+        while made < most:
+            i, high = -1, -INFINITY
+            for k in range(active.shape[0]):
+                t = active[k]
+                if e[t] > high and room(y[t], alpha[t], upper[t]) > 0:
+                    i, high = t, e[t]
+            if i < 0:
+                break
+            row_i = cache.row(i)
+            if row_i == NULL:
+                missing = i
+                break
+            j, best = -1, 0.0
+            for k in range(active.shape[0]):
+                t = active[k]
+                short = high - e[t]
+                if short > NOTHING and room(-y[t], alpha[t], upper[t]) > 0:
+                    gain = short * short / flat(diagonal[i] + diagonal[t] - 2.0 * row_i[t])
+                    if gain > best:
+                        j, best = t, gain
+            if j < 0:
+                break
+            row_j = cache.row(j)
+            if row_j == NULL:
+                missing = j
+                break
+            short, curvature = high - e[j], flat(diagonal[i] + diagonal[j] - 2.0 * row_i[j])
+            step = min(short / curvature, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
+            alpha[i] = moved(y[i], alpha[i], upper[i], step)
+            alpha[j] = moved(-y[j], alpha[j], upper[j], step)
+            for k in range(active.shape[0]):
+                t = active[k]
+                e[t] -= step * (<double>row_i[t] - row_j[t])
+            gained += step * (short - 0.5 * step * curvature)
+            made += 1
+    return made, missing, gained
+
+
+def ascend_by_one(
+    Cache cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
+    double[::1] alpha, double[::1] e, int64_t most, double rho,
+):
+    """The same with steps on one weight."""
+    cdef int64_t made = 0, missing = -1, i, k, t
+    cdef double best, gain, slope, curvature, step, gained = 0.0
+    cdef const float* row
+    with nogil:
+        while made < most:
+            i, best = -1, 0.0
+            for k in range(active.shape[0]):
+                t = active[k]
+                slope, curvature = y[t] * e[t], flat(diagonal[t] + rho)
+                if fabs(slope) > NOTHING:
+                    step = within(alpha[t] + slope / curvature, upper[t]) - alpha[t]
+                    gain = step * (slope - 0.5 * step * curvature)
+                    if gain > best:
+                        i, best = t, gain
+            if i < 0:
+                break
+            row = cache.row(i)
+            if row == NULL:
+                missing = i
+                break
+            step = alpha[i]
+            alpha[i] = within(alpha[i] + y[i] * e[i] / flat(diagonal[i] + rho), upper[i])
+            step = y[i] * (alpha[i] - step)
+            for k in range(active.shape[0]):
+                t = active[k]
+                e[t] -= step * (row[t] + rho)
+            gained += best
+            made += 1
+    return made, missing, gained
