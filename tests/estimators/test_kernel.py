@@ -80,8 +80,8 @@ def values(model, X, y, kernel=None, weights=1.0):
 
 
 def to_check(name):
-    """Near the optimum where the solver comes there soon, else as it stops by itself."""
-    return close(solver=name) if name in ("decomposition", "smo") else SVC(solver=name, random_state=0)
+    """Near the optimum where the solver comes there soon, else after a while."""
+    return close(solver=name) if name in ("decomposition", "smo") else SVC(solver=name, max_iter=200, random_state=0)
 
 
 def why_not(estimator):

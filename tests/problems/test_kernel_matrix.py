@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import linear_kernel, pairwise_kernels
 
 from maxmargin.problems import Expansion, KernelMatrix, RegularizedSVM, SlackSVM
 from maxmargin.problems.kernel_matrix import FEWEST
 from maxmargin.problems.kernel_rows import Rows
-from maxmargin.problems.kernels import KERNELS, Linear, Poly, Rbf, Sigmoid
+from maxmargin.problems.kernels import KERNELS, Function, Linear, Poly, Precomputed, Rbf, Sigmoid
 
 CASES = [
     (Linear(), {}),
@@ -135,6 +135,29 @@ def test_a_sum_of_more_rows_than_fit_the_cache():
     K = KernelMatrix(X, Linear(), cache_size=4e-6 * 100 * 70)
     beta = np.arange(100.0) + 1
     np.testing.assert_allclose(K.dot_transposed(beta).f, X @ (beta @ X), rtol=1e-4, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "kernel", [Rbf(gamma=0.3), Precomputed(), Function(linear_kernel)], ids=lambda kernel: kernel.name
+)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_a_part(kernel, kind):
+    """It has the kernels of its rows, counts on its own, and does not compute what was known."""
+    X = rows(60)
+    if kernel.name == "precomputed":
+        X, kind = X @ X.T, np.asarray
+    K = KernelMatrix(kind(X), kernel)
+    some = np.random.default_rng(0).permutation(60)[:25]
+    wanted = K.block(np.arange(60))[np.ix_(some, some)]
+    part = K.part(some)
+    np.testing.assert_allclose(part.rows(np.arange(25)), wanted, rtol=1e-5)
+    assert (part.ledger.stored, part.saved) == (25 * 25, 0)
+    K.fetch(some[:10])
+    part = K.part(some)
+    np.testing.assert_allclose(part.rows(np.arange(25)), wanted, rtol=1e-5)
+    np.testing.assert_allclose(part.block(np.arange(25)), wanted, rtol=1e-5)
+    np.testing.assert_allclose(part.row_sq_norms(), wanted.diagonal(), rtol=1e-5)
+    assert (part.ledger.stored, part.saved) == (15 * 25 + 25 * 25, 10 * 25)
 
 
 def test_products_that_are_not_known_are_computed_when_asked_for():

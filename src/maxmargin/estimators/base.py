@@ -141,13 +141,13 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         # Models side by side have one thread each. Where they are not, reading has the threads.
         threads = 1 if self._side_by_side else effective_n_jobs(self.n_jobs)
-        order = self._order(label.size)
-        if order is not None:
-            label, weights = label[order], weights[order]
-        matrix = self._matrix(X, order, threads)
-        recipe = self._recipe(matrix)
         seeds = check_random_state(self.random_state)
         held = self._held_out_rows(label, seeds)
+        order = self._order(label.size, held)
+        if order is not None:
+            label, weights, held = label[order], weights[order], np.flatnonzero(np.isin(order, held))
+        matrix = self._matrix(X, order, threads)
+        recipe = self._recipe(matrix)
         if held.size:
             weights = weights.copy()  # they may be the caller's
             weights[held] = 0.0
@@ -215,7 +215,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         """The model of an earlier fit, whose attributes are in `before`, as a solution of duel k."""
 
-    def _order(self, n: int) -> Numbers | None:
+    def _order(self, n: int, held: Numbers) -> Numbers | None:
         """The order in which problems have the rows; None: as they are."""
         return None
 

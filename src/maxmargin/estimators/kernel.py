@@ -26,6 +26,7 @@ from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
+SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
 CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
 
 
@@ -300,9 +301,12 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Fitting
 
-    def _order(self, n: int) -> Numbers | None:
-        # Solvers begin with a part of the rows. A matrix of the user's is not copied for that.
-        return np.random.default_rng(0).permutation(n) if self.kernel != "precomputed" else None
+    def _order(self, n: int, held: Numbers) -> Numbers | None:
+        if self.kernel == "precomputed":  # a matrix of the user's is not copied
+            return None
+        # Solvers begin with a part of the rows, of which those that are held out must be.
+        order = np.random.default_rng(0).permutation(n)
+        return np.concatenate([held, order[~np.isin(order, held)]]) if held.size else order
 
     def _matrix(self, X: Any, order: Numbers | None, threads: int) -> KernelMatrix:
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
@@ -311,7 +315,11 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
         X = X if order is None else X[order]
-        return KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads)
+        K = KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads)
+        n = X.shape[0]
+        if self._in_pairs and len(K.kept) == n <= SMALL * self.classes_.size and self.budget is None:
+            K.fetch(np.arange(n))  # small problems read all of their rows, each of them in many pairs
+        return K
 
     def _set_kernel(self, kernel: Kernel) -> None:
         self._kernel, self._laid = kernel, _Laid()
@@ -354,8 +362,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _problem(self, fit: Fit, k: int) -> Problem:
         duel = fit.duels[k]
         if duel.rows is not None:
-            matrix = _part(fit.matrix, fit.X, duel.rows if fit.order is None else fit.order[duel.rows])
-            return fit.recipe.problem(matrix, duel.y, duel.weights, scale=self.scale_)
+            return fit.recipe.problem(fit.matrix.part(duel.rows), duel.y, duel.weights, scale=self.scale_)
         return fit.first if k == 0 else fit.first.relabelled(duel.y, duel.weights)
 
     def _add_up(self, matrix: Any, read: Any) -> None:
@@ -494,8 +501,3 @@ class _Laid:
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
-
-
-def _part(K: KernelMatrix, X: Any, rows: Numbers) -> KernelMatrix:
-    """The kernel matrix of some of the rows of X."""
-    return KernelMatrix(K.kernel.part(X, rows), K.kernel, cache_size=K.cache_bytes / 1e6, threads=K.threads)

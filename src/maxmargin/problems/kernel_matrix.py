@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -61,16 +62,18 @@ class KernelMatrix:
     """
 
     def __init__(self, X: Any, kernel: Kernel, *, cache_size: float = 200.0, threads: int = 1) -> None:
-        self.laid, self.kernel, self.threads = Rows(X, kernel, threads), kernel, threads
-        n = self.laid.n
+        self.kernel, self.threads, self.cache_bytes = kernel, threads, round(1e6 * cache_size)
+        self._begin(Rows(X, kernel, threads))
+
+    def _begin(self, laid: Rows) -> None:
+        self.laid, n = laid, laid.n
         self.shape, self.stored = (n, n), n * n
         self.ledger, self.saved = Ledger(), 0
-        self.cache_bytes = round(1e6 * cache_size)
         places, needed = min(n, self.cache_bytes // (4 * n)), min(n, FEWEST)
         if places < needed:
             raise ValueError(
-                f"cache_size={cache_size:g} megabytes hold {places} rows of {n:,} entries, but {needed} are needed "
-                f"at a time; give at least {np.ceil(4e-5 * n * needed) / 10:.1f}"
+                f"cache_size={self.cache_bytes / 1e6:g} megabytes hold {places} rows of {n:,} entries, but {needed} "
+                f"are needed at a time; give at least {np.ceil(4e-5 * n * needed) / 10:.1f}"
             )
         self.kept: Block = np.empty((places, n), dtype=np.float32)
         self.place = np.full(n, -1)
@@ -79,6 +82,18 @@ class KernelMatrix:
         self.used = np.zeros(places, dtype=np.int64)  # and when it was asked for last
         self.filled = 0  # places that ever had an owner: the first ones
         self.time = 0
+
+    def part(self, numbers: Numbers) -> KernelMatrix:
+        """The matrix of some of the rows, with a ledger and a cache of its own, which begins with what is kept here."""
+        other = copy(self)
+        other._begin(self.laid.part(numbers))
+        places = self.place[numbers]
+        known = np.flatnonzero((places >= 0) & (self.width[places] == self.shape[0]))[: len(other.kept)]
+        other.kept[: known.size] = self.kept[np.ix_(places[known], numbers)]
+        other.place[known], other.owner[: known.size] = np.arange(known.size), known
+        other.width[: known.size], other.used[: known.size], other.filled = len(numbers), 1, known.size
+        other.time = 1
+        return other
 
     def rows(self, numbers: Numbers) -> Block:
         """K[numbers], for a few of them; rows that are kept are not computed again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -56,8 +57,19 @@ class Rows:
         if kernel.of_differences and self.dense:  # rows around zero lose least to rounding
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
             X = X - self.centre
-        self.asked = kernel.asked(X)
-        self.X = self.asked[:, : self.d] if self.dense and kernel.of_products else X  # no second copy
+        self._lay_down(X)
+
+    def _lay_down(self, X: Any) -> None:
+        self.asked = self.kernel.asked(X)
+        self.X = self.asked[:, : self.d] if self.dense and self.kernel.of_products else X  # no second copy
+
+    def part(self, numbers: Numbers) -> Rows:
+        """Some of the rows."""
+        other = copy(self)
+        other.n = len(numbers)
+        other._lay_down(self.kernel.part(self.X, numbers))
+        other.d = other.X.shape[1]
+        return other
 
     def diagonal(self) -> Vector:
         """k(x, x) of each row."""

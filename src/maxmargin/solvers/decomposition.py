@@ -34,6 +34,7 @@ Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 LOOSE = 0.1  # how far inside the margin an example may be, at first
+TIGHT = 1e-3  # the same where all examples are worked on from the start
 SURE = 0.4  # how far beyond it an example must be, on its side, not to be worked on
 LEAVING = 0.15  # the share of those worked on that must be sure for them to be left alone: it takes copies
 MOST_BLOCKS = 4  # that are taken in at once, where violators are many
@@ -130,8 +131,11 @@ class Decomposition(Solver):
             return state
         m = self._first_part(problem, upper)
         state = State(problem.rules, upper, np.zeros(upper.size), np.zeros(upper.size), m)
+        few = upper.size <= self._room(_kernel(problem))
+        if few:  # all are worked on from the start
+            state.tolerance = TIGHT
         # Of each class alike, as nothing is known yet.
-        most = self._room(_kernel(problem)) // 2
+        most = upper.size if few else self._room(_kernel(problem)) // 2
         classes = [np.flatnonzero((problem.y[:m] == label) & (upper[:m] > 0))[:most] for label in (1, -1)]
         state.waiting = np.sort(np.concatenate(classes))
         return state
@@ -140,8 +144,9 @@ class Decomposition(Solver):
         return True
 
     def _room(self, K: KernelMatrix, blocks: int = 1) -> int:
-        """How many examples may be taken in at once."""
-        return max(2, min(blocks * self.block, len(K.kept) // 2))
+        """How many examples may be taken in at once: where not all can be worked on, half of those that can."""
+        most = _most_worked_on(K)
+        return min(blocks * self.block, most if most == K.shape[0] else most // 2)
 
     def _first_part(self, problem: RegularizedSVM, upper: Vector) -> int:
         """Where the first part ends; all is one part if the first would have too few of a class."""
@@ -210,7 +215,7 @@ class Decomposition(Solver):
         state.W = np.concatenate([state.W, new])
         size = state.W.size
         if size > len(state.inner):
-            larger = np.empty((2 * size, 2 * size), dtype=np.float32)
+            larger = np.empty((min(2 * size, _most_worked_on(K)),) * 2, dtype=np.float32)
             larger[:before, :before] = state.inner[:before, :before]
             state.inner = larger
         places = K.fetch(state.W, state.m)
@@ -269,10 +274,11 @@ class Decomposition(Solver):
         W, alpha = state.W, state.alpha[state.W]
         sure = np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
         leaving = sure > SURE
-        excess = W.size - (len(K.kept) - self._room(K, MOST_BLOCKS))
+        most = _most_worked_on(K)
+        excess = 0 if most == K.shape[0] else W.size - (most - self._room(K, MOST_BLOCKS))
         if excess > np.count_nonzero(leaving):
             leaving[np.argsort(-sure, kind="stable")[:excess]] = True
-        elif np.count_nonzero(leaving) <= LEAVING * W.size:
+        elif np.count_nonzero(leaving) <= LEAVING * W.size or W.size <= self.block:
             return
         K.release(W[leaving])
         self._keep(state, ~leaving)
@@ -326,3 +332,8 @@ class Decomposition(Solver):
 
 def _kernel(problem: RegularizedSVM) -> KernelMatrix:
     return cast(KernelMatrix, problem.X)
+
+
+def _most_worked_on(K: KernelMatrix) -> int:
+    """Their rows must fit the cache, and the matrix between them must not be larger than that."""
+    return min(len(K.kept), math.isqrt(K.cache_bytes // 4))

@@ -16,27 +16,26 @@ centre b_0, which moves to it after each sweep.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from maxmargin.problems import Expansion, Problem, RegularizedSVM, Solution
+from maxmargin.problems import Expansion, KernelMatrix, Problem, RegularizedSVM, Solution
+from maxmargin.solvers._ascent import Cache, visit
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.online import check_order
-from maxmargin.solvers.visits import MOST_AHEAD, Numbers, Order, Sum, Vector, Visits, change_of_C
-
-NOTHING = 1e-12  # a violation not worth a change
-FLAT = 1e-12  # the least curvature: an example may have no product with anything
+from maxmargin.solvers.visits import Numbers, Order, change_of_C
 
 
-class Ascent(Visits):
+class Ascent:
     """The point of the dual, and what it makes of every example."""
 
     def __init__(self, problem: RegularizedSVM, order: Order) -> None:
-        super().__init__(problem, order)
+        self.K, self.y, self.order = cast(KernelMatrix, problem.X), problem.y, order
         self.diagonal = problem.sq_norms()
-        self.alpha, self.sum = np.zeros(self.y.size), Sum(self.K, averaging=False)
-        self.imbalance = self.centre = self.b = 0.0  # imbalance: the sum of alpha_i y_i
+        self.alpha, self.f = np.zeros((2, self.y.size))
+        self.b = self.centre = 0.0
+        self.t = 0
         self.set_problem(problem)
 
     def set_problem(self, problem: RegularizedSVM) -> None:
@@ -47,55 +46,59 @@ class Ascent(Visits):
 
     def go_on_with(self, problem: RegularizedSVM, factor: float) -> None:
         """Take the weights along to a problem of so many times the C."""
+        if factor == 1:
+            return
         bounded = self.alpha >= self.upper
         self.set_problem(problem)
         self.alpha = np.where(bounded, self.upper, np.minimum(factor * self.alpha, self.upper))
-        self.sum.scale(factor)
-        self.imbalance *= factor
+        self.f *= factor
         self.b = self.centre + self.rho * self.imbalance
+
+    @property
+    def imbalance(self) -> float:
+        """The sum of alpha_i y_i."""
+        return float(self.alpha @ self.y)
 
     @property
     def left(self) -> int:
         """How many visits there are to the end of the sweep."""
         return self.order.rows.size - self.t % self.order.rows.size
 
-    def most_ahead(self) -> int:
-        return min(MOST_AHEAD, self.left)
+    def run(self, iterations: int, budget: int) -> int:
+        """Make up to so many visits of at most `budget` kernel evaluations; return how many."""
+        done, end = 0, self.K.ledger.stored + budget
+        while done < iterations:
+            made, missing = self.visit(min(self.left, iterations - done))
+            done += made
+            if missing.size:
+                if self.K.missing(missing).sum() > end - self.K.ledger.stored:
+                    break
+                self.K.fetch(missing)
+                self.K.saved -= self.y.size  # the visit that needs the row will say that it found it
+        return done
 
-    def changes(self, rows: Numbers) -> Vector:
-        return np.asarray(self.y[rows] * (self.best(rows) - self.alpha[rows]))
-
-    def best(self, rows: Numbers) -> Vector:
-        """The best alpha_i for each of these examples, were it to change alone."""
-        alpha, q = self.alpha[rows], self.q[rows]
-        slope = 1 - self.y[rows] * (self.sum.f[rows] + self.b) - q * alpha
-        curvature = np.maximum(self.diagonal[rows] + self.rho + q, FLAT)
-        best = np.clip(alpha + slope / curvature, 0.0, self.upper[rows])
-        return np.where(np.abs(slope) > NOTHING, best, alpha)
-
-    def learn(self, numbers: Numbers, change: Vector) -> None:
-        self.alpha[numbers] = self.best(numbers)  # not by a sum: what is cut to a bound is the bound
-        self.sum.add(numbers, change)
-        self.imbalance += float(change[0])
-        self.b = self.centre + self.rho * self.imbalance
-
-    def go_on(self, rows: Numbers) -> None:
-        super().go_on(rows)
-        if len(rows) and self.left == self.order.rows.size and self.problem.free_bias:
-            self.centre = self.b
-            self.b += self.rho * self.imbalance
+    def visit(self, most: int) -> tuple[int, Numbers]:
+        """Make up to so many visits of a sweep; return how many, and the row that the next needs and is not kept."""
+        cache = Cache(self.K)
+        dual = self.y, self.upper, self.q, self.diagonal, self.alpha, self.f, self.b, self.rho
+        made, changed, missing, self.b = visit(cache, self.order.ahead(most), *dual)
+        self.K.time = cache.time
+        self.K.saved += changed * self.y.size
+        self.t += made
+        self.order.go_on(made)
+        if made and self.left == self.order.rows.size and self.problem.free_bias:
+            self.centre = self.centre + self.rho * self.imbalance
+            self.b = self.centre + self.rho * self.imbalance
+        return made, np.array([missing] if missing >= 0 else [], dtype=np.int64)
 
     def gap(self) -> float:
         """The relative gap, as the responses are known; with a free bias, only if the classes balance."""
-        alpha, q, f = self.alpha, self.q, self.sum.f
-        c = self.y * (f + self.b)
-        square = float(self.sum.beta @ f)
-        dual = float(alpha.sum() - 0.5 * q @ alpha**2) - 0.5 * square - 0.5 * self.rho * self.imbalance**2
-        primal = 0.5 * square + float(self.problem.u @ self.problem.loss.value(c))
-        if not self.problem.free_bias:
-            primal += 0.5 * self.rho * self.imbalance**2
-        gap = primal - dual + abs(self.b * self.imbalance)
-        return gap / (abs(primal) or 1.0)
+        alpha, square, imbalance = self.alpha, float(self.alpha * self.y @ self.f), self.imbalance
+        penalty = 0.0 if self.problem.free_bias else self.rho * imbalance**2
+        dual = float(alpha.sum() - 0.5 * self.q @ alpha**2) - 0.5 * (square + penalty)
+        losses = float(self.problem.u @ self.problem.loss.value(self.y * (self.f + self.b)))
+        primal = 0.5 * (square + penalty) + losses
+        return (primal - dual + self.problem.free_bias * abs(self.b * imbalance)) / (abs(primal) or 1.0)
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class KernelSdca(Solver):
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:
         alpha = state.alpha.copy()
-        w: Any = Expansion(alpha * problem.y, state.sum.f.copy())
+        w: Any = Expansion(alpha * problem.y, state.f.copy())
         return Solution(w, state.b, alpha, w)
 
     def default_iterations(self, problem: RegularizedSVM) -> int:

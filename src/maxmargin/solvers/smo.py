@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.problems import Expansion, Hinge, KernelMatrix, Problem, RegularizedSVM, Solution
+from maxmargin.solvers._ascent import Cache, ascend_by_one, ascend_by_pairs
 from maxmargin.solvers._decomposition import add_rows
-from maxmargin.solvers._smo import Cache, ascend_by_one, ascend_by_pairs
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.visits import Numbers, Vector, change_of_C
 

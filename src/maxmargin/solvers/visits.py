@@ -110,11 +110,6 @@ class Sum:
             self.B_beta[numbers] += self.S * change
             add_rows(self.K.kept, places, self.S * change, self.B_f)
 
-    def scale(self, factor: float) -> None:
-        """Multiply v, as though it had been so from the beginning."""
-        for part in (self.beta, self.f, self.B_beta, self.B_f):
-            part *= factor
-
     def count(self, shares: Vector, weights: Vector) -> None:
         """Count what v is now into the average, at several t: g_t a_t and g_t of each."""
         self.S = one_by_one(self.S, shares)
@@ -156,7 +151,7 @@ class Visits(ABC):
         """Make up to so many iterations of at most `budget` kernel evaluations; return how many."""
         done, end = 0, self.K.ledger.stored + budget
         while done < iterations:
-            count = min(self.ahead, self.most_ahead(), iterations - done)
+            count = min(self.ahead, iterations - done)
             rows = self.order.ahead(count * self.batch).reshape(count, self.batch)
             changes = self.changes(rows)
             first = np.flatnonzero(changes.any(axis=1))[:1]
@@ -173,10 +168,6 @@ class Visits(ABC):
                 self.go_on(rows[quiet : quiet + 1])
                 done += 1
         return done
-
-    def most_ahead(self) -> int:
-        """How many iterations may be looked at together."""
-        return MOST_AHEAD
 
     def go_on(self, rows: Numbers) -> None:
         """These iterations were made."""

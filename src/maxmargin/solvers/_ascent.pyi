@@ -28,3 +28,15 @@ def ascend_by_one(
     most: int,
     rho: float,
 ) -> tuple[int, int, float]: ...
+def visit(
+    cache: Cache,
+    order: NDArray[np.int64],
+    y: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    q: NDArray[np.float64],
+    diagonal: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    f: NDArray[np.float64],
+    b: float,
+    rho: float,
+) -> tuple[int, int, int, float]: ...

@@ -1,18 +1,22 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Steps on two weights or on one, as long as the rows of K that they need are kept.
+"""Ascent of the dual on two weights or on one at a time, as long as the rows of K that it needs are kept.
 
   alpha   the weights, 0 <= alpha_i <= upper_i
   e       y_i - f_i, kept up with every change for those that are active
   active  the numbers of the examples that take part
 
-With a free bias the pair of Fan, Chen, Lin (2005): the most violating i, and for it the j with which the dual gains most.
-Without one, the single weight with which it does; a penalised bias adds rho to every entry of K.
+SMO has with a free bias the pair of Fan, Chen, Lin (2005): the most violating i, and for it the j with which the dual gains
+most. Without one, the single weight with which it does; a penalised bias adds rho to every entry of K. SDCA takes the
+examples as they come.
 """
 
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int64_t
 
 from maxmargin.solvers.box cimport flat, moved, room, within
+
+cdef extern from "rows.hpp" namespace "maxmargin" nogil:
+    void wide_axpy(double a, const float* x, double* v, int64_t size)
 
 cdef double NOTHING = 1e-10  # a violation not worth a step
 
@@ -123,3 +127,33 @@ def ascend_by_one(
             gained += best
             made += 1
     return made, missing, gained
+
+
+def visit(
+    Cache cache, const int64_t[::1] order, const double[::1] y, const double[::1] upper, const double[::1] q,
+    const double[::1] diagonal, double[::1] alpha, double[::1] f, double b, double rho,
+):
+    """Visit these examples in turn, each for the best of its weight alone, until a row is missing.
+
+    Returns the number of visits, how many of them changed a weight, the missing row (or -1), and the bias.
+    """
+    cdef int64_t made = 0, changed = 0, missing = -1, i
+    cdef double slope, best, change
+    cdef const float* row
+    with nogil:
+        while made < order.shape[0]:
+            i = order[made]
+            slope = 1.0 - y[i] * (f[i] + b) - q[i] * alpha[i]
+            best = within(alpha[i] + slope / flat(diagonal[i] + rho + q[i]), upper[i])
+            if fabs(slope) > NOTHING and best != alpha[i]:
+                row = cache.row(i)
+                if row == NULL:
+                    missing = i
+                    break
+                change = y[i] * (best - alpha[i])
+                alpha[i] = best
+                wide_axpy(change, row, &f[0], f.shape[0])
+                b += rho * change
+                changed += 1
+            made += 1
+    return made, changed, missing, b
