@@ -150,19 +150,19 @@ class Recipe:
 
 def solver_named(solver: str | Solver, solvers: Mapping[str, type[Solver]]) -> Solver | None:
     """The solver itself, by its name in the table where one was given; None for "auto"."""
-    if solver == "auto":
-        return None
+    kernel = solvers is KERNEL_SOLVERS
+    if isinstance(solver, Solver) and solver.kernel == kernel:
+        return solver
     name = solver.name if isinstance(solver, Solver) else solver
+    if name == "auto":
+        return None
     if name in solvers and not isinstance(solver, Solver):
         return solvers[name]()
-    if isinstance(solver, Solver) and solver.kernel == (solvers is KERNEL_SOLVERS):
-        return solver
-    for other, where in ((SOLVERS, "LinearSVC"), (KERNEL_SOLVERS, "SVC")):
-        if other is not solvers and name in other:
-            raise ValueError(
-                f"solver {name!r} is one of {where}; here it must be 'auto', a Solver, or one of {', '.join(solvers)}"
-            )
-    raise ValueError(f"solver must be 'auto', a Solver, or one of {', '.join(solvers)}; got {name!r}")
+    choices = f"'auto', a Solver, or one of {', '.join(solvers)}"
+    if name in (SOLVERS if kernel else KERNEL_SOLVERS):
+        whose = "LinearSVC" if kernel else "SVC"
+        raise ValueError(f"solver {name!r} is one of {whose}; here it must be {choices}")
+    raise ValueError(f"solver must be {choices}; got {name!r}")
 
 
 def _refuse_out_of_range(problem: SlackSVM) -> None:

@@ -29,12 +29,8 @@ class Row:
 
     def line(self) -> str:
         """The row for a person to read: what was measured."""
-        cost = (
-            (self.kernel_evaluations, "kernel evaluations")
-            if self.kernel_evaluations
-            else (self.entries_read, "entries read")
-        )
-        parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", "{:,} {}".format(*cost)]
+        what = "kernel evaluations" if self.kernel_evaluations else "entries read"
+        parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.entries_read:,} {what}"]
         if not math.isnan(self.gap):
             parts.append(f"value {self.primal:.4g}, bound {self.dual:.4g}")
         if not math.isnan(self.holdout_error):
