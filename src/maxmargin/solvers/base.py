@@ -458,8 +458,8 @@ class _Run:
             solution = self.solution(state)
             with self.problem.X.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
-                certificate, p = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
-            solution = Solution(evaluation.w, evaluation.b, p)
+                certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
+            solution = Solution(evaluation.w, evaluation.b, *dual)
             certificate = self.proved = certificate.tightened(self.proved)
             score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
         if self.holdout is not None:
@@ -549,7 +549,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
     rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
     with problem.X.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
-        certificate, p = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
+        certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
     certificate = certificate.tightened(result.certificate)
     trace = result.trace
     if trace[-1].iteration == result.best_iter:
@@ -557,7 +557,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
         trace = Trace([*trace[:-1], last])
     return replace(
         result,
-        solution=Solution(at.w, at.b, p),
+        solution=Solution(at.w, at.b, *dual),
         certificate=certificate,
         evaluation=at,
         trace=trace,

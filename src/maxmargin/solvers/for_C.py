@@ -89,6 +89,6 @@ def solve_for_C(
 
 def _proof(problem: SlackSVM, at: Evaluation, result: Result, C: float) -> Certificate:
     """The certificate for C from the dual weights of a result: one pass over the data."""
-    p = at.wet if result.solution.p is None else result.solution.p
+    p, v = (at.wet, None) if result.solution.p is None else (result.solution.p, result.solution.v)
     with problem.X.ledger.on("certificate"):
-        return certify_C(problem, at, p, C)
+        return certify_C(problem, at, p, C, v)
