@@ -88,6 +88,11 @@ class StochasticBatchPerceptron(Solver):
         if not self.average >= 0:
             raise ValueError(f"average must be at least 0; got {self.average!r}")
 
+    @property
+    def default_tol(self) -> float | None:  # type: ignore[override]
+        """The gap of the paper's means closes slowly, so that no tolerance is a good one."""
+        return 0.01 if self.method == "kept" else None
+
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Iterates:
         if isinstance(warm, Iterates):
             warm.set_slack(problem)
@@ -105,6 +110,10 @@ class StochasticBatchPerceptron(Solver):
 
     def solution(self, problem: SlackSVM, state: Iterates) -> Solution:
         return state.solution(problem)
+
+    def default_iterations(self, problem: SlackSVM) -> int:
+        """As many draws as there are examples; blocks of them need fewer."""
+        return 1000 if self.method == "kept" else max(1000, problem.y.size)
 
     def estimated_gap(self, problem: SlackSVM, state: Iterates) -> float:
         """The gap itself: the responses to w and to the dual point are known."""
