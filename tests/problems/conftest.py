@@ -1,60 +1,7 @@
-"""Both forms of the SVM solved exactly by a convex solver, to compare with."""
+"""Data for the tests of problems."""
 
-from types import SimpleNamespace
-
-import clarabel
 import numpy as np
 import pytest
-import scipy.sparse as sp
-
-
-def solve_cone(P, q, A, b, cones):
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
-    answer = clarabel.DefaultSolver(sp.csc_matrix(P), q, sp.csc_matrix(A), b, cones, settings).solve()
-    assert "Solved" in str(answer.status)
-    return np.array(answer.x), np.array(answer.z)
-
-
-def slack_form(X, y, slack, bias=True, s=None):
-    """max gamma, over (w, b, gamma, xi): y_i(<w, x_i> + b) + xi_i >= gamma, |w| <= 1, sum s_i xi_i <= slack sum s_i."""
-    n, d = X.shape
-    s = np.ones(n) if s is None else s
-    yX, eye, zero = y[:, None] * X, np.eye(n), np.zeros
-    above = np.hstack([-yX, -y[:, None] * bias, np.ones((n, 1)), -eye])
-    rows = [above, np.hstack([zero((n, d + 2)), -eye]), np.hstack([zero((1, d + 2)), s[None]])]
-    limits = [zero(2 * n), [slack * s.sum()]]
-    # b is fixed at zero where there is no bias; then |w| <= 1.
-    rows.append(np.eye(1, d + 2 + n, d) * (not bias))
-    rows.append(np.vstack([zero((1, d + 2 + n)), np.hstack([-np.eye(d), zero((d, n + 2))])]))
-    limits += [[0.0], [1.0], zero(d)]
-    cones = [clarabel.NonnegativeConeT(2 * n + 1), clarabel.ZeroConeT(1), clarabel.SecondOrderConeT(d + 1)]
-    q = -np.eye(1, d + 2 + n, d + 1)[0]
-    x, z = solve_cone(zero((q.size, q.size)), q, np.vstack(rows), np.concatenate(limits), cones)
-    return SimpleNamespace(w=x[:d], b=x[d] if bias else 0.0, value=x[d + 1], p=z[:n])
-
-
-def C_form(X, y, C, bias=True, s=None, loss="hinge", B=None):
-    """min 1/2 |w|^2 + 1/2 (b/B)^2 + C sum s_i loss_i, over (w, b, xi); without B the bias is free."""
-    n, d = X.shape
-    s = np.ones(n) if s is None else s
-    eye, squared = np.eye(n), loss == "squared_hinge"
-    above = np.hstack([-y[:, None] * X, -y[:, None] * bias, -eye])
-    A = np.vstack([above, np.hstack([np.zeros((n, d + 1)), -eye]), np.eye(1, d + 1 + n, d) * (not bias)])
-    P = np.diag(np.concatenate([np.ones(d), [0.0 if B is None else 1 / B**2], 2 * C * s * squared]))
-    q = np.concatenate([np.zeros(d + 1), C * s * (not squared)])
-    b = np.concatenate([-np.ones(n), np.zeros(n + 1)])
-    x, z = solve_cone(P, q, A, b, [clarabel.NonnegativeConeT(2 * n), clarabel.ZeroConeT(1)])
-    w, b = x[:d], x[d] if bias else 0.0
-    hinge = np.maximum(0, 1 - y * (X @ w + b))
-    value = 0.5 * w @ w + C * s @ hinge ** (1 + squared) + (0.0 if B is None else 0.5 * (b / B) ** 2)
-    return SimpleNamespace(w=w, b=b, value=value, hinge=hinge, alpha=z[:n])
-
-
-@pytest.fixture(scope="session")
-def exact():
-    return SimpleNamespace(slack_form=slack_form, C_form=C_form)
 
 
 @pytest.fixture(scope="session")

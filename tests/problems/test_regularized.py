@@ -127,7 +127,7 @@ def test_examples_at_the_margin_do_not_loosen_the_proof(exact, seed):
         at = problem.evaluate(found.w * (1 + size * rng.normal(size=d)))
         # Of shares of p, the smaller ones are mixed with the wet examples.
         for share in (1.0, 0.999, 0.9, 0.5, 0.0):
-            certificate, p = problem.certify_evaluated(at, share * found.p)
+            certificate, (p, _) = problem.certify_evaluated(at, share * found.p)
             assert certificate.dual <= best * (1 + 1e-7)
             assert problem.bound(p) == pytest.approx(certificate.dual, rel=1e-6)
             assert certificate.relative_gap <= 1e-6 or share < 1

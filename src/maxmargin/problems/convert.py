@@ -67,11 +67,12 @@ def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
     return float(np.average(hinge, weights=problem.s)) / norm if norm > 0 else math.inf
 
 
-def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certificate:
+def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float, v: Vector | None = None) -> Certificate:
     r"""How good the evaluated direction, rescaled by Lemma 2.1, is for C: the objective reached and a lower bound.
 
     The bound is the best on the ray of p in the dual of the regularised form: :math:`\alpha = tp` with
-    :math:`t \le C / \max_i(p_i/s_i)` has the value :math:`t - \frac12 t^2 |\sum_i p_i y_i x_i|^2`.
+    :math:`t \le C / \max_i(p_i/s_i)` has the value :math:`t - \frac12 t^2 |\sum_i p_i y_i x_i|^2`. `v` is that
+    sum, where it is known.
     """
     scaled_C = C * problem.scale**2
     if at.value > 0:
@@ -79,7 +80,7 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float) -> Certifi
     else:  # no length of w is of use: then w = 0, and the bias that suits the larger class
         classes = [problem.s[problem.y > 0].sum(), problem.s[problem.y < 0].sum()]
         primal = scaled_C * (2 * min(classes) if problem.bias else sum(classes))
-    p, v = problem.dual_point(p)
+    p, v = problem.dual_point(p, v)
     norm2 = float(v @ v)
     t = scaled_C / problem.cap(p)
     t = min(t, 1 / norm2) if norm2 > 0 else t

@@ -17,6 +17,7 @@ from maxmargin.problems.certificate import Certificate
 Vector = NDArray[np.float64]
 Dual = tuple[Vector, Vector]  # weights p of the examples, and sum p_i y_i x_i
 
+BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
 CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
 SEMIDEFINITE = "the kernel is positive semidefinite"
 INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
@@ -142,8 +143,8 @@ class Problem(ABC):
 
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
-    ) -> tuple[Certificate, Vector]:
-        """The certificate of an evaluated point, and the dual weights p that prove its bound."""
+    ) -> tuple[Certificate, Dual]:
+        """The certificate of an evaluated point, and the point of the dual that proves its bound."""
 
         def proof() -> Certificate:
             return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1])
@@ -158,7 +159,7 @@ class Problem(ABC):
             if proof().relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
                 break
             dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
-        return proof(), dual[0]
+        return proof(), dual
 
     def proof(self, value: float, bound: float, form: str, *sums: Any) -> Certificate:
         """The certificate of a value and its bound, which `sums` of rows gave.

@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.problems.losses import Loss, loss_of
-from maxmargin.problems.problem import Dual, Evaluation, Problem, Vector
-
-BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
+from maxmargin.problems.problem import BALANCED, Dual, Evaluation, Problem, Vector
 
 
 class RegularizedSVM(Problem):

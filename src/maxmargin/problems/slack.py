@@ -18,8 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core import water_level, water_levels
 from maxmargin.problems.expansion import length
-from maxmargin.problems.problem import Dual, Evaluation, Problem, Vector
+from maxmargin.problems.problem import BALANCED, Dual, Evaluation, Problem, Vector
 from maxmargin.problems.search import least
+
+FEW = 64  # examples of a class that stand for all of it where each costs a row of a kernel matrix
 
 
 class SlackSVM(Problem):
@@ -127,8 +129,12 @@ class SlackSVM(Problem):
     # The whole data set
 
     def centroid(self) -> Vector:
-        """The direction between the class means (without a bias, the mean of y_i x_i): what needs no solver."""
-        weights = self.s / self.s.sum()
+        """The direction between the class means (without a bias, the mean of y_i x_i): what needs no solver.
+
+        On a kernel matrix, the means of a few examples of each class, as every one costs a row.
+        """
+        weights = self.s if self.sums_are_cheap else self._a_few(FEW)
+        weights = weights / weights.sum()
         if self.bias:
             weights = self._balance(weights)
         v = self.X.dot_transposed(weights * self.y) / self.scale
@@ -146,6 +152,15 @@ class SlackSVM(Problem):
 
     # In private
 
+    def _a_few(self, count: int) -> Vector:
+        """The sample weights of a few examples of each class, spread over the data; of the others zero."""
+        few = np.zeros(self.s.size)
+        for label in (1, -1):
+            those = np.flatnonzero((self.s > 0) & (self.y == label))
+            those = those[np.linspace(0, those.size - 1, min(count, those.size)).astype(int)]
+            few[those] = self.s[those]
+        return few
+
     def _balance(self, p: Vector) -> Vector:
         up = self.y > 0
         return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
@@ -155,9 +170,14 @@ class SlackSVM(Problem):
 
         Weights that are zero for all of a class are first raised by the sample weights.
         """
+        sums = [float(p[k].sum()) for k in self.groups]
+        total = sum(sums)
+        if v is not None and max(sums) - min(sums) <= BALANCED * total and not p[self.s == 0].any():
+            return p / total, v / total
         p = np.where(self.s > 0, p, 0.0)
-        if min(p[k].sum() for k in self.groups) <= 0:
-            p = p + self.s / self.s.sum()
+        if min(sums) <= 0:
+            raised = self.s if self.sums_are_cheap else self._a_few(1)
+            p = p + raised / raised.sum()
         p = self._balance(p) if self.bias else p / p.sum()
         return p, self.X.dot_transposed(p * self.y) / self.scale
 

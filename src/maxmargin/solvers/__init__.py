@@ -17,6 +17,7 @@ from maxmargin.solvers.perceptron import Perceptron
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 from maxmargin.solvers.smo import Smo
+from maxmargin.solvers.stochastic_batch_perceptron import StochasticBatchPerceptron
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.trace import Row, Trace
@@ -43,6 +44,7 @@ __all__ = [
     "Simba",
     "Smo",
     "Solver",
+    "StochasticBatchPerceptron",
     "StochasticGradient",
     "SublinearPerceptron",
     "Trace",

@@ -252,7 +252,8 @@ def solve(
         the only rule, a run ends after 20 times the iterations that the solver makes without any. None: the default of
         the solver, `solver.default_tol`, which may be none.
     max_iter, max_time, budget : number or None
-        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded.
+        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; with a kernel
+        it counts evaluations, and where it is the only rule, a run ends after 20 times the default iterations too.
     holdout : Holdout or None
         Examples on which each check measures the error.
     early_stopping : bool
@@ -309,9 +310,16 @@ def solve(
     tol = solver.default_tol if tol is None else tol
     if early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
-    if max_iter is None and max_time is None and budget is None and solver.iterations(problem) is None:
+    # Iterations on rows of a kernel that are kept cost nothing: a budget alone might never end them.
+    if (
+        max_iter is None
+        and max_time is None
+        and (budget is None or solver.kernel)
+        and solver.iterations(problem) is None
+    ):
         # The other rules end it before, if they can.
-        max_iter = solver.default_iterations(problem) * (20 if tol is not None else 4 if early_stopping else 1)
+        may_end = tol is not None or budget is not None
+        max_iter = solver.default_iterations(problem) * (20 if may_end else 4 if early_stopping else 1)
     limit = _Limits.of(problem, solver, max_iter, max_time, budget)
     run = _Run(
         problem, solver, holdout, math.inf if certify == "checks" else tol, warm if isinstance(warm, Result) else None
@@ -458,8 +466,8 @@ class _Run:
             solution = self.solution(state)
             with self.problem.X.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
-                certificate, p = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
-            solution = Solution(evaluation.w, evaluation.b, p)
+                certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
+            solution = Solution(evaluation.w, evaluation.b, *dual)
             certificate = self.proved = certificate.tightened(self.proved)
             score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
         if self.holdout is not None:
@@ -549,7 +557,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
     rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
     with problem.X.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
-        certificate, p = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
+        certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
     certificate = certificate.tightened(result.certificate)
     trace = result.trace
     if trace[-1].iteration == result.best_iter:
@@ -557,7 +565,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
         trace = Trace([*trace[:-1], last])
     return replace(
         result,
-        solution=Solution(at.w, at.b, p),
+        solution=Solution(at.w, at.b, *dual),
         certificate=certificate,
         evaluation=at,
         trace=trace,

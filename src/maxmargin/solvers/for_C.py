@@ -58,7 +58,7 @@ def solve_for_C(
         return stopped_by_user or due <= progress.done < 1
 
     keep_bias, tol = options.get("holdout") is not None, options.pop("tol", None)
-    inner_tol = tol
+    tol, finer = solver.default_tol if tol is None else float(tol), 1.0
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
     largest = problem.largest_slack(at.responses)
@@ -68,14 +68,15 @@ def solve_for_C(
         due = TRIES[k + 1][0] if k + 1 < len(TRIES) else math.inf
         problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
         each = certify if certify == "checks" else False
-        result = solve(problem, solver, tol=inner_tol, certify=each, callback=stop_to_set_slack, warm=result, **options)
+        inner = {**options, "tol": None if tol is None else finer * tol, "certify": each}
+        result = solve(problem, solver, callback=stop_to_set_slack, warm=result, **inner)
         with problem.X.ledger.on("slack for C"):
             at = problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
             # What was proved for another slack is no proof for the one that fits.
             fitting = problem.with_slack(equivalent_slack(problem, at, C))
             at = fitting.evaluate_responses(at.w, at.responses, at.b if keep_bias else None)
-        if result.status == "tol" and _proof(fitting, at, result, C).relative_gap > tol:
-            inner_tol /= 2
+        if result.status == "tol" and tol is not None and _proof(fitting, at, result, C).relative_gap > tol:
+            finer /= 2
         elif stopped_by_user or result.status != "callback":
             break
     assert result is not None
@@ -89,6 +90,6 @@ def solve_for_C(
 
 def _proof(problem: SlackSVM, at: Evaluation, result: Result, C: float) -> Certificate:
     """The certificate for C from the dual weights of a result: one pass over the data."""
-    p = at.wet if result.solution.p is None else result.solution.p
+    p, v = (at.wet, None) if result.solution.p is None else (result.solution.p, result.solution.v)
     with problem.X.ledger.on("certificate"):
-        return certify_C(problem, at, p, C)
+        return certify_C(problem, at, p, C, v)
