@@ -393,7 +393,7 @@ def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Any:
 
 def _evaluations(K: KernelMatrix, numbers: Numbers) -> int:
     """What it costs to have these rows."""
-    return int(np.count_nonzero(K.place[numbers] < 0)) * K.shape[0]
+    return int(K.missing(numbers).sum())
 
 
 def _add(K: KernelMatrix, numbers: Numbers, factors: Vector, f: Vector) -> None:
