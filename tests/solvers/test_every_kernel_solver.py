@@ -20,6 +20,7 @@ from maxmargin.solvers import (
     KernelSdca,
     Smo,
     Solver,
+    StochasticBatchPerceptron,
     base,
     solve,
 )
@@ -32,6 +33,8 @@ VARIANTS = {
     "pegasos, batch of 7": KernelPegasos(batch=7, average=1.0),
     "perceptron, last of one pass": KernelPerceptron(passes=1, average=False, order="given"),
     "sdca, drawn": KernelSdca(order="iid"),
+    "sbp, paper": StochasticBatchPerceptron(method="paper"),
+    "sbp, one draw": StochasticBatchPerceptron(block=1, average=0.0),
     "smo, all take part": Smo(shrink=False),
 }
 N = 60

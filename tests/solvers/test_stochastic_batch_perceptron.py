@@ -165,13 +165,13 @@ def test_draws_stand_for_what_they_are_drawn_from():
 @each_bias
 @pytest.mark.parametrize("slack", [0.0, 0.05])
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal weights", "weighted"])
-@pytest.mark.parametrize("cache_size", [200.0, 4e-6 * 600 * 256], ids=["much room", "little room"])
+@pytest.mark.parametrize("cache_size", [200.0, 4e-6 * 600 * 64], ids=["much room", "little room"])
 def test_what_is_kept_up(bias, slack, weighted, cache_size):
     s = np.random.default_rng(1).choice([0.0, 1.0, 2.5], size=600) if weighted else None
     problem = make_problem(slack, bias, n=600, noise=0.4, cache_size=cache_size, sample_weight=s)
     state = StochasticBatchPerceptron().start(problem, np.random.default_rng(0))
-    computed, block = [], problem.X.block
-    problem.X.block = lambda numbers, *rest: (computed.append(len(numbers)), block(numbers, *rest))[1]
+    computed, block_of = [], problem.X.laid.block_of
+    problem.X.laid.block_of = lambda numbers, *rest: (computed.append(len(numbers)), block_of(numbers, *rest))[1]
     for _ in range(120):
         assert state.iterate(problem, UNLIMITED)
     assert problem.X.ledger.stored == 600 * sum(computed)
@@ -198,7 +198,7 @@ def test_what_is_kept_up(bias, slack, weighted, cache_size):
 def test_however_iterations_are_cut_into_chunks(solver):
     found = []
     for chunks in ([60], [1] * 60, [7, 13, 1, 30, 9]):
-        problem = make_problem(n=300, noise=0.4, cache_size=4e-6 * 300 * 256)
+        problem = make_problem(n=300, noise=0.4, cache_size=4e-6 * 300 * 64)
         state = solver.start(problem, np.random.default_rng(0))
         for chunk in chunks:
             assert solver.step(problem, state, chunk, UNLIMITED) == chunk
@@ -214,7 +214,7 @@ def test_however_iterations_are_cut_into_chunks(solver):
 
 @each_method
 @pytest.mark.parametrize("budget", [16 * 300, 20_000, 54_321])
-@pytest.mark.parametrize("cache_size", [200.0, 4e-6 * 300 * 256], ids=["much room", "little room"])
+@pytest.mark.parametrize("cache_size", [200.0, 4e-6 * 300 * 64], ids=["much room", "little room"])
 def test_the_budget_is_never_exceeded(solver, budget, cache_size):
     problem = make_problem(n=300, noise=0.4, cache_size=cache_size)
     result = solve(problem, solver, budget=budget, tol=0.0, max_iter=300, random_state=0)
@@ -329,7 +329,7 @@ def test_the_best_step(u, g, slope):
     ("parameters", "message"),
     [
         ({"method": "magic"}, "method must be one of kept, paper; got 'magic'"),
-        ({"block": 0}, "block must be a whole number from 1 to 256; got 0"),
+        ({"block": 0}, "block must be a whole number from 1 to 64; got 0"),
         ({"block": 2.5}, "block must be a whole number"),
         ({"average": -1}, "average must be at least 0; got -1"),
     ],

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from maxmargin.core import water_level, water_levels
 from maxmargin.problems import KernelMatrix, SlackSVM, Solution
 from maxmargin.problems.expansion import Expansion, length
-from maxmargin.problems.kernel_matrix import BLOCK
+from maxmargin.problems.kernel_matrix import BLOCK, FEWEST
 from maxmargin.solvers._decomposition import add_rows
 from maxmargin.solvers.base import Solver
 
@@ -83,8 +83,8 @@ class StochasticBatchPerceptron(Solver):
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
-        if not (isinstance(self.block, int) and 1 <= self.block <= BLOCK):
-            raise ValueError(f"block must be a whole number from 1 to {BLOCK}; got {self.block!r}")
+        if not (isinstance(self.block, int) and 1 <= self.block <= FEWEST):
+            raise ValueError(f"block must be a whole number from 1 to {FEWEST}; got {self.block!r}")
         if not self.average >= 0:
             raise ValueError(f"average must be at least 0; got {self.average!r}")
 
@@ -308,7 +308,7 @@ class WithRowsKept(Iterates):
 
     def known(self, K: KernelMatrix, points: Numbers) -> NDArray[np.bool_]:
         """Which points can take part exactly: their rows are in the sums, or kept."""
-        return self.inside[points] | (K.place[points] >= 0)
+        return np.asarray(self.inside[points] | (K.missing(points) == 0))
 
     def draw(self, problem: SlackSVM, wet: list[Numbers]) -> list[Numbers]:
         """For each basin, some of the wet points that are not known."""
@@ -321,7 +321,7 @@ class WithRowsKept(Iterates):
         self.inside[changed] ^= True
         parts = [np.isin(changed, basin, assume_unique=True) for basin in self.basins]
         # Rows that are kept come first: computing others may take their places.
-        there = K.place[changed] >= 0
+        there = K.missing(changed) == 0
         for some in (there, ~there):
             for part, total in zip(parts, self.sums, strict=True):
                 _add(K, changed[some & part], factors[some & part], total)
@@ -398,8 +398,9 @@ def _evaluations(K: KernelMatrix, numbers: Numbers) -> int:
 
 def _add(K: KernelMatrix, numbers: Numbers, factors: Vector, f: Vector) -> None:
     """f <- f + sum of factor times row of K."""
-    for start in range(0, numbers.size, BLOCK):
-        some = slice(start, start + BLOCK)
+    most = min(BLOCK, len(K.kept))
+    for start in range(0, numbers.size, most):
+        some = slice(start, start + most)
         add_rows(K.kept, K.fetch(numbers[some]), factors[some], f)
 
 
