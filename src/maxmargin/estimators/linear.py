@@ -28,7 +28,7 @@ from maxmargin.solvers import SOLVERS, Learned, Solver
 def _learns_online(estimator: Any) -> bool:
     solver = solver_named(estimator.solver, SOLVERS)
     if solver is None or not solver.online:
-        online = ", ".join(repr(name) for name, other in SOLVERS.items() if other.online)
+        online = ", ".join(repr(name) for name, other in sorted(SOLVERS.items()) if other.online)
         raise AttributeError(f"partial_fit needs an online solver, {online}; got solver={estimator.solver!r}")
     return True
 

@@ -535,7 +535,7 @@ class _Run:
 
 
 def _online_solvers() -> list[str]:
-    return [name for name, solver in SOLVERS.items() if solver.online]
+    return sorted(name for name, solver in SOLVERS.items() if solver.online)
 
 
 def _take_state(result: Result) -> Any:
