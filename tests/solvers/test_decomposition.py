@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 from maxmargin.problems import KernelMatrix, RegularizedSVM
@@ -135,3 +136,18 @@ def test_early_stopping_waits_for_all_examples_and_a_few_iterations_more():
     assert result.n_iter == max(result.best_iter, result.state.whole_at) + PATIENCE
     errors = [row.holdout_error for row in result.trace]
     assert min(errors) == errors[result.best_iter - 1]
+
+
+@pytest.mark.parametrize("kernel", [Rbf(0.1), Poly(gamma=0.1, coef0=1.0, degree=3)], ids=["rbf", "poly"])
+def test_the_gap_holds_in_float64_though_rows_are_float32(kernel):
+    """With a large C the rounding of rows would be more than the gap, where responses were not computed anew."""
+    X, y = load_digits(return_X_y=True)
+    X, y = (X / 16).astype(np.float32), np.where(y == 8, 1.0, -1.0)
+    result = solve(RegularizedSVM(KernelMatrix(X, kernel), y, C=1000.0), Decomposition(), tol=5e-5)
+    alpha, b = result.solution.p, result.solution.b
+    K = KernelMatrix(X.astype(np.float64), kernel)
+    f = K.block(np.arange(y.size), out=np.empty(K.shape)) @ (alpha * y)
+    square = (alpha * y) @ f
+    dual, primal = alpha.sum() - 0.5 * square, 0.5 * square + 1000 * np.maximum(0, 1 - y * (f + b)).sum()
+    assert result.status == "tol"
+    assert 1 - dual / primal < 6e-5

@@ -16,7 +16,7 @@ from maxmargin.problems.kernels import Kernel
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Block = NDArray[np.float32]
+Block = NDArray[Any]  # float32 or float64
 
 BLOCK = 512  # rows that are computed at a time: enough for products at full speed
 FEWEST = 64  # rows that must fit the cache
@@ -158,12 +158,23 @@ class KernelMatrix:
         self.width[places] = width
 
     def block(self, numbers: Numbers, columns: Numbers | slice | None = None, out: Block | None = None) -> Block:
-        """K[numbers][:, columns], computed anew and not kept; into `out` where it is given."""
+        """K[numbers][:, columns], computed anew and not kept; into `out` where it is given, in its precision."""
         if out is None:
             out = np.empty((len(numbers), self.place[slice(None) if columns is None else columns].size), np.float32)
         self.laid.block_of(numbers, columns, out)
         self.ledger.count(out.size)
         return out
+
+    def dot_precisely(self, beta: Vector, rows: Numbers) -> Vector:
+        """The products of the vector with these coefficients with some rows, computed anew and in float64."""
+        f, those = np.zeros(rows.size), np.flatnonzero(beta)
+        for first in range(0, rows.size, 4 * BLOCK):
+            columns = rows[first : first + 4 * BLOCK]
+            for start in range(0, those.size, BLOCK):
+                some = those[start : start + BLOCK]
+                block = self.block(some, columns, np.empty((some.size, columns.size)))
+                f[first : first + 4 * BLOCK] += beta[some] @ block
+        return f
 
     @cached_property
     def inner_product(self) -> bool | None:

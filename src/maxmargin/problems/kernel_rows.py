@@ -19,7 +19,7 @@ from maxmargin.problems.kernels import Kernel
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Block = NDArray[np.float32]
+Block = NDArray[Any]  # float32 or float64
 
 TILE = 1024  # columns of a block that are computed at a time: few enough to be in the cache when they are finished
 DENSE = 0.2  # the share of stored entries from which on products of a dense matrix are faster, and it not much larger
@@ -82,10 +82,19 @@ class Rows:
     def block_of(
         self, numbers: Numbers, columns: Numbers | slice | None, out: Block, places: Numbers | None = None
     ) -> None:
-        """The kernel of some rows of this set with some others of it, or with all; into these rows of `out`, or all."""
+        """The kernel of some rows of this set with some others of it, or with all; into these rows of `out`, or all.
+
+        Where `out` is of a higher precision than the rows are, all is computed in that.
+        """
         if places is not None and places.size and (np.diff(places) == 1).all():
             out, places = out[places[0] : places[-1] + 1], None  # no copy is needed
-        self._fill(self.kernel.asking(self.X[numbers]), columns, out, places)
+        asking, asked = self.X[numbers], self.asked
+        if self.kernel.of_products and out.dtype.itemsize > asked.dtype.itemsize:
+            chosen = slice(None) if columns is None else columns
+            asking, asked, columns = asking.astype(out.dtype), self.kernel.asked(self.X[chosen].astype(out.dtype)), None
+        elif isinstance(columns, slice):
+            asked, columns = asked[columns], None
+        self._fill(self.kernel.asking(asking), asked, columns, out, places)
 
     def block(self, X: Any, out: Block) -> None:
         """The kernel of each row of X, a few of any, with each row of this set."""
@@ -95,7 +104,7 @@ class Rows:
             X = self._readable(X.astype(self.X.dtype, copy=False))
         if self.kernel.of_differences and self.dense:
             X = X - self.centre
-        self._fill(self.kernel.asking(X), None, out, None)
+        self._fill(self.kernel.asking(X), self.asked, None, out, None)
 
     def _readable(self, X: Any) -> Any:
         """X as products are made of it, dense or CSR; what compiled loops could not read is refused."""
@@ -106,14 +115,13 @@ class Rows:
             return X.toarray() if self.dense else X.tocsr()
         return X if self.dense else sp.csr_matrix(X)
 
-    def _fill(self, asking: Any, columns: Numbers | slice | None, out: Block, places: Numbers | None) -> None:
-        asked = self.asked[columns] if isinstance(columns, slice) else self.asked
+    def _fill(self, asking: Any, asked: Any, columns: Numbers | None, out: Block, places: Numbers | None) -> None:
         tiles = iter([slice(start, start + TILE) for start in range(0, out.shape[1], TILE)])
 
         def fill() -> None:
             aside = None if places is None else np.empty((places.size, TILE), dtype=out.dtype)
             for tile in tiles:  # whoever is free takes the next one, and finishes it while it is in the cache
-                these = columns[tile] if isinstance(columns, np.ndarray) else tile
+                these = tile if columns is None else columns[tile]
                 there = out[:, tile]
                 block = there if aside is None else aside[:, : there.shape[1]]
                 self.kernel.block(asking, asked[these], block)
