@@ -353,7 +353,7 @@ class Decomposition(Solver):
         return max(best_iter, state.whole_at) + PATIENCE if state.whole else math.inf
 
     def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
-        """The gap on all examples, from the last iteration; a part of them, or rounded responses, tell nothing of it."""
+        """The gap on all examples; a part of them, or responses that are rounded, tell nothing of it."""
         if not state.whole or state.rounded.size:
             return math.inf
         return state.gap / (abs(state.dual) + state.gap) if state.gap > 0 else 0.0
