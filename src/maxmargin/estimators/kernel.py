@@ -24,9 +24,10 @@ from maxmargin.estimators.recipe import Recipe
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
 from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import KERNELS
-from maxmargin.solvers import KERNEL_SOLVERS, Solver
+from maxmargin.solvers import KERNEL_SOLVERS, Learned, Solver
 
 SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
+LEAST, MOST = 1e-30, float(np.finfo(np.float32).max)  # what the largest kernel may be: blocks are kept in float32
 CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
 
 
@@ -373,6 +374,22 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _zero(self, fit: Fit, k: int) -> Expansion:
         nothing = np.zeros(fit.duels[k].y.size)
         return Expansion(nothing, nothing)
+
+    def _scale(self, problem: Problem) -> float:
+        scale = super()._scale(problem)
+        if not LEAST < scale**2 < MOST:
+            raise ValueError(
+                f"the kernel of a row with itself is up to {scale**2:.2g}, but kernels are kept in single precision, "
+                f"for which that must be from {LEAST:.2g} to {MOST:.2g}; scale X first, for instance with "
+                "sklearn.preprocessing.StandardScaler"
+            )
+        return scale
+
+    def _going_on_from(self, before: dict[str, Any], fit: Fit) -> Sequence[Solution | Learned | None]:
+        layout = self.classes_.size - 1 if self._in_pairs else len(fit.duels)
+        if "dual_coef_" in before and len(before["dual_coef_"]) != layout:  # `multi_class` was another
+            before = {}
+        return super()._going_on_from(before, fit)
 
     def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         assert fit.recipe.C is not None
