@@ -525,7 +525,7 @@ def test_a_warm_start(classes, multi_class):
 
 
 @pytest.mark.parametrize("classes", [3, 4])
-@pytest.mark.parametrize("first, then", [("ovo", "ovr"), ("ovr", "ovo")])
+@pytest.mark.parametrize(("first", "then"), [("ovo", "ovr"), ("ovr", "ovo")])
 def test_a_warm_start_begins_anew_with_another_multi_class(classes, first, then):
     X, y = clouds(classes=classes)
     model = close(multi_class=first, warm_start=True).fit(X, y).set_params(multi_class=then).fit(X, y)
