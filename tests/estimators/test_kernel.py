@@ -524,6 +524,23 @@ def test_a_warm_start(classes, multi_class):
         np.testing.assert_array_equal(again.dual_coef_, anew.dual_coef_)
 
 
+@pytest.mark.parametrize("classes", [3, 4])
+@pytest.mark.parametrize(("first", "then"), [("ovo", "ovr"), ("ovr", "ovo")])
+def test_a_warm_start_begins_anew_with_another_multi_class(classes, first, then):
+    X, y = clouds(classes=classes)
+    model = close(multi_class=first, warm_start=True).fit(X, y).set_params(multi_class=then).fit(X, y)
+    np.testing.assert_array_equal(model.dual_coef_, close(multi_class=then).fit(X, y).dual_coef_)
+
+
+@pytest.mark.parametrize("factor", [1e-25, 1e25])
+def test_kernels_that_single_precision_cannot_hold_are_refused(factor):
+    X, y = clouds()
+    with pytest.raises(ValueError, match=r"the kernel of a row with itself is up to .*; scale X first"):
+        SVC(kernel="linear").fit(factor * X, y)
+    SVC(kernel="rbf").fit(factor * X, y)
+    SVC(kernel="linear").fit(0 * X, y)
+
+
 def test_same_seed_same_bits_whatever_the_threads():
     X, y = clouds(n=200, classes=3)
     for multi_class in ("ovo", "ovr"):

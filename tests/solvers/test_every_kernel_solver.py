@@ -22,6 +22,7 @@ from maxmargin.solvers import (
     Solver,
     StochasticBatchPerceptron,
     base,
+    loop,
     solve,
 )
 
@@ -170,7 +171,7 @@ def test_however_iterations_are_cut_into_chunks(case):
 def test_the_clock_changes_no_bits(case, monkeypatch):
     wanted = case.solve(max_iter=300, certify=False, random_state=0)
     ticks = iter(np.random.default_rng(0).exponential(0.03, 10**5).cumsum())
-    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     found = case.solve(max_iter=300, certify=False, random_state=0)
     same(found.solution, wanted.solution)
     assert untimed(found.trace) == untimed(wanted.trace)
@@ -271,7 +272,7 @@ def test_default_end(case):
 
 def test_max_time(case, monkeypatch):
     ticks = iter(range(10**9))
-    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
     result = case.solve(max_time=0.3, random_state=0)
     assert result.status == "max_time"
     assert result.n_iter > 0

@@ -27,6 +27,7 @@ from maxmargin.solvers import (
     Solver,
     SublinearPerceptron,
     base,
+    loop,
     solve,
     solve_for_C,
 )
@@ -257,7 +258,7 @@ def test_default_end(case):
 def clock(monkeypatch):
     """A clock that goes on by a hundredth of a second each time somebody looks."""
     ticks = iter(range(10**9))
-    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
 
 
 def test_max_time(case, clock):
@@ -271,7 +272,7 @@ def test_the_clock_changes_no_bits(case, monkeypatch):
     wanted = case.solve(max_iter=300, certify=False, random_state=0)
     times = np.random.default_rng(0).exponential(0.03, 10**5).cumsum()
     ticks = iter(times)
-    monkeypatch.setattr(base, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     found = case.solve(max_iter=300, certify=False, random_state=0)
     same(found, wanted)
     assert untimed(found.trace) == untimed(wanted.trace)
@@ -424,7 +425,7 @@ def test_ctrl_c_during_the_certificate_is_not_lost(case, ctrl_c, monkeypatch):
     problem = case.problem()
     evaluate = problem.evaluate
     monkeypatch.setattr(problem, "evaluate", lambda *arguments: (ctrl_c(), evaluate(*arguments))[1])
-    monkeypatch.setattr("maxmargin.solvers.base.TIGHTENING_ROUNDS", 0)
+    monkeypatch.setattr("maxmargin.solvers.loop.TIGHTENING_ROUNDS", 0)
     assert case.solve(problem, max_iter=10, random_state=0).status == "interrupted"
 
 

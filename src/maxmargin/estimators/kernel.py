@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -20,14 +19,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
 from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.laid import Laid, by_chunks
 from maxmargin.estimators.recipe import Recipe
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
-from maxmargin.problems.kernel_rows import Rows
 from maxmargin.problems.kernels import KERNELS
-from maxmargin.solvers import KERNEL_SOLVERS, Solver
+from maxmargin.solvers import KERNEL_SOLVERS, Learned, Solver
 
 SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
-CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
+LEAST, MOST = 1e-30, float(np.finfo(np.float32).max)  # what the largest kernel may be: blocks are kept in float32
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
@@ -322,7 +321,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         return K
 
     def _set_kernel(self, kernel: Kernel) -> None:
-        self._kernel, self._laid = kernel, _Laid()
+        self._kernel, self._laid = kernel, Laid()
 
     def _recipe(self, matrix: KernelMatrix) -> Recipe:
         return Recipe.of(self, matrix, loss="hinge")
@@ -374,6 +373,22 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         nothing = np.zeros(fit.duels[k].y.size)
         return Expansion(nothing, nothing)
 
+    def _scale(self, problem: Problem) -> float:
+        scale = super()._scale(problem)
+        if not LEAST < scale**2 < MOST:
+            raise ValueError(
+                f"the kernel of a row with itself is up to {scale**2:.2g}, but kernels are kept in single precision, "
+                f"for which that must be from {LEAST:.2g} to {MOST:.2g}; scale X first, for instance with "
+                "sklearn.preprocessing.StandardScaler"
+            )
+        return scale
+
+    def _going_on_from(self, before: dict[str, Any], fit: Fit) -> Sequence[Solution | Learned | None]:
+        layout = self.classes_.size - 1 if self._in_pairs else len(fit.duels)
+        if "dual_coef_" in before and len(before["dual_coef_"]) != layout:  # `multi_class` was another
+            before = {}
+        return super()._going_on_from(before, fit)
+
     def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         assert fit.recipe.C is not None
         duel, beta, coef = fit.duels[k], np.zeros(fit.label.size), before["dual_coef_"]
@@ -415,7 +430,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             "intercept_": np.array([model.intercept for model in models]),
             "shape_fit_": fit.X.shape,
             "_kernel": self._kernel,
-            "_laid": _Laid(),
+            "_laid": Laid(),
         }
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
@@ -435,30 +450,18 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             X = csr_array(X)
         scores = np.empty((X.shape[0], self.intercept_.size))
 
-        def score(start: int) -> None:
-            some = slice(start, start + CHUNK)
+        def score(some: slice) -> None:
             scores[some] = self._sums(self._block(X[some])) + self.intercept_
 
-        starts = range(0, X.shape[0], CHUNK)
         threads = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs) if self._kernel.parallel else 1
-        threads = min(threads, len(starts))
-        if threads <= 1:
-            for start in starts:
-                score(start)
-        else:
-            from threadpoolctl import threadpool_limits  # it is there with scikit-learn
-
-            with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-                list(pool.map(score, starts))
+        by_chunks(score, X.shape[0], threads)
         return scores
 
     def _block(self, X: Any) -> Vector:
         """The kernel of each row, a few of any, with each support vector."""
         if self.kernel == "precomputed":
             return np.asarray(X[:, self.support_], dtype=np.float64)
-        block = np.empty((X.shape[0], self.support_.size), dtype=X.dtype)
-        self._laid.rows(self.support_vectors_, self._kernel).block(X, block)
-        return block.astype(np.float64, copy=False)  # sums of many are taken in float64
+        return self._laid.block(X, self.support_vectors_, self._kernel)
 
     def _sums(self, block: Any) -> Vector:
         """For each row of numbers, one a support vector, its sums by the coefficients of each binary model."""
@@ -483,21 +486,3 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-class _Laid:
-    """The support vectors laid down for predictions, from the first one on. Copies and pickles begin without."""
-
-    vectors: Any = None
-    laid: Rows | None = None
-
-    def rows(self, vectors: Any, kernel: Kernel) -> Rows:
-        """The rows of these vectors."""
-        laid = self.laid if self.vectors is vectors else None
-        if laid is None:
-            laid = Rows(vectors, kernel)
-            self.vectors, self.laid = vectors, laid
-        return laid
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}

@@ -64,7 +64,7 @@ def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
     """
     hinge = np.maximum(0.0, 1.0 - at.responses - problem.y * at.b)
     norm = length(at.w)
-    return float(np.average(hinge, weights=problem.s)) / norm if norm > 0 else math.inf
+    return float(problem.s @ hinge) / float(problem.s.sum()) / norm if norm > 0 else math.inf
 
 
 def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float, v: Vector | None = None) -> Certificate:

@@ -149,17 +149,19 @@ class Problem(ABC):
         def proof() -> Certificate:
             return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1])
 
-        if p is None or p.sum() <= 0:
-            dual = self.dual_point(at.wet)
-        else:
-            dual = self.dual_point(p, v)
-            if proof().relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
-                dual = self._best_mixture(self.dual_point(at.wet), dual)
+        if p is not None and p.sum() <= 0:
+            p = None
+        dual = self.dual_point(at.wet) if p is None else self.dual_point(p, v)
+        certificate = proof()
+        if p is not None and certificate.relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
+            dual = self._best_mixture(self.dual_point(at.wet), dual)
+            certificate = proof()
         for _ in range(rounds):
-            if proof().relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
+            if certificate.relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
                 break
             dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
-        return proof(), dual
+            certificate = proof()
+        return certificate, dual
 
     def proof(self, value: float, bound: float, form: str, *sums: Any) -> Certificate:
         """The certificate of a value and its bound, which `sums` of rows gave.

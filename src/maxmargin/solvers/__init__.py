@@ -1,7 +1,7 @@
 """How problems are solved: one file an algorithm, one loop for all of them."""
 
 from maxmargin.solvers.auto import auto_solver
-from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, Holdout, Learned, Progress, Result, Solver, solve
+from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, Learned, Solver
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
@@ -10,6 +10,7 @@ from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.kernel_pegasos import KernelPegasos
 from maxmargin.solvers.kernel_perceptron import KernelPerceptron
 from maxmargin.solvers.kernel_sdca import KernelSdca
+from maxmargin.solvers.loop import Holdout, Progress, Result, solve
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.online import OnlineSolver
 from maxmargin.solvers.pegasos import Pegasos

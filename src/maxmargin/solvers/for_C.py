@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from maxmargin.problems import Certificate, Evaluation, SlackSVM, certify_C, equivalent_slack
-from maxmargin.solvers.base import Progress, Result, Solver, certified, solve
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.loop import Progress, Result, certified, solve
 
 # The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
 # large for it: tries stay below a part of the slack at which the centroid has every example inside the margin.

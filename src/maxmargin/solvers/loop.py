@@ -1,0 +1,457 @@
+"""The one loop that all solvers share: when to check, when to stop, what to keep.
+
+Nothing in the loop reaches into the algorithm: the same seed gives the same solution however the iterations are cut
+into chunks, so the chunks can follow the clock and the checks follow the count of iterations.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.data import as_matrix
+from maxmargin.problems import Certificate, Evaluation, KernelMatrix, Problem, RegularizedSVM, Solution
+from maxmargin.problems.problem import CLOSE_ENOUGH
+from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, UNLIMITED, Learned, Solver, online_solvers
+from maxmargin.solvers.interrupt import Interrupt, listen_for_interrupt
+from maxmargin.solvers.trace import Row, Trace
+
+CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
+TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
+LONGEST_WAIT = 10  # checks between two measurements of the gap that seem worth it
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Examples that are not learned from, to measure the error on.
+
+    Attributes
+    ----------
+    X : Matrix or array
+        A matrix that holds the examples.
+    y : array
+        Their labels, -1 and +1.
+    rows : array or None
+        Which rows of X they are; None means all.
+    """
+
+    X: Any
+    y: ArrayLike
+    rows: NDArray[np.int64] | None = None
+
+    def error(self, solution: Solution, scale: float) -> float:
+        """The share of the examples that the solution gets wrong."""
+        X = as_matrix(self.X)
+        with X.ledger.on("holdout"):
+            products = X.dot(solution.w, self.rows)
+        return float(np.mean(np.where(products / scale + solution.b > 0, 1.0, -1.0) != np.asarray(self.y)))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What :func:`solve` returns, for every solver.
+
+    Attributes
+    ----------
+    solution : Solution
+        The answer: direction, bias, and dual weights where there are any.
+    certificate : Certificate
+        How good it provably is.
+    evaluation : Evaluation or None
+        What the certificate's pass over the data saw; None without a certificate.
+    trace : Trace
+        One row a check.
+    status : str
+        Why it stopped: "tol", "max_iter", "max_time", "budget", "early_stopping", "callback", "interrupted", or
+        "finished" where the algorithm itself came to its end.
+    n_iter : int
+        Iterations made.
+    best_iter : int
+        The iteration that the solution is from.
+    reads : dict
+        Entries read, by purpose, as :meth:`maxmargin.core.Ledger.summary` gives them.
+    promise : dict
+        What the algorithm's theorem promises for this run; empty where it was stopped before its end.
+    state : object
+        The solver's own state, from which a warm start goes on.
+    """
+
+    solution: Solution
+    certificate: Certificate
+    evaluation: Evaluation | None
+    trace: Trace
+    status: str
+    n_iter: int
+    best_iter: int
+    reads: dict[str, int]
+    promise: dict[str, float] = field(default_factory=dict)
+    state: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback of :func:`solve` is told at each check.
+
+    Attributes
+    ----------
+    row : Row
+        The new row of the trace.
+    done : float
+        The share of the work that is done, between 0 and 1, by the stop rule that is nearest; NaN if none tells.
+    solution : callable
+        Gives the current solution.
+    """
+
+    row: Row
+    done: float
+    solution: Callable[[], Solution]
+
+
+def solve(
+    problem: Problem,
+    solver: Solver,
+    *,
+    tol: float | None = None,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    budget: int | None = None,
+    holdout: Holdout | None = None,
+    early_stopping: bool = False,
+    certify: bool | str = True,
+    callback: Callable[[Progress], bool | None] | None = None,
+    random_state: int | np.random.Generator | None = None,
+    warm: Result | Learned | Solution | None = None,
+) -> Result:
+    """Run a solver on a problem until the first stop rule says so.
+
+    Parameters
+    ----------
+    problem : SlackSVM or RegularizedSVM
+        What to solve.
+    solver : Solver
+        How.
+    tol : float or None
+        Stop when the relative duality gap is at most this. A check that measures it reads all of the data. Where it is
+        the only rule, a run ends after 20 times the iterations that the solver makes without any. None: the default of
+        the solver, `solver.default_tol`, which may be none.
+    max_iter, max_time, budget : number or None
+        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; with a kernel
+        it counts evaluations, and where it is the only rule, a run ends after 20 times the default iterations too.
+    holdout : Holdout or None
+        Examples on which each check measures the error.
+    early_stopping : bool
+        Stop when the error on the holdout has not improved for a while, which for most solvers is while the iterations
+        doubled; the best solution by that error is returned.
+    certify : bool or "checks"
+        Whether to certify the answer on the full data; "checks": at every check.
+    callback : callable or None
+        Called with a :class:`Progress` at each check; stops the run by returning True.
+    random_state : int, Generator or None
+        The one source of randomness.
+    warm : Result, Learned, Solution or None
+        An earlier result on the same data, perhaps for another slack, to go on from: counts, trace and limits
+        include what was done then. Its state is used up: a result can be gone on from once. Or what an online solver
+        has learned from other rows, or for a solver that `resumes` a solution to begin at: counts, trace and limits
+        start anew.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import SlackSVM
+    >>> from maxmargin.solvers import Simba, solve
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    >>> X = rng.normal(size=(200, 20)) + y[:, None]
+    >>> result = solve(SlackSVM(X, y, slack=0.01), Simba(), max_iter=500, random_state=0)
+    >>> result.status
+    'max_iter'
+    >>> result.certificate.gap >= 0
+    True
+    """
+    if not isinstance(problem, solver.solves):
+        raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
+    if isinstance(problem.X, KernelMatrix) != solver.kernel:
+        wanted, others = ("KernelMatrix", SOLVERS) if solver.kernel else ("Matrix", KERNEL_SOLVERS)
+        raise TypeError(
+            f"solver {solver.name!r} reads a {wanted}; got a {type(problem.X).__name__}, which these solvers read: "
+            f"{', '.join(others)}"
+        )
+    if solver.smooth_only and isinstance(problem, RegularizedSVM) and not problem.loss.smooth:
+        takers = [name for name, taker in SOLVERS.items() if not taker.smooth_only and not taker.separable_only]
+        raise ValueError(
+            f"solver {solver.name!r} needs a smooth loss, such as 'squared_hinge'; got {problem.loss.name!r}, which "
+            f"these solvers take: {', '.join(takers)}"
+        )
+    if isinstance(warm, Learned) and not solver.online:
+        raise TypeError(f"solver {solver.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")
+    if isinstance(warm, Solution) and not solver.resumes:
+        raise TypeError(f"solver {solver.name!r} cannot begin at a solution; give the Result of its earlier run")
+    tol = solver.default_tol if tol is None else tol
+    if early_stopping and holdout is None:
+        raise ValueError("early_stopping needs a holdout to measure the error on")
+    # Iterations on rows of a kernel that are kept cost nothing: a budget alone might never end them.
+    if (
+        max_iter is None
+        and max_time is None
+        and (budget is None or solver.kernel)
+        and solver.iterations(problem) is None
+    ):
+        # The other rules end it before, if they can.
+        may_end = tol is not None or budget is not None
+        max_iter = solver.default_iterations(problem) * (20 if may_end else 4 if early_stopping else 1)
+    limit = _Limits.of(problem, solver, max_iter, max_time, budget)
+    run = _Run(
+        problem, solver, holdout, math.inf if certify == "checks" else tol, warm if isinstance(warm, Result) else None
+    )
+    rng = np.random.default_rng(random_state)
+    with listen_for_interrupt() as interrupt:
+        state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
+        next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
+        while not status:
+            done = run.advance(state, next_check, limit, interrupt)
+            over_budget = done < next_check and limit.max_iter > done and not interrupt.asked and not limit.late(run)
+            if over_budget and done == 0:
+                raise ValueError(
+                    f"a budget of {limit.budget:,} entries is too small for one iteration of {solver.name!r} on this "
+                    f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least what an "
+                    "iteration reads, which may be a row, a row and a column, or all of the data"
+                )
+            if interrupt.asked:
+                status = "interrupted"
+            elif over_budget:
+                status = "budget"
+            elif done >= limit.max_iter:
+                status = limit.why
+            elif limit.late(run):
+                status = "max_time"
+            row = run.check(state)
+            next_check = max(done + 1, solver.next_check(problem, state, done))
+            progress = Progress(row, limit.share(run), lambda: run.best_solution(state))
+            if callback is not None and callback(progress) and not status:
+                status = "callback"
+            if not status and tol is not None and run.proven_gap <= tol:
+                status = "tol"
+            if not status and early_stopping and run.stale(state):
+                status = "early_stopping"
+            # During a check, which another one would only repeat.
+            if not status and (interrupt.asked or limit.late(run)):
+                status = "interrupted" if interrupt.asked else "max_time"
+        if interrupt.asked and run.n_iter == 0:
+            raise KeyboardInterrupt("before the first iteration: there is no model to keep")
+        result = run.result("interrupted" if interrupt.asked else status, state)
+        if certify:
+            result = certified(problem, result, keep_bias=holdout is not None)
+        return replace(result, status="interrupted") if interrupt.asked else result
+
+
+@dataclass(frozen=True)
+class _Limits:
+    max_iter: int
+    max_time: float
+    budget: int
+    why: str  # the name of the rule behind max_iter
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        solver: Solver,
+        max_iter: int | None,
+        max_time: float | None,
+        budget: int | None,
+    ) -> _Limits:
+        for name, value in (("max_iter", max_iter), ("max_time", max_time), ("budget", budget)):
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive or None; got {value!r}")
+        own = solver.iterations(problem)
+        asked = UNLIMITED if max_iter is None else int(max_iter)
+        why = "max_iter" if own is None or asked < own else "finished"
+        return cls(
+            min(asked, UNLIMITED if own is None else own),
+            math.inf if max_time is None else float(max_time),
+            UNLIMITED if budget is None else int(budget),
+            why,
+        )
+
+    def late(self, run: _Run) -> bool:
+        return run.seconds() >= self.max_time
+
+    def share(self, run: _Run) -> float:
+        """How near the nearest limit is."""
+        shares = [
+            used / most
+            for used, most in (
+                (run.n_iter, self.max_iter),
+                (run.entries(), self.budget),
+                (run.seconds(), self.max_time),
+            )
+            if most < UNLIMITED
+        ]
+        return min(1.0, max(shares)) if shares else math.nan
+
+
+class _Run:
+    """The moving parts of one call of :func:`solve`."""
+
+    def __init__(
+        self, problem: Problem, solver: Solver, holdout: Holdout | None, measure: float | None, warm: Result | None
+    ) -> None:
+        # The gap is measured where the solver thinks that it is at most `measure`.
+        self.problem, self.solver, self.holdout, self.measure = problem, solver, holdout, measure
+        self.trace = Trace(() if warm is None else warm.trace)
+        last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
+        self.started = time.perf_counter() - last.seconds
+        self.already_read = problem.X.ledger.stored - last.entries_read
+        self.n_iter = last.iteration
+        self.best: Solution | None = None  # None: where the solver stands
+        self.best_iter = 0
+        self.best_score = -math.inf
+        self.proved = Certificate.missing("no check was made")
+        self.certificate = self.proved
+        self.proven_gap = math.inf  # the least of any solution, though another may be the best by a holdout
+        self.evaluation: Evaluation | None = None
+        self.chunk = 1
+        self.last_estimate, self.waited = math.inf, 0  # of the gap when it was last measured; checks since then
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    def entries(self) -> int:
+        return self.problem.X.ledger.stored - self.already_read
+
+    def advance(self, state: Any, until: int, limit: _Limits, interrupt: Interrupt) -> int:
+        """Iterate until a count of iterations, or a limit, or Ctrl-C; return the count reached."""
+        until = min(until, limit.max_iter)
+        # One iteration in any case, however short the time: there must be a model.
+        while self.n_iter < until and not interrupt.asked and not (limit.late(self) and self.n_iter > 0):
+            wanted = min(self.chunk, until - self.n_iter)
+            before = time.perf_counter()
+            made = self.solver.step(self.problem, state, wanted, limit.budget - self.entries())
+            self.n_iter += made
+            if made < wanted:
+                break
+            if time.perf_counter() - before < CHUNK_SECONDS / 2:
+                self.chunk = min(2 * self.chunk, UNLIMITED)
+            elif time.perf_counter() - before > CHUNK_SECONDS:
+                self.chunk = max(1, self.chunk // 2)
+        return self.n_iter
+
+    def check(self, state: Any) -> Row:
+        """Measure where the run stands, write it into the trace, and keep the best solution."""
+        seconds, error, score = self.seconds(), math.nan, math.nan
+        solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
+        if self.worth_measuring(state):
+            solution = self.solution(state)
+            with self.problem.X.ledger.on("certificate"):
+                evaluation = self.problem.evaluate(solution.w)
+                certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
+            solution = Solution(evaluation.w, evaluation.b, *dual)
+            certificate = self.proved = certificate.tightened(self.proved)
+            score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
+        if self.holdout is not None:
+            solution = solution or self.solution(state)
+            error = self.holdout.error(solution, self.problem.scale)
+            score = -error
+        row = Row(
+            self.n_iter,
+            seconds,
+            self.entries(),
+            self.entries() if self.solver.kernel else 0,
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
+            holdout_error=error,
+        )
+        self.trace.append(row)
+        # Of equals the latest: it has learned more. So it has where nothing was measured.
+        if not score < self.best_score:
+            self.best, self.best_iter, self.best_score = solution, self.n_iter, score
+            self.evaluation, self.certificate = evaluation, certificate
+        elif self.certificate:
+            # The best stays, but less may be possible than when it was found.
+            self.certificate = self.certificate.tightened(self.proved)
+            self.proven_gap = min(self.proven_gap, self.certificate.relative_gap)
+        return row
+
+    def worth_measuring(self, state: Any) -> bool:
+        """Whether the gap may be small enough. After an estimate that promised too much, the next must promise more."""
+        if self.measure is None:
+            return False
+        estimate = self.solver.estimated_gap(self.problem, state)
+        self.waited += 1
+        if estimate > self.measure or (self.waited < LONGEST_WAIT and estimate > 0.7 * self.last_estimate):
+            return False
+        self.last_estimate, self.waited = (estimate if estimate > 0 and self.measure < math.inf else math.inf), 0
+        return True
+
+    def best_solution(self, state: Any) -> Solution:
+        """The best solution so far."""
+        return self.best or self.solution(state)
+
+    def solution(self, state: Any) -> Solution:
+        """Where the solver stands. What it may have to read to say so is not learned from."""
+        with self.problem.X.ledger.on("solution"):
+            return self.solver.solution(self.problem, state)
+
+    def stale(self, state: Any) -> bool:
+        """Whether the error on the holdout stayed above its best for longer than the solver has patience for."""
+        return self.n_iter >= self.solver.patience(self.problem, state, self.best_iter)
+
+    def result(self, status: str, state: Any) -> Result:
+        return Result(
+            self.best_solution(state),
+            self.certificate,
+            self.evaluation,
+            self.trace,
+            status,
+            self.n_iter,
+            self.best_iter,
+            self.problem.X.ledger.summary(),
+            self.solver.promise(self.problem) if status == "finished" else {},
+            state,
+        )
+
+
+def _take_state(result: Result) -> Any:
+    if result.state is None:
+        raise ValueError("this result was gone on from already, which used up its state; pass the later result as warm")
+    state = result.state
+    object.__setattr__(result, "state", None)
+    return state
+
+
+def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> Result:
+    """The same result with a certificate on the full data; its evaluation is used where there is one already.
+
+    The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
+    Who has interrupted the run is not kept waiting: its bound is not tightened.
+    """
+    if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
+        return replace(result, reads=problem.X.ledger.summary())  # the last check has done it all
+    rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
+    with problem.X.ledger.on("certificate"):
+        at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
+        certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
+    certificate = certificate.tightened(result.certificate)
+    trace = result.trace
+    if trace[-1].iteration == result.best_iter:
+        last = replace(trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
+        trace = Trace([*trace[:-1], last])
+    return replace(
+        result,
+        solution=Solution(at.w, at.b, *dual),
+        certificate=certificate,
+        evaluation=at,
+        trace=trace,
+        reads=problem.X.ledger.summary(),
+    )
