@@ -26,7 +26,7 @@ from maxmargin.data import refuse_not_finite
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.tasks import FitTasks
-from maxmargin.problems import Problem, Solution
+from maxmargin.problems import MarginProblem, Solution
 from maxmargin.solvers import Holdout, Learned, Solver, listen_for_interrupt
 
 Vector = NDArray[np.float64]
@@ -68,7 +68,7 @@ class Fit:
     recipe : Recipe
     matrix : Matrix or KernelMatrix
         What the problems read.
-    first : Problem
+    first : MarginProblem
         The problem of the first duel, on all rows: others are made from it.
     duels : list of Duel
     """
@@ -79,7 +79,7 @@ class Fit:
     label: Numbers
     recipe: Recipe
     matrix: Any
-    first: Problem
+    first: MarginProblem
     duels: list[Duel]
 
 
@@ -200,7 +200,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         """What is solved, and how."""
 
     @abstractmethod
-    def _problem(self, fit: Fit, k: int) -> Problem:
+    def _problem(self, fit: Fit, k: int) -> MarginProblem:
         """The problem of duel k, that a thread may solve beside others."""
 
     @abstractmethod
@@ -244,7 +244,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _most_iterations(self) -> Any:
         return self.max_iter
 
-    def _scale(self, problem: Problem) -> float:
+    def _scale(self, problem: MarginProblem) -> float:
         """The largest norm of a row."""
         return float(np.sqrt(problem.sq_norms().max())) or 1.0
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxmargin.problems import (
     Certificate,
-    Problem,
+    MarginProblem,
     RegularizedSVM,
     SlackSVM,
     equivalent_C,
@@ -52,7 +52,7 @@ class BinaryModel:
     seen: float = 0.0
 
     @classmethod
-    def of(cls, problem: Problem, result: Result, C: float | None, scale: float) -> BinaryModel:
+    def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
         """The model that a run has found; `C` where the user gave it, `scale` the largest norm of a row."""
         model = cls(
             result.solution.w,

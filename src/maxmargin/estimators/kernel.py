@@ -21,7 +21,7 @@ from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vect
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.laid import Laid, by_chunks
 from maxmargin.estimators.recipe import Recipe
-from maxmargin.problems import Expansion, Kernel, KernelMatrix, Problem, Solution, make_kernel
+from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem, Solution, make_kernel
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, Learned, Solver
 
@@ -358,7 +358,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             duels.append(Duel(y, weights[rows], np.flatnonzero(out[rows]), rows))
         return duels
 
-    def _problem(self, fit: Fit, k: int) -> Problem:
+    def _problem(self, fit: Fit, k: int) -> MarginProblem:
         duel = fit.duels[k]
         if duel.rows is not None:
             return fit.recipe.problem(fit.matrix.part(duel.rows), duel.y, duel.weights, scale=self.scale_)
@@ -373,7 +373,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         nothing = np.zeros(fit.duels[k].y.size)
         return Expansion(nothing, nothing)
 
-    def _scale(self, problem: Problem) -> float:
+    def _scale(self, problem: MarginProblem) -> float:
         scale = super()._scale(problem)
         if not LEAST < scale**2 < MOST:
             raise ValueError(

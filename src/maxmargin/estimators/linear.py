@@ -21,7 +21,7 @@ from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Fit, MarginClassifier, Numbers, Vector, classes_of
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.problems import LOSSES, Problem, SlackSVM, Solution
+from maxmargin.problems import LOSSES, MarginProblem, SlackSVM, Solution
 from maxmargin.solvers import SOLVERS, Learned, Solver
 
 
@@ -293,11 +293,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     def _recipe(self, matrix: Matrix) -> Recipe:
         return Recipe.of(self, matrix, loss=self.loss, intercept_scaling=self.intercept_scaling, scale=self.scale)
 
-    def _problem(self, fit: Fit, k: int) -> Problem:
+    def _problem(self, fit: Fit, k: int) -> MarginProblem:
         duel, own = fit.duels[k], fit.first.forked()
         return own if k == 0 else own.relabelled(duel.y, duel.weights)
 
-    def _scale(self, problem: Problem) -> float:
+    def _scale(self, problem: MarginProblem) -> float:
         return float(self.scale) if self.scale is not None else super()._scale(problem)
 
     def _zero(self, fit: Fit, k: int) -> Vector:

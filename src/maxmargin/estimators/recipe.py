@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.estimators.binary import BinaryModel
-from maxmargin.problems import LOSSES, Certificate, Problem, RegularizedSVM, SlackSVM, Solution
+from maxmargin.problems import LOSSES, Certificate, MarginProblem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, Learned, OnlineSolver, Solver, auto_solver, solve, solve_for_C
 
 
@@ -56,7 +56,7 @@ class Recipe:
         """The recipe for these parameters and this data; parameters that do not go together are refused."""
         C, slack, solvers = estimator.C, estimator.slack, estimator._solvers
 
-        def names(form: type[Problem]) -> str:
+        def names(form: type[MarginProblem]) -> str:
             return ", ".join(name for name, other in solvers.items() if other.solves is form)
 
         if C is not None and slack is not None:
@@ -103,7 +103,7 @@ class Recipe:
         *,
         scale: float | None = None,
         **options: Any,
-    ) -> Problem:
+    ) -> MarginProblem:
         """The problem for these labels and weights; `scale` where it is known, though the user did not say."""
         options |= {"bias": self.bias, "sample_weight": weights}
         if issubclass(self.solver.solves, RegularizedSVM):
@@ -112,7 +112,7 @@ class Recipe:
         return SlackSVM(X, y, self.slack or 0.0, scale=self.scale or scale, **options)
 
     def fit(
-        self, problem: Problem, scale: float, warm: Solution | Learned | None = None, **options: Any
+        self, problem: MarginProblem, scale: float, warm: Solution | Learned | None = None, **options: Any
     ) -> BinaryModel:
         """The model of one binary problem; `options` are those of :func:`maxmargin.solvers.solve`.
 
@@ -129,7 +129,7 @@ class Recipe:
             return model
         return replace(model, learned=self.solver.learned(problem, result.state), seen=float(problem.s.sum()))
 
-    def learn(self, problem: Problem, learned: Learned | None, seen: float, **options: Any) -> BinaryModel:
+    def learn(self, problem: MarginProblem, learned: Learned | None, seen: float, **options: Any) -> BinaryModel:
         """Go on with other rows by an online solver: one pass over them.
 
         `seen` is the total weight of the rows before them. C weighs the losses of all rows so far, as though these were

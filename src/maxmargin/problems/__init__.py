@@ -6,6 +6,7 @@ from maxmargin.problems.expansion import Expansion, length
 from maxmargin.problems.kernel_matrix import KernelMatrix
 from maxmargin.problems.kernels import Kernel, make_kernel
 from maxmargin.problems.losses import LOSSES, Hinge, Loss, SquaredHinge
+from maxmargin.problems.margin import MarginProblem
 from maxmargin.problems.problem import Evaluation, Problem, Solution
 from maxmargin.problems.regularized import RegularizedSVM
 from maxmargin.problems.slack import SlackSVM
@@ -19,6 +20,7 @@ __all__ = [
     "Kernel",
     "KernelMatrix",
     "Loss",
+    "MarginProblem",
     "Problem",
     "RegularizedSVM",
     "SlackSVM",

@@ -3,7 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+
+FORMS: dict[str, Form] = {}
+"""What values are certified, by name: each problem says what its own are."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the values of a certificate are.
+
+    Attributes
+    ----------
+    name : str
+        By which certificates know it.
+    larger : bool
+        Whether a larger value is better.
+    sentence : callable
+        Says what a certificate means, to a person.
+    """
+
+    name: str
+    larger: bool
+    sentence: Callable[[Certificate], str]
+
+    def __post_init__(self) -> None:
+        FORMS[self.name] = self
 
 
 @dataclass(frozen=True)
@@ -15,12 +41,13 @@ class Certificate:
     primal : float
         The value reached.
     dual : float
-        No solution has a better value: larger in the slack form, smaller in the regularised form.
+        No solution has a better value: larger or smaller, by the form.
     why_not : str
         Why there is no certificate; empty where there is one. The two values may be there: then they are equal where
         the conditions of an optimum hold, but prove nothing.
-    form : {"slack", "C"}
-        What the values are: the margin at a slack, to be large, or the objective at a C, to be small.
+    form : str
+        What the values are, a name of `FORMS`: "slack", the margin at a slack, to be large; "C", the objective at a
+        C, to be small; or those of another problem.
     provided : str
         On what condition, that nobody has checked, the proof rests; empty where there is none.
 
@@ -40,7 +67,7 @@ class Certificate:
     @classmethod
     def proved(cls, primal: float, dual: float, form: str = "slack", provided: str = "") -> Certificate:
         """A value and its bound; rounding may have put that a hair on the wrong side of the value that it bounds."""
-        return cls(primal, max(dual, primal) if form == "slack" else min(dual, primal), form=form, provided=provided)
+        return cls(primal, (max if FORMS[form].larger else min)(dual, primal), form=form, provided=provided)
 
     @classmethod
     def missing(cls, why_not: str) -> Certificate:
@@ -63,13 +90,13 @@ class Certificate:
         """The value reached, with a sign that makes more be better; where it proves nothing, how small the gap is."""
         if self.why_not:
             return -self.gap
-        return self.primal if self.form == "slack" else -self.primal
+        return self.primal if FORMS[self.form].larger else -self.primal
 
     def tightened(self, other: Certificate) -> Certificate:
         """The same value with the better of two bounds: a bound once proved stays proved."""
         if not (self and other):
             return self
-        best = min if self.form == "slack" else max
+        best = min if FORMS[self.form].larger else max
         return Certificate.proved(self.primal, best(self.dual, other.dual), self.form, self.provided)
 
     def __bool__(self) -> bool:
@@ -78,16 +105,22 @@ class Certificate:
     def __str__(self) -> str:
         if self.why_not:
             return f"not certified: {self.why_not}"
-        return self._sentence() + (f" (provided that {self.provided})" if self.provided else "")
+        return FORMS[self.form].sentence(self) + (f" (provided that {self.provided})" if self.provided else "")
 
-    def _sentence(self) -> str:
-        if self.form == "C" and self.relative_gap <= 0.5:
-            return f"the objective is within {100 * self.relative_gap:.2g} % of the best possible at this C"
-        if self.form == "C":
-            times = f"{self.primal / self.dual:.2g} times" if self.dual > 0 else "any number of times"
-            return f"loose: the objective may be {times} the best possible at this C; a longer run would tell more"
-        if self.dual <= 0:
-            return f"no positive margin exists at this slack (at most {self.dual:.3g}): allow more slack"
-        if self.primal <= 0:
-            return f"the margin reached is not positive; the best possible at this slack is at most {self.dual:.3g}"
-        return f"the margin is within {100 * self.relative_gap:.2g} % of the best possible at this slack"
+
+def _margin(at: Certificate) -> str:
+    if at.dual <= 0:
+        return f"no positive margin exists at this slack (at most {at.dual:.3g}): allow more slack"
+    if at.primal <= 0:
+        return f"the margin reached is not positive; the best possible at this slack is at most {at.dual:.3g}"
+    return f"the margin is within {100 * at.relative_gap:.2g} % of the best possible at this slack"
+
+
+def _objective(at: Certificate) -> str:
+    if at.relative_gap <= 0.5:
+        return f"the objective is within {100 * at.relative_gap:.2g} % of the best possible at this C"
+    times = f"{at.primal / at.dual:.2g} times" if at.dual > 0 else "any number of times"
+    return f"loose: the objective may be {times} the best possible at this C; a longer run would tell more"
+
+
+SLACK, C = Form("slack", True, _margin), Form("C", False, _objective)

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.problems.losses import Loss, loss_of
-from maxmargin.problems.problem import BALANCED, Dual, Evaluation, Problem, Vector
+from maxmargin.problems.margin import BALANCED, MarginProblem
+from maxmargin.problems.problem import Dual, Evaluation, Vector
 
 
-class RegularizedSVM(Problem):
+class RegularizedSVM(MarginProblem):
     r"""The least :math:`\frac12|w|^2 + C\sum_i s_i \ell(y_i(\langle w, x_i\rangle + b))`.
 
     Parameters

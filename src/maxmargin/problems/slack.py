@@ -18,13 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core import water_level, water_levels
 from maxmargin.problems.expansion import length
-from maxmargin.problems.problem import BALANCED, Dual, Evaluation, Problem, Vector
+from maxmargin.problems.margin import BALANCED, MarginProblem
+from maxmargin.problems.problem import Dual, Evaluation, Vector
 from maxmargin.problems.search import least
 
 FEW = 64  # examples of a class that stand for all of it where each costs a row of a kernel matrix
 
 
-class SlackSVM(Problem):
+class SlackSVM(MarginProblem):
     r"""The largest margin at a given mean slack.
 
     Parameters

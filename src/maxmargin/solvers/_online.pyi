@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.problems import Problem, RegularizedSVM
+from maxmargin.problems import MarginProblem, RegularizedSVM
 from maxmargin.solvers.base import Learned
 
 class Learner:
@@ -15,7 +15,7 @@ class Learner:
     last_rows: NDArray[np.int64]
     def __init__(
         self,
-        problem: Problem,
+        problem: MarginProblem,
         rng: np.random.Generator,
         order: str,
         batch: int,

@@ -37,7 +37,7 @@ cdef class Learner:
 
     Parameters
     ----------
-    problem : Problem
+    problem : MarginProblem
         The data.
     rng : np.random.Generator
         Where the draws come from.

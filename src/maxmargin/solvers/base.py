@@ -19,13 +19,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.problems import Problem, SlackSVM, Solution
+from maxmargin.problems import MarginProblem, Problem, SlackSVM, Solution
 
 SOLVERS: dict[str, type[Solver]] = {}
 """Every solver by its name. The command, the estimators, the common tests and the benchmarks read this table."""
 
 KERNEL_SOLVERS: dict[str, type[Solver]] = {}
-"""The same for solvers of problems on a KernelMatrix."""
+"""The same for solvers of max-margin problems on a KernelMatrix."""
+
+TOOLBOX: dict[str, type[Solver]] = {}
+"""The same for solvers of other problems."""
 
 UNLIMITED = 2**62
 FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
@@ -37,7 +40,7 @@ class Solver(ABC):
 
     name: ClassVar[str] = ""
     solves: ClassVar[type[Problem]] = SlackSVM
-    kernel: ClassVar[bool] = False  # whether it reads rows of a KernelMatrix, not of a Matrix
+    kernel: ClassVar[bool | None] = False  # whether it reads a KernelMatrix, not a Matrix; None: either
     separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
     smooth_only: ClassVar[bool] = False  # whether it solves the problem with a smooth loss only
     optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
@@ -48,7 +51,8 @@ class Solver(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
-            (KERNEL_SOLVERS if cls.kernel else SOLVERS)[cls.name] = cls
+            margin = issubclass(cls.solves, MarginProblem)
+            (TOOLBOX if not margin else KERNEL_SOLVERS if cls.kernel else SOLVERS)[cls.name] = cls
 
     def deterministic(self, problem: Any) -> bool:
         """Whether nothing that matters is drawn at random, so that every seed gives the same answer to this problem."""

@@ -180,7 +180,7 @@ def solve(
     """
     if not isinstance(problem, solver.solves):
         raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
-    if isinstance(problem.X, KernelMatrix) != solver.kernel:
+    if solver.kernel is not None and isinstance(problem.X, KernelMatrix) != solver.kernel:
         wanted, others = ("KernelMatrix", SOLVERS) if solver.kernel else ("Matrix", KERNEL_SOLVERS)
         raise TypeError(
             f"solver {solver.name!r} reads a {wanted}; got a {type(problem.X).__name__}, which these solvers read: "
@@ -311,7 +311,7 @@ class _Run:
         self.trace = Trace(() if warm is None else warm.trace)
         last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
         self.started = time.perf_counter() - last.seconds
-        self.already_read = problem.X.ledger.stored - last.entries_read
+        self.already_read = problem.ledger.stored - last.entries_read
         self.n_iter = last.iteration
         self.best: Solution | None = None  # None: where the solver stands
         self.best_iter = 0
@@ -327,7 +327,7 @@ class _Run:
         return time.perf_counter() - self.started
 
     def entries(self) -> int:
-        return self.problem.X.ledger.stored - self.already_read
+        return self.problem.ledger.stored - self.already_read
 
     def advance(self, state: Any, until: int, limit: _Limits, interrupt: Interrupt) -> int:
         """Iterate until a count of iterations, or a limit, or Ctrl-C; return the count reached."""
@@ -352,7 +352,7 @@ class _Run:
         solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
         if self.worth_measuring(state):
             solution = self.solution(state)
-            with self.problem.X.ledger.on("certificate"):
+            with self.problem.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
                 certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
             solution = Solution(evaluation.w, evaluation.b, *dual)
@@ -366,7 +366,7 @@ class _Run:
             self.n_iter,
             seconds,
             self.entries(),
-            self.entries() if self.solver.kernel else 0,
+            self.entries() if isinstance(self.problem.X, KernelMatrix) else 0,
             primal=certificate.primal,
             dual=certificate.dual,
             gap=certificate.gap,
@@ -400,7 +400,7 @@ class _Run:
 
     def solution(self, state: Any) -> Solution:
         """Where the solver stands. What it may have to read to say so is not learned from."""
-        with self.problem.X.ledger.on("solution"):
+        with self.problem.ledger.on("solution"):
             return self.solver.solution(self.problem, state)
 
     def stale(self, state: Any) -> bool:
@@ -416,7 +416,7 @@ class _Run:
             status,
             self.n_iter,
             self.best_iter,
-            self.problem.X.ledger.summary(),
+            self.problem.ledger.summary(),
             self.solver.promise(self.problem) if status == "finished" else {},
             state,
         )
@@ -437,9 +437,9 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
     Who has interrupted the run is not kept waiting: its bound is not tightened.
     """
     if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
-        return replace(result, reads=problem.X.ledger.summary())  # the last check has done it all
+        return replace(result, reads=problem.ledger.summary())  # the last check has done it all
     rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
-    with problem.X.ledger.on("certificate"):
+    with problem.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
         certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
     certificate = certificate.tightened(result.certificate)
@@ -453,5 +453,5 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
         certificate=certificate,
         evaluation=at,
         trace=trace,
-        reads=problem.X.ledger.summary(),
+        reads=problem.ledger.summary(),
     )

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.problems import Problem
+from maxmargin.problems import MarginProblem
 from maxmargin.solvers._online import Learner
 from maxmargin.solvers.base import Learned, Solver
 
@@ -52,7 +52,7 @@ class OnlineSolver(Solver):
         mean_w, mean_b, weights = state.mean()
         return Learned(state.t, w, b, mean_w, mean_b, weights, problem.scale)
 
-    def a_pass(self, problem: Problem) -> int:
+    def a_pass(self, problem: MarginProblem) -> int:
         """How many iterations visit as many rows as there are."""
         return int(np.count_nonzero(problem.s))
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.problems import Hinge, Problem, RegularizedSVM, Solution, SquaredHinge
+from maxmargin.problems import Hinge, MarginProblem, Problem, RegularizedSVM, Solution, SquaredHinge
 from maxmargin.solvers._online import Descent
 from maxmargin.solvers.online import OnlineSolver
 
@@ -125,7 +125,7 @@ class Pegasos(OnlineSolver):
         w, b, _ = state.mean()
         return Solution(w, b, state.dual_weights(), w if state.own else None)
 
-    def a_pass(self, problem: Problem) -> int:
+    def a_pass(self, problem: MarginProblem) -> int:
         return math.ceil(super().a_pass(problem) / self.batch) if self.batch else 1
 
     def default_iterations(self, problem: RegularizedSVM) -> int:

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.problems import Expansion, KernelMatrix, Problem, RegularizedSVM
+from maxmargin.problems import Expansion, KernelMatrix, MarginProblem, RegularizedSVM
 from maxmargin.solvers._decomposition import add_rows
 
 Vector = NDArray[np.float64]
@@ -133,7 +133,7 @@ class Visits(ABC):
 
     Parameters
     ----------
-    problem : Problem
+    problem : MarginProblem
         Rows, labels and weights.
     order : Order
         Who comes next.
@@ -141,7 +141,7 @@ class Visits(ABC):
         How many examples an iteration visits.
     """
 
-    def __init__(self, problem: Problem, order: Order, batch: int = 1) -> None:
+    def __init__(self, problem: MarginProblem, order: Order, batch: int = 1) -> None:
         self.K, self.y = cast(KernelMatrix, problem.X), problem.y
         self.order, self.batch = order, batch
         self.t = 0  # iterations made

@@ -1,76 +1,25 @@
-"""What all problems share: examples with labels and weights, a value at a point, and a proof of how good it is."""
+"""What max-margin problems share: examples with labels and weights, and how a value at a point is proved good."""
 
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from maxmargin.core import Matrix
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.problems.certificate import Certificate
-
-Vector = NDArray[np.float64]
-Dual = tuple[Vector, Vector]  # weights p of the examples, and sum p_i y_i x_i
+from maxmargin.problems.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, Vector
 
 BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
-CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
 SEMIDEFINITE = "the kernel is positive semidefinite"
 INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
 
 
-@dataclass(frozen=True)
-class Solution:
-    """A linear predictor in the units of the problem.
-
-    Attributes
-    ----------
-    w : array of shape (d,)
-        The direction.
-    b : float
-        The bias.
-    p : array of shape (n,) or None
-        Weights on the examples, a point of the dual, where the solver has one.
-    v : array of shape (d,) or None
-        sum p_i y_i x_i, where the solver keeps it: then nobody need read the data for it.
-    """
-
-    w: Vector
-    b: float = 0.0
-    p: Vector | None = None
-    v: Vector | None = None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What one pass over the data says of a direction w.
-
-    Attributes
-    ----------
-    w : array of shape (d,)
-        The direction (in the slack form stretched to the unit sphere where that raises the value).
-    responses : array of shape (n,)
-        y_i <w, x_i>, without the bias.
-    value : float
-        The value of the problem at w with its best bias: the margin in the slack form, else the objective.
-    b : float
-        The best bias for w (0 in a problem without one).
-    wet : array of shape (n,)
-        The point of the dual that w suggests: weights on the examples that fall short of the margin.
-    """
-
-    w: Vector
-    responses: Vector
-    value: float
-    b: float
-    wet: Vector
-
-
-class Problem(ABC):
+class MarginProblem(Problem):
     r"""Examples :math:`x_i` with labels :math:`y_i = \pm 1` and weights :math:`s_i`, and what is asked of them.
 
     Attributes
@@ -85,9 +34,6 @@ class Problem(ABC):
     part : bool
         Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
     """
-
-    form: ClassVar[str]
-    scale: float = 1.0
 
     def __init__(
         self, X: Any, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None, part: bool = False
@@ -133,18 +79,14 @@ class Problem(ABC):
         """What no solution can beat, from any weights p >= 0: first made a point of the dual."""
         return self._bound(*self.dual_point(p))
 
-    def certify(self, w: Vector, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
-        """Value at w, and a bound from p where given, from the wet examples, and from mixtures of both.
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Dual]:
+        """The certificate of an evaluated point, from p where given, the wet examples, and mixtures of both.
 
         Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
         examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
         """
-        return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)[0]
-
-    def certify_evaluated(
-        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
-    ) -> tuple[Certificate, Dual]:
-        """The certificate of an evaluated point, and the point of the dual that proves its bound."""
 
         def proof() -> Certificate:
             return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1])
