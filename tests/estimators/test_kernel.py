@@ -331,7 +331,8 @@ def test_every_attribute():
     assert isinstance(model.trace_, Trace)
     assert (model.solver_, model.loss_, model.stopped_, model.fit_status_) == ("decomposition", "hinge", "tol", 0)
     assert (model.C_, model.scale_) == (10.0, 1.0)
-    assert 0 < model.kernel_evaluations_ == model.reads_["learning"] <= 200 * 200
+    # Each once, and a few again to see whether rounding matters.
+    assert 0 < model.kernel_evaluations_ == model.reads_["learning"] <= 1.2 * 200 * 200
     assert model.trace_[-1].kernel_evaluations == model.kernel_evaluations_
     assert model.margin_ == pytest.approx(1 / np.sqrt(2 * (model.certificate_.primal - 10.0 * losses(model, X, y))))
     assert model.slack_ == pytest.approx(losses(model, X, y) / 200 * model.margin_, rel=1e-4)
