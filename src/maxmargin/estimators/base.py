@@ -143,7 +143,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         threads = 1 if self._side_by_side else effective_n_jobs(self.n_jobs)
         seeds = check_random_state(self.random_state)
         held = self._held_out_rows(label, seeds)
-        order = self._order(label.size, held)
+        order = self._order(label, held)
         if order is not None:
             label, weights, held = label[order], weights[order], np.flatnonzero(np.isin(order, held))
         matrix = self._matrix(X, order, threads)
@@ -215,7 +215,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         """The model of an earlier fit, whose attributes are in `before`, as a solution of duel k."""
 
-    def _order(self, n: int, held: Numbers) -> Numbers | None:
+    def _order(self, label: Numbers, held: Numbers) -> Numbers | None:
         """The order in which problems have the rows; None: as they are."""
         return None
 

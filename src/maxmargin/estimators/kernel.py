@@ -300,12 +300,11 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Fitting
 
-    def _order(self, n: int, held: Numbers) -> Numbers | None:
+    def _order(self, label: Numbers, held: Numbers) -> Numbers | None:
         if self.kernel == "precomputed":  # a matrix of the user's is not copied
             return None
-        # Solvers begin with a part of the rows, of which those that are held out must be.
-        order = np.random.default_rng(0).permutation(n)
-        return np.concatenate([held, order[~np.isin(order, held)]]) if held.size else order
+        # What two classes need of the kernels of all examples is then close together.
+        return np.argsort(label, kind="stable") if self._in_pairs else shuffled(label.size, held)
 
     def _matrix(self, X: Any, order: Numbers | None, threads: int) -> KernelMatrix:
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
@@ -352,8 +351,10 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             return super()._duels(label, weights, class_weights, held)
         weights, out, duels = weights * class_weights[label], np.zeros(label.size, dtype=bool), []
         out[held] = True
+        turn = shuffled(label.size, held)
+        label_in_turn = label[turn]
         for i, j in self._contenders:
-            rows = np.flatnonzero((label == i) | (label == j))
+            rows = turn[(label_in_turn == i) | (label_in_turn == j)]
             y = np.where(label[rows] == i, 1.0, -1.0)
             duels.append(Duel(y, weights[rows], np.flatnonzero(out[rows]), rows))
         return duels
@@ -486,3 +487,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+
+def shuffled(n: int, held: Numbers) -> Numbers:
+    """An order for solvers, which begin with a part of the examples: that must have all that are held out."""
+    order = np.random.default_rng(0).permutation(n)
+    return np.concatenate([held, order[~np.isin(order, held)]]) if held.size else order
