@@ -63,10 +63,10 @@ class KernelMatrix:
 
     def __init__(self, X: Any, kernel: Kernel, *, cache_size: float = 200.0, threads: int = 1) -> None:
         self.kernel, self.threads, self.cache_bytes = kernel, threads, round(1e6 * cache_size)
-        self._begin(Rows(X, kernel, threads))
+        self.laid = Rows(X, kernel, threads)
+        self._begin(self.laid.n)
 
-    def _begin(self, laid: Rows) -> None:
-        self.laid, n = laid, laid.n
+    def _begin(self, n: int) -> None:
         self.shape, self.stored = (n, n), n * n
         self.ledger, self.saved = Ledger(), 0
         places, needed = min(n, self.cache_bytes // (4 * n)), min(n, FEWEST)
@@ -86,7 +86,9 @@ class KernelMatrix:
     def part(self, numbers: Numbers) -> KernelMatrix:
         """The matrix of some of the rows, with a ledger and a cache of its own, which begins with what is kept here."""
         other = copy(self)
-        other._begin(self.laid.part(numbers))
+        del other.laid
+        other.lay_down = lambda: self.laid.part(numbers)
+        other._begin(len(numbers))
         places = self.place[numbers]
         known = np.flatnonzero((places >= 0) & (self.width[places] == self.shape[0]))[: len(other.kept)]
         other.kept[: known.size] = self.kept[np.ix_(places[known], numbers)]
@@ -94,6 +96,11 @@ class KernelMatrix:
         other.width[: known.size], other.used[: known.size], other.filled = len(numbers), 1, known.size
         other.time = 1
         return other
+
+    @cached_property
+    def laid(self) -> Rows:
+        """The rows that kernels are computed from; those of a part are laid down when one is not known yet."""
+        return self.lay_down()
 
     def rows(self, numbers: Numbers) -> Block:
         """K[numbers], for a few of them; rows that are kept are not computed again."""

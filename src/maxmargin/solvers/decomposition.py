@@ -42,6 +42,8 @@ MOST_BLOCKS = 4  # that are taken in at once, where violators are many
 PATIENCE = 4  # iterations on all examples without a better error on a holdout before early stopping
 PROBED = 64  # responses by which it is judged whether rounding matters
 ROUNDED = 0.25  # the share of the gap that it may have made
+FINEST = 1e-9  # a relative gap that nobody asks to be below
+ROUNDING = 2.0**-21  # of an entry of a row, as a share of the largest
 STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
 
 
@@ -60,6 +62,7 @@ class State:
     tolerance: float = LOOSE
     waiting: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be worked on next
     grows: bool = False  # whether more examples come into use next
+    error: float = 0.0  # of responses, by rounding: as it was measured, and at most what was added since
     rounded: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # responses to compute anew next
     gap: float = math.inf
     dual: float = -math.inf
@@ -205,6 +208,7 @@ class Decomposition(Solver):
         change = (alpha - state.alpha[W]) * y[W]
         changed = np.flatnonzero(change)
         add_rows(_kernel(problem).kept, places[changed], change[changed], state.f[: state.m])
+        state.error += ROUNDING * float(np.abs(inner.diagonal()).max(initial=0) * np.abs(change).sum())
         state.alpha[W] = alpha
         if not math.isfinite(state.b):
             state.b = self._bias(problem, state)
@@ -267,15 +271,17 @@ class Decomposition(Solver):
         gap, with the most that its weight can be, wherever it makes it fall short: on average 0.4 of the error's size.
         """
         free = np.flatnonzero((state.alpha > 0) & (state.alpha < state.upper) & state.whole)
-        if not free.size:
-            return free
-        some = free[:: -(-free.size // PROBED)]
-        error = _kernel(problem).dot_precisely(state.alpha * problem.y, some) - state.f[some]
-        matters = 0.4 * math.sqrt(float(np.mean(error**2))) * float(state.upper[free].sum()) > ROUNDED * state.gap
-        return free if matters else free[:0]
+        matters = ROUNDED * max(state.gap, FINEST * abs(state.dual))
+        least = matters / (0.4 * float(state.upper[free].sum())) if free.size else math.inf
+        if state.error > least:
+            some = free[:: -(-free.size // PROBED)]
+            error = _kernel(problem).dot_precisely(state.alpha * problem.y, some) - state.f[some]
+            state.error = math.sqrt(float(np.mean(error**2)))
+        return free if state.error > least else free[:0]
 
     def _refresh(self, problem: RegularizedSVM, state: State) -> None:
         state.f[state.rounded] = _kernel(problem).dot_precisely(state.alpha * problem.y, state.rounded)
+        state.error = 0.0
         self._judge(problem, state)
 
     def _violators(self, problem: RegularizedSVM, state: State, short: Vector) -> Numbers:
