@@ -7,6 +7,7 @@ from maxmargin.problems.kernel_matrix import KernelMatrix
 from maxmargin.problems.kernels import Kernel, make_kernel
 from maxmargin.problems.losses import LOSSES, Hinge, Loss, SquaredHinge
 from maxmargin.problems.margin import MarginProblem
+from maxmargin.problems.max_min import MaxMin
 from maxmargin.problems.problem import Evaluation, Problem, Solution
 from maxmargin.problems.regularized import RegularizedSVM
 from maxmargin.problems.slack import SlackSVM
@@ -21,6 +22,7 @@ __all__ = [
     "KernelMatrix",
     "Loss",
     "MarginProblem",
+    "MaxMin",
     "Problem",
     "RegularizedSVM",
     "SlackSVM",

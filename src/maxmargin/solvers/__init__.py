@@ -1,7 +1,7 @@
 """How problems are solved: one file an algorithm, one loop for all of them."""
 
 from maxmargin.solvers.auto import auto_solver
-from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, Learned, Solver
+from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Learned, Solver
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
@@ -15,6 +15,8 @@ from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.online import OnlineSolver
 from maxmargin.solvers.pegasos import Pegasos
 from maxmargin.solvers.perceptron import Perceptron
+from maxmargin.solvers.players import ExponentiatedGradient, LazyGradient, Player
+from maxmargin.solvers.primal_dual import PrimalDual
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 from maxmargin.solvers.smo import Smo
@@ -26,18 +28,23 @@ from maxmargin.solvers.trace import Row, Trace
 __all__ = [
     "KERNEL_SOLVERS",
     "SOLVERS",
+    "TOOLBOX",
     "BatchPerceptron",
     "Decomposition",
+    "ExponentiatedGradient",
     "Holdout",
     "Hybrid",
     "KernelPegasos",
     "KernelPerceptron",
     "KernelSdca",
+    "LazyGradient",
     "Learned",
     "Newton",
     "OnlineSolver",
     "Pegasos",
     "Perceptron",
+    "Player",
+    "PrimalDual",
     "Progress",
     "Result",
     "Row",

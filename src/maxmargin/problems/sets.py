@@ -1,0 +1,167 @@
+r"""Bounded convex sets that x may be from: where they begin, the nearest point of them, and how far they reach.
+
+The support function :math:`h(g) = \max_{x \in \mathcal{K}} \langle g, x\rangle` is what turns weights on linear costs
+into a bound that no x of the set can beat.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Point = NDArray[np.float64]  # a vector, or a symmetric matrix
+
+
+class ConvexSet(ABC):
+    """A bounded convex set, within `radius` of its `centre`."""
+
+    @property
+    @abstractmethod
+    def radius(self) -> float:
+        """How far from the centre its points can be."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> Point:
+        """The point to begin at."""
+
+    @abstractmethod
+    def project(self, y: Point) -> Point:
+        """The point of the set that is nearest to y."""
+
+    @abstractmethod
+    def support(self, g: Point) -> float:
+        """The largest <g, x> over the set."""
+
+
+@dataclass(frozen=True)
+class Ball(ConvexSet):
+    """All x of d numbers with |x| <= 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.sets import Ball
+    >>> Ball(2).project(np.array([3.0, 4.0])), Ball(2).support(np.array([3.0, 4.0]))
+    (array([0.6, 0.8]), 5.0)
+    """
+
+    d: int
+    radius: float = 1.0  # type: ignore[misc]
+
+    @property
+    def centre(self) -> Point:
+        return np.zeros(self.d)
+
+    def project(self, y: Point) -> Point:
+        return y * (self.radius / max(self.radius, float(np.linalg.norm(y))))
+
+    def support(self, g: Point) -> float:
+        return self.radius * float(np.linalg.norm(g))
+
+
+@dataclass(frozen=True)
+class Box(ConvexSet):
+    """All x between two corners.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.sets import Box
+    >>> box = Box(np.array([0.0, -1.0]), np.array([1.0, 1.0]))
+    >>> box.project(np.array([2.0, 0.5])), box.support(np.array([1.0, -2.0]))
+    (array([1. , 0.5]), 3.0)
+    """
+
+    lower: Point
+    upper: Point
+
+    def __post_init__(self) -> None:
+        if np.shape(self.lower) != np.shape(self.upper) or not (np.asarray(self.lower) <= self.upper).all():
+            raise ValueError(f"a box needs lower <= upper, of one shape; got {self.lower} and {self.upper}")
+
+    @property
+    def radius(self) -> float:
+        return 0.5 * float(np.linalg.norm(self.upper - self.lower))
+
+    @property
+    def centre(self) -> Point:
+        return 0.5 * (self.lower + self.upper)
+
+    def project(self, y: Point) -> Point:
+        return np.clip(y, self.lower, self.upper)
+
+    def support(self, g: Point) -> float:
+        return float(np.maximum(g * self.lower, g * self.upper).sum())
+
+
+@dataclass(frozen=True)
+class Simplex(ConvexSet):
+    """All x of d numbers that are at least 0 and sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.sets import Simplex
+    >>> Simplex(2).project(np.array([1.0, 0.5])), Simplex(2).support(np.array([1.0, -2.0]))
+    (array([0.75, 0.25]), 1.0)
+    """
+
+    d: int
+
+    @property
+    def radius(self) -> float:
+        return float(np.sqrt(1 - 1 / self.d))
+
+    @property
+    def centre(self) -> Point:
+        return np.full(self.d, 1 / self.d)
+
+    def project(self, y: Point) -> Point:
+        return onto_simplex(y)
+
+    def support(self, g: Point) -> float:
+        return float(np.max(g))
+
+
+@dataclass(frozen=True)
+class Spectrahedron(ConvexSet):
+    r"""All symmetric positive semidefinite matrices of n rows with a trace of at most 1: the bounded PSD cone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.sets import Spectrahedron
+    >>> Spectrahedron(2).project(np.diag([2.0, -1.0])).round(6) + 0.0
+    array([[1., 0.],
+           [0., 0.]])
+    >>> Spectrahedron(2).support(np.diag([2.0, -1.0]))
+    2.0
+    """
+
+    n: int
+    radius: float = 1.0  # type: ignore[misc]
+
+    @property
+    def centre(self) -> Point:
+        return np.zeros((self.n, self.n))
+
+    def project(self, y: Point) -> Point:
+        values, vectors = np.linalg.eigh(y)
+        values = np.maximum(values, 0)
+        if values.sum() > 1:
+            values = onto_simplex(values)
+        return np.asarray((vectors * values) @ vectors.T)
+
+    def support(self, g: Point) -> float:
+        return max(0.0, float(np.linalg.eigvalsh(g)[-1]))
+
+
+def onto_simplex(y: Point) -> Point:
+    """The nearest point of the simplex: all numbers sink by the same, those that would be below 0 stay at 0."""
+    falling = np.sort(y)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, y.size + 1)
+    return np.maximum(y - excess[np.flatnonzero(falling > excess)[-1]], 0)

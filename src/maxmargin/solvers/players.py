@@ -1,0 +1,115 @@
+r"""Players: low-regret algorithms for x against costs that come one at a time.
+
+After T rounds a player's gains fall short of those of any fixed x of its set by no more than its regret R(T), whatever
+the costs were. A player of your own has three methods: `start(T)`, `update(state, g)` and `regret(T)`; its state has
+the current point as `x`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.problems.sets import ConvexSet
+
+Point = NDArray[np.float64]
+
+
+class Player(ABC):
+    """A low-regret algorithm."""
+
+    @abstractmethod
+    def start(self, T: int) -> Any:
+        """The state before the first of T rounds; its `x` is the first point."""
+
+    @abstractmethod
+    def update(self, state: Any, g: Point) -> None:
+        """Move on: g is the gradient, at the current point, of the cost that came, of a norm of at most 1."""
+
+    @abstractmethod
+    def regret(self, T: int) -> float:
+        """R(T): by how much T rounds may fall short of the best fixed point."""
+
+
+@dataclass
+class Standing:
+    """Where a player stands: the sum of what came, as far as it counts, and the point that follows from it."""
+
+    x: Point
+    y: Point
+    rate: float
+
+
+@dataclass(frozen=True)
+class LazyGradient(Player):
+    r"""Online gradient ascent with lazy projection, Lemma 2.7 of Irpan and Kwan (2015).
+
+    :math:`y_{t+1} = y_t + \frac{r}{\sqrt{2T}} g_t`, and :math:`x_{t+1}` is the point of the set nearest to
+    :math:`y_{t+1}`, for a set within r of :math:`y_1`. The regret is at most :math:`2 r \sqrt{2T}`.
+
+    Parameters
+    ----------
+    over : ConvexSet
+        The set that x is from: a Ball, a Box, a Spectrahedron.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.sets import Ball
+    >>> from maxmargin.solvers.players import LazyGradient
+    >>> player = LazyGradient(Ball(2))
+    >>> state = player.start(T=2)
+    >>> player.update(state, np.array([1.0, 0.0]))
+    >>> state.x, player.regret(2)
+    (array([0.5, 0. ]), 4.0)
+    """
+
+    over: ConvexSet
+
+    def start(self, T: int) -> Standing:
+        centre = self.over.centre
+        return Standing(centre, centre.copy(), self.over.radius / math.sqrt(2 * T))
+
+    def update(self, state: Standing, g: Point) -> None:
+        state.y += state.rate * g
+        state.x = self.over.project(state.y)
+
+    def regret(self, T: int) -> float:
+        return 2 * self.over.radius * math.sqrt(2 * T)
+
+
+@dataclass(frozen=True)
+class ExponentiatedGradient(Player):
+    r"""Exponentiated gradient ascent on the simplex of d numbers, for gradients with entries of at most 1 in size.
+
+    :math:`x_{t+1} \propto \exp(\eta \sum_{\tau \le t} g_\tau)` with :math:`\eta = \sqrt{\log d / T}`. The regret is at
+    most :math:`2\sqrt{T \log d}`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.solvers.players import ExponentiatedGradient
+    >>> player = ExponentiatedGradient(d=2)
+    >>> state = player.start(T=1)
+    >>> player.update(state, np.array([1.0, -1.0]))
+    >>> state.x.round(3)
+    array([0.841, 0.159])
+    """
+
+    d: int
+
+    def start(self, T: int) -> Standing:
+        return Standing(np.full(self.d, 1 / self.d), np.zeros(self.d), math.sqrt(math.log(max(2, self.d)) / T))
+
+    def update(self, state: Standing, g: Point) -> None:
+        state.y += state.rate * g
+        x = np.exp(state.y - state.y.max())
+        state.x = x / x.sum()
+
+    def regret(self, T: int) -> float:
+        return 2 * math.sqrt(T * math.log(max(2, self.d)))

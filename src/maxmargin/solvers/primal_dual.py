@@ -1,0 +1,207 @@
+r"""The generic sublinear primal-dual algorithm, Algorithm 2 of Irpan and Kwan (2015).
+
+Problem: :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)`. Given: a player, which is a low-regret algorithm over
+:math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` of a variance of at most 1. Returned: the mean of x_t, for which
+:math:`\min_i c_i(\bar x) \ge \sigma - \varepsilon` with probability at least 1/2 for each run.
+
+Symbols as in the survey: w_t are the weights, here by their logarithms, p_t the same on the simplex, v_t the clipped
+estimates. Where it prints a rate of :math:`\frac{1}{100}\sqrt{\log n / T}`, its lemmas need
+:math:`\eta \ge \sqrt{\log n / T}`, which is what is used, as in its Algorithms 1 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.problems import Problem, Solution
+from maxmargin.problems.max_min import MaxMin
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.players import Player
+
+Vector = NDArray[np.float64]
+
+CONSTANT = 23.0  # the survey's own last inequality for Algorithm 1: the weights cost 23 sqrt(log n / T)
+
+
+@dataclass
+class Round:
+    """Where a run of the game stands, after t of its T rounds."""
+
+    T: int
+    player: Any
+    log_w: Vector
+    sum_x: Vector
+    sum_p: Vector
+    t: int = 0
+
+    @property
+    def p(self) -> Vector:
+        """The weights on the simplex."""
+        w = np.exp(self.log_w - self.log_w.max())
+        return np.asarray(w / w.sum())
+
+
+@dataclass
+class State:
+    """The run that is under way, and the best of those before it."""
+
+    rng: np.random.Generator
+    run: Round
+    best: Solution | None = None
+    value: float = -math.inf  # of the best
+    left: int = 0  # runs that are still to come
+    p: Vector | None = field(default=None)  # the weights with the least bound so far
+    bound: float = math.inf
+
+
+@dataclass(frozen=True)
+class PrimalDual(Solver):
+    r"""Two players: x against weights on the :math:`c_i`, by variance multiplicative weights on clipped estimates.
+
+    A round t draws :math:`i_t \sim p_t` for the player of x, who is told the gradient of :math:`c_{i_t}`, and estimates
+    all :math:`c_i(x_t)` for the weights: :math:`w_{t+1}(i) = w_t(i)(1 - \eta v_t(i) + \eta^2 v_t(i)^2)`.
+
+    Parameters
+    ----------
+    player : Player
+        The low-regret algorithm for x, which knows its set.
+    eps : float, default=0.1
+        By how much the answer may fall short of the best possible value.
+    confidence : float, default=0.5
+        With what probability it may not. Each run has 1/2; the best of several, by their values, has more.
+    constant : float, default=23
+        T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of the theorem
+        is for the worst case; 1 to 3 is often enough, and the certificate tells.
+
+    References
+    ----------
+    Irpan, Kwan (2015), Sublinear Algorithms for Optimization and Machine Learning, section 3.
+    Clarkson, Hazan, Woodruff (2012), Sublinear Optimization for Machine Learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import solve
+    >>> from maxmargin.problems import MaxMin
+    >>> from maxmargin.problems.sets import Ball
+    >>> from maxmargin.solvers import PrimalDual
+    >>> from maxmargin.solvers.players import LazyGradient
+    >>> A = np.array([[0.6, 0.8], [0.8, -0.6]])
+    >>> def sample(x, rng):  # an l2-sample of every product with x
+    ...     norm = x @ x
+    ...     if norm == 0:
+    ...         return np.zeros(2)
+    ...     j = rng.choice(2, p=x**2 / norm)
+    ...     return A[:, j] * norm / x[j]
+    >>> problem = MaxMin(
+    ...     2,
+    ...     sample=sample,
+    ...     gradient=lambda i, x: A[i],
+    ...     values=lambda x: A @ x,
+    ...     bound=lambda p: Ball(2).support(A.T @ p),
+    ... )
+    >>> result = solve(problem, PrimalDual(LazyGradient(Ball(2)), eps=0.3, constant=3), random_state=0)
+    >>> result.status, bool(result.certificate.gap < 0.3)
+    ('finished', True)
+    """
+
+    name: ClassVar[str] = "primal_dual"
+    solves: ClassVar[type[Problem]] = MaxMin
+
+    player: Player
+    eps: float = 0.1
+    confidence: float = 0.5
+    constant: float = CONSTANT
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eps < 1:
+            raise ValueError(f"eps must be between 0 and 1, as all |c_i(x)| <= 1; got {self.eps!r}")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence must be between 0 and 1, and cannot be 1; got {self.confidence!r}")
+        if not self.constant > 0:
+            raise ValueError(f"constant must be positive (the theorem: {CONSTANT:g}); got {self.constant!r}")
+
+    @property
+    def runs(self) -> int:
+        """How many runs it takes to be confident: each fails with probability 1/2."""
+        return max(1, math.ceil(math.log2(1 / (1 - self.confidence)) - 1e-9))
+
+    def rounds(self, problem: MaxMin) -> int:
+        """T, line 1: the least at which the regrets of both players are below eps."""
+
+        def enough(T: int) -> bool:
+            return self.constant * math.sqrt(math.log(max(2, problem.n)) / T) + self.player.regret(T) / T <= self.eps
+
+        most = 1
+        while not enough(most):
+            most *= 2
+        few = most // 2
+        while most - few > 1:
+            middle = (most + few) // 2
+            few, most = (few, middle) if enough(middle) else (middle, most)
+        return most
+
+    def start(self, problem: MaxMin, rng: np.random.Generator, warm: Any = None) -> State:
+        if isinstance(warm, State):
+            return warm
+        return State(rng, self._first_round(problem), left=self.runs - 1)
+
+    def _first_round(self, problem: MaxMin) -> Round:
+        T = self.rounds(problem)
+        player = self.player.start(T)
+        return Round(T, player, np.zeros(problem.n), np.zeros_like(player.x), np.zeros(problem.n))
+
+    def step(self, problem: MaxMin, state: State, iterations: int, budget: int) -> int:
+        rounds = min(iterations, budget // problem.round_reads) if problem.round_reads else iterations
+        for _ in range(rounds):
+            if state.run.t == state.run.T:
+                self._next_run(problem, state)
+            self._play(problem, state.run, state.rng)
+        return rounds
+
+    def _play(self, problem: MaxMin, run: Round, rng: np.random.Generator) -> None:
+        """A round of Algorithm 2."""
+        eta = math.sqrt(math.log(max(2, problem.n)) / run.T)
+        x, p = run.player.x, run.p  # line 8
+        i = min(int(np.searchsorted(np.cumsum(p), rng.random(), side="right")), problem.n - 1)  # line 9
+        v = np.clip(problem.sample(x, rng), -1 / eta, 1 / eta)  # lines 4 and 5
+        run.log_w += np.log1p(-eta * v + (eta * v) ** 2)  # line 6
+        run.sum_x += x
+        run.sum_p += p
+        self.player.update(run.player, problem.gradient(i, x))  # line 10
+        run.t += 1
+
+    def _next_run(self, problem: MaxMin, state: State) -> None:
+        """Keep the run that has ended if it is the best so far, and begin another one."""
+        with problem.ledger.on("choosing"):
+            self._keep_best(problem, state)
+        state.run, state.left = self._first_round(problem), state.left - 1
+
+    def _keep_best(self, problem: MaxMin, state: State) -> None:
+        x, p = state.run.sum_x / state.run.t, state.run.sum_p / state.run.t
+        value, bound = float(problem.values(x).min()), problem.bound(p)
+        if state.p is None or bound < state.bound:
+            state.p, state.bound = p, bound
+        if value > state.value:
+            state.value, state.best = value, Solution(x)
+
+    def solution(self, problem: MaxMin, state: State) -> Solution:
+        """Line 12: the mean of x_t, of the best run where there are several; the last one counts when it has ended."""
+        run = state.run
+        if state.best is None and run.t:
+            return Solution(run.sum_x / run.t, 0.0, run.sum_p / run.t)
+        if run.t == run.T:
+            self._keep_best(problem, state)
+        best = state.best or Solution(run.player.x)
+        return Solution(best.w, 0.0, state.p)
+
+    def iterations(self, problem: MaxMin) -> int:
+        return self.runs * self.rounds(problem)
+
+    def promise(self, problem: MaxMin) -> dict[str, float]:
+        return {"eps": self.eps, "failure_probability": 0.5**self.runs}
