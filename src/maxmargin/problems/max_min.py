@@ -1,7 +1,7 @@
 r"""Max-min problems, :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)` with concave :math:`c_i`.
 
-For weights p on the simplex no x has a larger value than :math:`\max_{x \in \mathcal{K}} \sum_i p_i c_i(x)`: that is the
-bound of a certificate, where the problem can tell it.
+For weights p on the simplex no x has a larger value than :math:`\max_{x \in \mathcal{K}} \sum_i p_i c_i(x)`: that is
+the bound of a certificate, where the problem can tell it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""The generic sublinear primal-dual algorithm, Algorithm 2 of Irpan and Kwan (2015).
 
 Problem: :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)`. Given: a player, which is a low-regret algorithm over
-:math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` of a variance of at most 1. Returned: the mean of x_t, for which
-:math:`\min_i c_i(\bar x) \ge \sigma - \varepsilon` with probability at least 1/2 for each run.
+:math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` of a variance of at most 1. Returned: the mean of x_t, for
+which :math:`\min_i c_i(\bar x) \ge \sigma - \varepsilon` with probability at least 1/2 for each run.
 
 Symbols as in the survey: w_t are the weights, here by their logarithms, p_t the same on the simplex, v_t the clipped
 estimates. Where it prints a rate of :math:`\frac{1}{100}\sqrt{\log n / T}`, its lemmas need
@@ -75,8 +75,8 @@ class PrimalDual(Solver):
     confidence : float, default=0.5
         With what probability it may not. Each run has 1/2; the best of several, by their values, has more.
     constant : float, default=23
-        T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of the theorem
-        is for the worst case; 1 to 3 is often enough, and the certificate tells.
+        T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of the
+        theorem is for the worst case; 1 to 3 is often enough, and the certificate tells.
 
     References
     ----------
