@@ -10,6 +10,7 @@ from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.kernel_pegasos import KernelPegasos
 from maxmargin.solvers.kernel_perceptron import KernelPerceptron
 from maxmargin.solvers.kernel_sdca import KernelSdca
+from maxmargin.solvers.kernel_sublinear_perceptron import KernelSublinearPerceptron
 from maxmargin.solvers.loop import Holdout, Progress, Result, solve
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.online import OnlineSolver
@@ -37,6 +38,7 @@ __all__ = [
     "KernelPegasos",
     "KernelPerceptron",
     "KernelSdca",
+    "KernelSublinearPerceptron",
     "LazyGradient",
     "Learned",
     "Newton",
