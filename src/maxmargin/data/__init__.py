@@ -1,6 +1,7 @@
 """Where entries come from, and what was read of them."""
 
 from maxmargin.data.atomic import atomic_write
+from maxmargin.data.constraints import SymmetricMatrices, as_symmetric_matrices
 from maxmargin.data.datasets import find_dataset, load_adult
 from maxmargin.data.files import read_table
 from maxmargin.data.libsvm import LibsvmError, read_libsvm, write_libsvm
@@ -10,7 +11,9 @@ from maxmargin.data.streams import FileFormatError
 __all__ = [
     "FileFormatError",
     "LibsvmError",
+    "SymmetricMatrices",
     "as_matrix",
+    "as_symmetric_matrices",
     "atomic_write",
     "find_dataset",
     "load_adult",
