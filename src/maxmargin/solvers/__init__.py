@@ -23,6 +23,7 @@ from maxmargin.solvers.smo import Smo
 from maxmargin.solvers.stochastic_batch_perceptron import StochasticBatchPerceptron
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
+from maxmargin.solvers.sublinear_sdp import SublinearSdp, decided
 from maxmargin.solvers.trace import Row, Trace
 
 __all__ = [
@@ -55,8 +56,10 @@ __all__ = [
     "StochasticBatchPerceptron",
     "StochasticGradient",
     "SublinearPerceptron",
+    "SublinearSdp",
     "Trace",
     "auto_solver",
+    "decided",
     "listen_for_interrupt",
     "solve",
     "solve_for_C",
