@@ -17,7 +17,7 @@ from maxmargin.problems.eigen import leading_eigenpairs, leading_eigenvector
 Point = NDArray[np.float64]  # a vector, or a symmetric matrix
 
 LEADING = 8  # eigenvalues to begin with: what is near to a game's best answer is of low rank
-ROUNDING = 1e-10  # of the size of a matrix: what an eigenvalue may be off by
+ROUNDING = 1e-8  # of the size of a matrix: what an eigenvalue may be off by
 
 
 class ConvexSet(ABC):
