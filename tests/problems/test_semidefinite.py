@@ -64,6 +64,16 @@ def test_what_certificates_say():
     assert said == "not decided: the best is between -0.447 and 0.894; feasible to within 0.447"
 
 
+def test_a_bound_once_proved_stays_proved():
+    problem = SemidefiniteFeasibility(np.array([np.diag([1.0, -2.0]), np.diag([-2.0, 1.0])]))
+    first, both = np.array([1.0, 0.0]), np.array([0.5, 0.5])
+    assert str(problem.certify(np.eye(2), first)).startswith("not decided")
+    assert str(problem.certify(np.eye(2), both)).startswith("infeasible")
+    certificate, (p, _) = problem.certify_evaluated(problem.evaluate(np.eye(2)), first)
+    assert str(certificate).startswith("infeasible")
+    np.testing.assert_array_equal(p, both)
+
+
 def test_x_is_measured_at_trace_one():
     problem = SemidefiniteFeasibility(matrices(4, 3, 0))
     X = positive(3, np.random.default_rng(0))

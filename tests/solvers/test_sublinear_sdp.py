@@ -9,7 +9,7 @@ from maxmargin.data import SymmetricMatrices
 from maxmargin.problems import SemidefiniteFeasibility, factor
 from maxmargin.problems.hazan_projection import HazanSpectrahedron, approximate_projection
 from maxmargin.problems.sets import Spectrahedron
-from maxmargin.solvers import TOOLBOX, LazyGradient, PrimalDual, SublinearSdp, decided
+from maxmargin.solvers import TOOLBOX, LazyGradient, PrimalDual, SublinearSdp, decide, decided
 from maxmargin.solvers.sublinear_sdp import METHODS, EigenvectorSteps
 
 
@@ -142,7 +142,7 @@ def test_the_promise_without_projections(exact):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_near_the_best_in_far_fewer_rounds(exact, method):
-    """The constant of the theorem is for the worst case: with 1, T is a few hundred times smaller."""
+    """The constant of the theorem is for the worst case: with 1, T is a hundred times smaller."""
     A = matrices(20, 5, 4, 1.0)
     best = exact.semidefinite_form(A).value
     solver = SublinearSdp(eps=0.2, method=method, constant=1.0)
@@ -175,10 +175,23 @@ def test_a_program_is_decided(exact, method, shift, word):
     if word == "infeasible":
         p = result.solution.p
         assert p.min() >= 0
+        assert p.sum() == pytest.approx(1)
         assert np.linalg.eigvalsh(np.einsum("i,ijl->jl", p, A))[-1] < 0
     else:
         V = factor(result.solution.w)
         assert problem.X.products(factor=V).min() >= -1e-9
+
+
+def test_decide_tries_harder_until_it_knows(exact):
+    A = matrices(12, 5, 3, -2.0)
+    best = exact.semidefinite_form(A).value
+    assert 0 < abs(best) < 0.2
+    problem = SemidefiniteFeasibility(A)
+    result = decide(problem, eps=0.01, random_state=0)
+    assert str(result.certificate).startswith("feasible" if best > 0 else "infeasible")
+    rough = decide(problem, eps=0.9, constant=0.1, random_state=0)
+    assert rough.status in ("finished", "callback")
+    assert decide(problem, max_time=1e-9, random_state=0).status in ("max_time", "callback")
 
 
 def test_nothing_is_proved_infeasible_with_a_trace_of_at_most_one():

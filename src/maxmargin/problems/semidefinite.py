@@ -15,6 +15,7 @@ So values and bounds here are those of trace 1: a given X is scaled to it before
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from maxmargin.data.constraints import SymmetricMatrices, as_symmetric_matrices
 from maxmargin.problems.certificate import Certificate, Form
 from maxmargin.problems.eigen import largest_eigenvalue, refuse_indefinite
 from maxmargin.problems.max_min import MaxMin
-from maxmargin.problems.problem import Evaluation, Vector
+from maxmargin.problems.problem import Dual, Evaluation, Vector
 
 Square = NDArray[np.float64]
 
@@ -70,6 +71,7 @@ class SemidefiniteFeasibility(MaxMin):
         self.X: SymmetricMatrices = as_symmetric_matrices(A)
         self.n = self.X.shape[0]
         self.scale = self._scale(scale)
+        self._least, self._weights = math.inf, np.zeros(self.n)  # the least bound so far, and what proves it
 
     def _scale(self, scale: float | None) -> float:
         if scale is not None and not (np.isfinite(scale) and scale > 0):
@@ -122,6 +124,15 @@ class SemidefiniteFeasibility(MaxMin):
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
         r"""The least :math:`A_i \bullet X` of X scaled to trace 1; in place of 0, which has no trace, of I/n."""
         return super().evaluate(self.of_trace_one(w))
+
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Dual]:
+        """The value of an X beside the least bound that was ever proved for this problem, and the weights that prove it."""
+        certificate, (weights, _) = super().certify_evaluated(at, p, v, rounds=rounds)
+        if certificate.dual < self._least:
+            self._least, self._weights = certificate.dual, weights
+        return Certificate.proved(at.value, self._least, self.form), (self._weights, np.empty(0))
 
     def of_trace_one(self, X: Any) -> Square:
         """A positive semidefinite X scaled to trace 1, or I/n in place of 0; a ValueError where X is none."""

@@ -23,7 +23,7 @@ from maxmargin.solvers.smo import Smo
 from maxmargin.solvers.stochastic_batch_perceptron import StochasticBatchPerceptron
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
-from maxmargin.solvers.sublinear_sdp import SublinearSdp, decided
+from maxmargin.solvers.sublinear_sdp import SublinearSdp, decide, decided
 from maxmargin.solvers.trace import Row, Trace
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "SublinearSdp",
     "Trace",
     "auto_solver",
+    "decide",
     "decided",
     "listen_for_interrupt",
     "solve",

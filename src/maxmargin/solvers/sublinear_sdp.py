@@ -21,7 +21,9 @@ lines  what happens                                      where
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import time
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +33,7 @@ from maxmargin.problems.eigen import leading_eigenvector
 from maxmargin.problems.hazan_projection import HazanSpectrahedron
 from maxmargin.problems.sets import Point, Spectrahedron, TraceOne
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.loop import Progress
+from maxmargin.solvers.loop import Progress, Result, solve
 from maxmargin.solvers.players import LazyGradient, Player, Standing
 from maxmargin.solvers.primal_dual import CONSTANT, PrimalDual, State
 
@@ -125,6 +127,61 @@ class SublinearSdp(Solver):
 
     def promise(self, problem: SemidefiniteFeasibility) -> dict[str, float]:
         return self.game(problem).promise(problem)
+
+
+def decide(
+    problem: SemidefiniteFeasibility,
+    *,
+    eps: float = 0.01,
+    method: str = "exact",
+    constant: float = 1.0,
+    max_time: float | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> Result:
+    r"""Games with eps = 1/2, 1/4 and so on, until a program is found feasible, or proved infeasible.
+
+    A game of a smaller eps makes shorter steps and more of them, four times as many for half the eps: the last one
+    takes most of the time, and none is longer than it need be.
+
+    Parameters
+    ----------
+    problem : SemidefiniteFeasibility
+        What to decide.
+    eps : float, default=0.01
+        The least eps to try: a program whose best value is nearer to 0 may stay undecided.
+    method, constant : str, float
+        As of :class:`SublinearSdp`.
+    max_time : float or None
+        Seconds for all games together.
+    random_state : int, Generator or None
+        The one source of randomness.
+
+    Returns
+    -------
+    Result
+        Of the last game.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import SemidefiniteFeasibility
+    >>> from maxmargin.solvers import decide
+    >>> problem = SemidefiniteFeasibility(np.array([np.diag([1.0, -2.0]), np.diag([-2.0, 1.0])]))
+    >>> print(str(decide(problem, random_state=0).certificate).partition(":")[0])
+    infeasible
+    """
+    end = math.inf if max_time is None else time.perf_counter() + max_time
+    solver = SublinearSdp(eps=eps, method=method, constant=constant)
+    rng, now = np.random.default_rng(random_state), 1.0
+    while True:
+        now = max(eps, now / 2)
+        left = None if max_time is None else max(1e-9, end - time.perf_counter())
+        result = solve(
+            problem, replace(solver, eps=now), certify="checks", callback=decided, max_time=left, random_state=rng
+        )
+        known = result.certificate.primal >= 0 or result.certificate.dual < 0
+        if known or result.status != "finished" or now == eps:
+            return result
 
 
 def decided(progress: Progress) -> bool:
