@@ -5,6 +5,7 @@ from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Learned, So
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
+from maxmargin.solvers.for_sdp import SdpAnswer, SdpResult, SdpTry, solve_sdp
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.kernel_pegasos import KernelPegasos
@@ -50,6 +51,9 @@ __all__ = [
     "Result",
     "Row",
     "Sdca",
+    "SdpAnswer",
+    "SdpResult",
+    "SdpTry",
     "Simba",
     "Smo",
     "Solver",
@@ -64,4 +68,5 @@ __all__ = [
     "listen_for_interrupt",
     "solve",
     "solve_for_C",
+    "solve_sdp",
 ]
