@@ -221,7 +221,7 @@ class TraceOne(ConvexSet):
 
     def _across(self, y: Point) -> Point:
         """y without its part along the identity."""
-        return y - np.eye(self.n) * (np.trace(y) / self.n)
+        return np.asarray(y - np.eye(self.n) * (np.trace(y) / self.n))
 
 
 def onto_simplex(y: Point) -> Point:
