@@ -78,15 +78,13 @@ def as_it_is(dtype: Any) -> Callable[[Any], Any]:
 
 
 def maxmargin(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
-    """Ours, by the estimator that a user takes; where it is not there yet, by the exact solver."""
-    try:
-        from maxmargin import SVC
-    except ImportError:
-        return maxmargin_solver(X, y, p | {"solver": "decomposition"}, threads)
+    """Ours, by the estimator that a user takes."""
+    from maxmargin import SVC
 
     def fit() -> dict[str, Any]:
         options = {name: p[name] for name in ("C", "kernel", "gamma", "coef0", "degree", "tol", "cache_size")}
-        model = SVC(fit_intercept=p["bias"], n_jobs=threads, random_state=0, **options).fit(X, y)
+        options |= {"fit_intercept": p["bias"], "max_time": p.get("max_time"), "n_jobs": threads}
+        model = SVC(random_state=0, **options).fit(X, y)
         return of_estimator(model) | {
             "evaluations": evaluations(model.reads_),
             "saved": model.kernel_evaluations_saved_,

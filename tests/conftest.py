@@ -98,7 +98,7 @@ def C_form(X, y, C, bias=True, s=None, loss="hinge", B=None):
 
 
 def semidefinite_form(A):
-    """min t, over (t, p): t I - sum p_i A_i is positive semidefinite, p on the simplex. Then t is the best min_i A_i.X."""
+    """min t, over (t, p): t I - sum p_i A_i positive semidefinite, p on the simplex. Then t is the best min_i A_i.X."""
     m, n, _ = A.shape
     l, j = np.tril_indices(n)  # the upper triangle by columns
     triangle = np.vstack([-np.eye(n)[None], A])[:, j, l] * np.where(j == l, 1.0, np.sqrt(2))

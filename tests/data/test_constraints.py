@@ -56,7 +56,9 @@ def test_float32_stays_and_whole_numbers_are_taken():
     A = matrices(3, 4)
     single = as_symmetric_matrices(A.astype(np.float32))
     np.testing.assert_array_equal(single.matrix(1), A[1].astype(np.float32))
-    np.testing.assert_array_equal(as_symmetric_matrices(np.array([[[1, 2], [2, 3]]])).matrix(0), [[1.0, 2.0], [2.0, 3.0]])
+    np.testing.assert_array_equal(
+        as_symmetric_matrices(np.array([[[1, 2], [2, 3]]])).matrix(0), [[1.0, 2.0], [2.0, 3.0]]
+    )
 
 
 @pytest.mark.parametrize("way", ["array", "by entry", "csr"])

@@ -57,7 +57,8 @@ def test_the_lines_of_algorithm_3(method, exactly):
 
     X = plain(A, T, project, np.random.default_rng(3))
     np.testing.assert_allclose(result.solution.w, X / np.trace(X), atol=1e-9)
-    assert result.reads["learning"] == T * (6 + 16)
+    # No entry is drawn of X = 0.
+    assert result.reads["learning"] == T * (6 + 16) if exactly else T * 16 < result.reads["learning"] < T * (6 + 16)
 
 
 def test_it_is_the_generic_game():
@@ -78,14 +79,14 @@ def test_dense_sparse_and_by_entry_are_one(method):
     told = SymmetricMatrices.by_entry(10, 6, lambda i, j, l: A[i, j, l])
     solver = SublinearSdp(eps=0.5, method=method, constant=1.0)
     results = [
-        solve(SemidefiniteFeasibility(way, scale=1.0001), solver, max_iter=100, random_state=1)
+        solve(SemidefiniteFeasibility(way, scale=1.0001), solver, max_iter=60, random_state=1)
         for way in (A, sp.csr_array(A.reshape(10, 36)), told)
     ]
     dense, sparse, by_entry = (result.reads for result in results)
     for result in results[1:]:
         np.testing.assert_allclose(result.solution.w, results[0].solution.w, atol=1e-12)
         np.testing.assert_allclose(result.solution.p, results[0].solution.p, atol=1e-12)
-    assert dense["learning"] == by_entry["learning"] == sparse["learning, dense count"] == 100 * (10 + 36)
+    assert dense["learning"] == by_entry["learning"] == sparse["learning, dense count"] == 60 * (10 + 36)
     assert 0 < sparse["learning"] < 0.7 * dense["learning"]
 
 
@@ -104,13 +105,13 @@ def test_the_promise(exact, shift):
     """By the theorem each run keeps it with probability 1/2; it is for the worst case, and all of these do."""
     A = matrices(8, 4, 0, shift)
     problem, best = SemidefiniteFeasibility(A, scale=1.0), exact.semidefinite_form(A).value
-    for seed in range(3):
-        result = solve(problem, SublinearSdp(eps=0.4), random_state=seed)
+    for seed in range(2):
+        result = solve(problem, SublinearSdp(eps=0.5), random_state=seed)
         assert result.status == "finished"
-        assert result.promise == {"eps": 0.4, "failure_probability": 0.5}
-        assert best - 0.4 <= result.certificate.primal <= best + 1e-9
+        assert result.promise == {"eps": 0.5, "failure_probability": 0.5}
+        assert best - 0.5 <= result.certificate.primal <= best + 1e-9
         assert result.certificate.dual >= best - 1e-9
-        assert result.certificate.gap < 0.4
+        assert result.certificate.gap < 0.5
 
 
 def test_the_promise_with_hazans_projection(exact):
@@ -120,7 +121,8 @@ def test_the_promise_with_hazans_projection(exact):
     for seed in range(2):
         result = solve(SemidefiniteFeasibility(A, scale=1.0), solver, random_state=seed)
         assert best - 0.8 <= result.certificate.primal <= best + 1e-9
-    assert solver.iterations(SemidefiniteFeasibility(A)) > SublinearSdp(eps=0.4).iterations(SemidefiniteFeasibility(A))
+    # Half of eps is for the projection.
+    assert result.n_iter == SublinearSdp(eps=0.4).iterations(SemidefiniteFeasibility(A))
 
 
 def test_the_promise_without_projections(exact):
@@ -214,7 +216,9 @@ def test_one_matrix_of_one_row():
 # Players
 
 
-@pytest.mark.parametrize("over", [Spectrahedron(4), Spectrahedron(4, exactly=True), HazanSpectrahedron(4, accuracy=0.04)])
+@pytest.mark.parametrize(
+    "over", [Spectrahedron(4), Spectrahedron(4, exactly=True), HazanSpectrahedron(4, accuracy=0.04)]
+)
 @pytest.mark.parametrize("kind", ["random", "one", "against"])
 def test_the_regret_of_lazy_gradients(over, kind):
     """Lemma 4.5: against random matrices, always the same one, and one that is the worst for X each time."""

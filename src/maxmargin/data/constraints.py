@@ -297,8 +297,8 @@ def _refuse_not_finite(place: Any, numbers: NDArray[np.int64]) -> None:
 
 def _refuse(i: int, j: int, l: int, here: float, there: float) -> None:
     raise ValueError(
-        f"matrix {i} is not symmetric: entry ({j}, {l}) is {here:.6g}, but ({l}, {j}) is {there:.6g}. As X is symmetric, "
-        "(A + A.T) / 2 has the same product with it: give that"
+        f"matrix {i} is not symmetric: entry ({j}, {l}) is {here:.6g}, but ({l}, {j}) is {there:.6g}. "
+        "As X is symmetric, (A + A.T) / 2 has the same product with it: give that"
     )
 
 
@@ -308,7 +308,9 @@ def _refuse_mixed_shapes(A: Sequence[Any]) -> None:
     shapes = [np.shape(one) for one in A]
     for i, shape in enumerate(shapes):
         if len(shape) != 2 or shape[0] != shape[1] or shape != shapes[0]:
-            raise ValueError(f"expected square matrices of one shape; matrix 0 has shape {shapes[0]}, matrix {i} {shape}")
+            raise ValueError(
+                f"expected square matrices of one shape; matrix 0 has shape {shapes[0]}, matrix {i} {shape}"
+            )
 
 
 def _stacked(A: Sequence[Any]) -> Any:

@@ -312,8 +312,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self._refuse_not_finite(as_matrix(X))
         self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
-        X = X if order is None else X[order]
-        K = KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads)
+        K = KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads, rows=order)
         n = X.shape[0]
         if self._in_pairs and len(K.kept) == n <= SMALL * self.classes_.size and self.budget is None:
             K.fetch(np.arange(n))  # small problems read all of their rows, each of them in many pairs

@@ -64,7 +64,7 @@ def largest_eigenvalue(G: Square) -> float:
     """
     n, size = len(G), float(np.linalg.norm(G))
     if n <= DENSE:
-        return float(np.linalg.eigvalsh(G)[-1]) + n * np.finfo(np.float64).eps * size
+        return float(np.linalg.eigvalsh(G)[-1] + n * np.finfo(np.float64).eps * size)
     value, slack = leading_eigenvector(G, NEGLIGIBLE * size)[0], 2 * NEGLIGIBLE * size
     while size > 0 and not _has_cholesky((value + slack) * np.eye(n) - G):
         slack *= 2

@@ -44,9 +44,7 @@ class Projected:
     gap: float
 
 
-def approximate_projection(
-    Y: Square, accuracy: float, *, exactly: bool = False, line_search: bool = True
-) -> Projected:
+def approximate_projection(Y: Square, accuracy: float, *, exactly: bool = False, line_search: bool = True) -> Projected:
     r"""Nearly the nearest point to Y among :math:`X \succeq 0` with a trace of at most 1.
 
     Step k moves X to :math:`X + \gamma(vv' - X)`, with the best :math:`\gamma` or, without a line search, with
@@ -77,7 +75,7 @@ def approximate_projection(
     --------
     >>> import numpy as np
     >>> from maxmargin.problems.hazan_projection import approximate_projection
-    >>> approximate_projection(np.diag([2.0, 1.5, -1.0]), accuracy=0.01).X.round(1) + 0.0
+    >>> approximate_projection(np.diag([2.0, 1.6, -1.0]), accuracy=0.001).X.round(1) + 0.0
     array([[0.7, 0. , 0. ],
            [0. , 0.3, 0. ],
            [0. , 0. , 0. ]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,8 @@ class KernelMatrix:
         How many megabytes of rows of K to keep; at least 64 rows.
     threads : int
         How many threads compute a block side by side.
+    rows : array of int or None
+        Which rows of X these are, in this order; None: all.
 
     Attributes
     ----------
@@ -61,9 +64,11 @@ class KernelMatrix:
     (3, 0)
     """
 
-    def __init__(self, X: Any, kernel: Kernel, *, cache_size: float = 200.0, threads: int = 1) -> None:
+    def __init__(
+        self, X: Any, kernel: Kernel, *, cache_size: float = 200.0, threads: int = 1, rows: Numbers | None = None
+    ) -> None:
         self.kernel, self.threads, self.cache_bytes = kernel, threads, round(1e6 * cache_size)
-        self.laid = Rows(X, kernel, threads)
+        self._lay_down: Callable[[], Rows] = lambda: Rows(X, kernel, threads, rows)
         self._begin(self.laid.n)
 
     def _begin(self, n: int) -> None:
@@ -87,7 +92,7 @@ class KernelMatrix:
         """The matrix of some of the rows, with a ledger and a cache of its own, which begins with what is kept here."""
         other = copy(self)
         del other.laid
-        other.lay_down = lambda: self.laid.part(numbers)
+        other._lay_down = lambda: self.laid.part(numbers)
         other._begin(len(numbers))
         places = self.place[numbers]
         known = np.flatnonzero((places >= 0) & (self.width[places] == self.shape[0]))[: len(other.kept)]
@@ -100,7 +105,7 @@ class KernelMatrix:
     @cached_property
     def laid(self) -> Rows:
         """The rows that kernels are computed from; those of a part are laid down when one is not known yet."""
-        return self.lay_down()
+        return self._lay_down()
 
     def rows(self, numbers: Numbers) -> Block:
         """K[numbers], for a few of them; rows that are kept are not computed again."""

@@ -36,6 +36,8 @@ class Rows:
         What to compute.
     threads : int
         How many threads compute a block side by side.
+    rows : array of int or None
+        Which rows of X to lay down, in this order; None: all.
 
     Examples
     --------
@@ -48,19 +50,21 @@ class Rows:
     array([[3., 7.]], dtype=float32)
     """
 
-    def __init__(self, X: Any, kernel: Kernel, threads: int = 1) -> None:
+    def __init__(self, X: Any, kernel: Kernel, threads: int = 1, rows: Numbers | None = None) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
-        self.n, self.d = X.shape
-        self.dense = not sp.issparse(X) or (kernel.of_products and X.nnz >= DENSE * self.n * self.d)
+        self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
+        self.dense = not sp.issparse(X) or (kernel.of_products and X.nnz >= DENSE * X.shape[0] * self.d)
         X = self._readable(X)
-        self.centre: Any = 0
+        self.centre: Any = None
         if kernel.of_differences and self.dense:  # rows around zero lose least to rounding
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-            X = X - self.centre
-        self._lay_down(X)
+        if kernel.of_products and self.dense:
+            self._lay_down(X, rows, self.centre)
+        else:
+            self._lay_down(X if rows is None else kernel.part(X, rows))
 
-    def _lay_down(self, X: Any) -> None:
-        self.asked = self.kernel.asked(X)
+    def _lay_down(self, X: Any, *how: Any) -> None:
+        self.asked = self.kernel.asked(X, *how)
         self.X = self.asked[:, : self.d] if self.dense and self.kernel.of_products else X  # no second copy
 
     def part(self, numbers: Numbers) -> Rows:
@@ -102,7 +106,7 @@ class Rows:
             raise ValueError(f"rows of {self.d} entries were laid down; got rows of {X.shape[1]}")
         if self.kernel.of_products:
             X = self._readable(X.astype(self.X.dtype, copy=False))
-        if self.kernel.of_differences and self.dense:
+        if self.centre is not None:
             X = X - self.centre
         self._fill(self.kernel.asking(X), self.asked, None, out, None)
 
@@ -129,6 +133,17 @@ class Rows:
                     there[places] = block
 
         _crew(self.threads).run(fill)
+
+
+def side_by_side(threads: int, size: int, tile: int, work: Callable[[slice], None]) -> None:
+    """Do some work for every tile of so many numbers, in threads: whoever is free takes the next one."""
+    tiles = iter([slice(start, min(start + tile, size)) for start in range(0, size, tile)])
+
+    def some() -> None:
+        for each in tiles:
+            work(each)
+
+    _crew(threads).run(some)
 
 
 class _Crew:

@@ -28,6 +28,7 @@ Floats = NDArray[Any]  # float32 or float64
 KERNELS: dict[str, type[Kernel]] = {}
 """Every kernel by its name."""
 
+CHUNK = 512  # rows that are laid down at a time
 BATCH = 32  # rows at a time where only their kernels with themselves are wanted
 SYMMETRIC = 1e-5  # as a share of the largest entry, by how much a matrix may differ from its transpose: rounding
 
@@ -151,15 +152,25 @@ class _Products(Kernel):
         rows = _beside(float(self.factor) * X, self.columns(_sq_norms(X))[0])
         return Sparse.of(rows) if sp.issparse(rows) else rows
 
-    def asked(self, X: Any) -> Any:
-        sq_norms = _sq_norms(X)
-        if not np.isfinite(sq_norms).all():
-            raise ValueError(
-                f"row {int(np.argmin(np.isfinite(sq_norms)))} of X holds NaN, infinity or values so large that its "
-                "norm is not finite; remove or impute such entries first, or divide X by a constant"
-            )
-        rows = _beside(X, self.columns(sq_norms)[1])
-        return Sparse.of(rows) if sp.issparse(rows) else rows
+    def asked(self, X: Any, rows: NDArray[np.int64] | None = None, centre: Any = None) -> Any:
+        """Some rows in this order, or all, with a centre taken from each: laid down in one go, as copies are dear."""
+        n, beside = X.shape[0] if rows is None else len(rows), self.columns(np.empty(0))[1].shape[1]
+        if sp.issparse(X):
+            X = X if rows is None else X[rows]
+            return Sparse.of(_beside(X, self.columns(_finite_sq_norms(X, rows))[1]))
+        if rows is None and centre is None and not beside:
+            _finite_sq_norms(X, rows)
+            return X
+        laid = np.empty((n, X.shape[1] + beside), X.dtype)
+        for start in range(0, n, CHUNK):
+            some = slice(start, start + CHUNK)
+            own, columns = laid[some, : X.shape[1]], laid[some, X.shape[1] :]
+            numbers = np.arange(n)[some] if rows is None else rows[some]
+            own[...] = X[some if rows is None else numbers]
+            if centre is not None:
+                own -= centre
+            columns[...] = self.columns(_finite_sq_norms(own, numbers))[1]
+        return laid
 
     def block(self, asking: Any, asked: Any, out: Floats) -> None:
         products = out if out.dtype == asked.dtype else np.empty(out.shape, asked.dtype)
@@ -409,6 +420,18 @@ def _sq_norms(X: Any) -> Vector:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+
+
+def _finite_sq_norms(X: Any, numbers: NDArray[np.int64] | None) -> Vector:
+    """Those of rows that have these numbers where they are from; if one is not finite, they are refused."""
+    sq_norms = _sq_norms(X)
+    if not np.isfinite(sq_norms).all():
+        row = int(np.argmin(np.isfinite(sq_norms)))
+        raise ValueError(
+            f"row {row if numbers is None else numbers[row]} of X holds NaN, infinity or values so large that its norm "
+            "is not finite; remove or impute such entries first, or divide X by a constant"
+        )
+    return sq_norms
 
 
 def _beside(X: Any, columns: Vector) -> Any:

@@ -107,7 +107,7 @@ class SemidefiniteFeasibility(MaxMin):
             return np.zeros(self.n)
         j, rest = _find(by_row, drawn * total)
         l, _ = _find(x[j] ** 2, rest)
-        return self.X.entries(j, l) * (total / (x[j, l] * self.scale))
+        return np.asarray(self.X.entries(j, l) * (total / (x[j, l] * self.scale)))
 
     def gradient(self, i: int, x: Square) -> Square:
         r""":math:`A_i`."""
@@ -128,7 +128,7 @@ class SemidefiniteFeasibility(MaxMin):
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The value of an X beside the least bound that was ever proved for this problem, and the weights that prove it."""
+        """The value of an X beside the least bound that was ever proved here, and the weights that prove it."""
         certificate, (weights, _) = super().certify_evaluated(at, p, v, rounds=rounds)
         if certificate.dual < self._least:
             self._least, self._weights = certificate.dual, weights
@@ -145,7 +145,7 @@ class SemidefiniteFeasibility(MaxMin):
         if not whole.any():
             return np.eye(n) / n
         refuse_indefinite(whole)
-        return whole / np.trace(whole)
+        return np.asarray(whole / np.trace(whole))
 
 
 def _find(weights: Vector, at: float) -> tuple[int, float]:

@@ -60,7 +60,7 @@ class Ball(ConvexSet):
     """
 
     d: int
-    radius: float = 1.0  # type: ignore[misc]
+    radius: float = 1.0
 
     @property
     def centre(self) -> Point:
@@ -156,7 +156,7 @@ class Spectrahedron(ConvexSet):
 
     n: int
     exactly: bool = False
-    radius: float = 1.0  # type: ignore[misc]
+    radius: float = 1.0
 
     @property
     def centre(self) -> Point:
@@ -221,11 +221,11 @@ class TraceOne(ConvexSet):
 
     def _across(self, y: Point) -> Point:
         """y without its part along the identity."""
-        return y - np.eye(self.n) * (np.trace(y) / self.n)
+        return np.asarray(y - np.eye(self.n) * (np.trace(y) / self.n))
 
 
 def onto_simplex(y: Point) -> Point:
     """The nearest point of the simplex: all numbers sink by the same, those that would be below 0 stay at 0."""
     falling = np.sort(y)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, y.size + 1)
-    return np.maximum(y - excess[np.flatnonzero(falling > excess)[-1]], 0)
+    return np.asarray(np.maximum(y - excess[np.flatnonzero(falling > excess)[-1]], 0))

@@ -24,9 +24,6 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
         double* low,
     )
 
-cdef int64_t TILE = 4096  # numbers of f that stay in the cache while rows are added to them
-
-
 def ascend_by_pairs(
     const float[:, :] K, const double[::1] y, const double[::1] upper, double[::1] alpha, double[::1] e,
     double tol, int64_t most,
@@ -105,13 +102,10 @@ def ascend_by_one(
 
 def add_rows(const float[:, :] rows, const int64_t[::1] places, const double[::1] factors, double[::1] f):
     """f <- f + sum of factor times row, over the rows at these places: their first entries, as many as f has."""
-    cdef int64_t start = 0, k, size
+    cdef int64_t k
     with nogil:
-        while start < f.shape[0]:
-            size = min(TILE, f.shape[0] - start)
-            for k in range(places.shape[0]):
-                wide_axpy(factors[k], &rows[places[k], start], &f[start], size)
-            start += size
+        for k in range(places.shape[0]):
+            wide_axpy(factors[k], &rows[places[k], 0], &f[0], f.shape[0])
 
 
 def gather(const float[:, :] rows, const int64_t[::1] places, const int64_t[::1] columns, float[:, :] out):

@@ -28,6 +28,7 @@ from maxmargin.core import empty_by_pages
 from maxmargin.problems import Problem, RegularizedSVM, Solution
 from maxmargin.problems.expansion import Expansion
 from maxmargin.problems.kernel_matrix import KernelMatrix
+from maxmargin.problems.kernel_rows import side_by_side
 from maxmargin.solvers._decomposition import add_rows, ascend_by_one, ascend_by_pairs, gather
 from maxmargin.solvers.base import Solver
 
@@ -44,6 +45,7 @@ PROBED = 64  # responses by which it is judged whether rounding matters
 ROUNDED = 0.25  # the share of the gap that it may have made
 FINEST = 1e-9  # a relative gap that nobody asks to be below
 ROUNDING = 2.0**-21  # of an entry of a row, as a share of the largest
+TILE = 4096  # responses that stay in the cache while rows are added to them
 STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
 
 
@@ -207,7 +209,7 @@ class Decomposition(Solver):
         *_, state.b = ascend(inner, y[W], upper[W], alpha, e, state.tolerance, STEPS_PER_ROW * W.size)
         change = (alpha - state.alpha[W]) * y[W]
         changed = np.flatnonzero(change)
-        add_rows(_kernel(problem).kept, places[changed], change[changed], state.f[: state.m])
+        _add(_kernel(problem), _kernel(problem).kept, places[changed], change[changed], state.f[: state.m])
         state.error += ROUNDING * float(np.abs(inner.diagonal()).max(initial=0) * np.abs(change).sum())
         state.alpha[W] = alpha
         if not math.isfinite(state.b):
@@ -340,7 +342,7 @@ class Decomposition(Solver):
                     rows, places = K.kept[:, before:m], K.fetch(some, m)
                 else:
                     rows, places = K.block(some, slice(before, m), scratch[: some.size]), np.arange(some.size)
-                add_rows(rows, places, state.alpha[some] * problem.y[some], state.f[before:m])
+                _add(K, rows, places, state.alpha[some] * problem.y[some], state.f[before:m])
 
     def solution(self, problem: RegularizedSVM, state: State) -> Solution:
         f = state.f.copy()
@@ -367,6 +369,11 @@ class Decomposition(Solver):
 
 def _kernel(problem: RegularizedSVM) -> KernelMatrix:
     return cast(KernelMatrix, problem.X)
+
+
+def _add(K: KernelMatrix, rows: Any, places: Numbers, factors: Vector, f: Vector) -> None:
+    """f <- f + sum of factor times row, over the rows at these places."""
+    side_by_side(K.threads, f.size, TILE, lambda tile: add_rows(rows[:, tile], places, factors, f[tile]))
 
 
 def _most_worked_on(K: KernelMatrix) -> int:

@@ -205,7 +205,7 @@ def decided(progress: Progress) -> bool:
 
 @dataclass(frozen=True)
 class EigenvectorSteps(Player):
-    r"""X without projections, after Garber and Hazan (2012): an eigenvector of :math:`X_t` punishes what is not positive.
+    r"""X without projections, after Garber and Hazan (2012): an eigenvector pulls it back where it is not positive.
 
     X is played from a set on which projecting is a division, symmetric matrices of trace 1 with :math:`|X|_F \le 1`.
     Against it plays, beside the weights on the :math:`A_i`, a matrix :math:`Z \succeq 0` of a trace of at most 1 whose
