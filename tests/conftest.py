@@ -50,7 +50,7 @@ def _patient(monkeypatch):
     monkeypatch.setattr("maxmargin.solvers.interrupt._last", -float("inf"))
 
 
-# Both forms of the SVM solved exactly by a convex solver, to compare with
+# Problems solved exactly by a convex solver, to compare with
 
 
 def solve_cone(P, q, A, b, cones):
@@ -97,6 +97,19 @@ def C_form(X, y, C, bias=True, s=None, loss="hinge", B=None):
     return SimpleNamespace(w=w, b=b, value=value, hinge=hinge, alpha=z[:n])
 
 
+def semidefinite_form(A):
+    """min t, over (t, p): t I - sum p_i A_i positive semidefinite, p on the simplex. Then t is the best min_i A_i.X."""
+    m, n, _ = A.shape
+    l, j = np.tril_indices(n)  # the upper triangle by columns
+    triangle = np.vstack([-np.eye(n)[None], A])[:, j, l] * np.where(j == l, 1.0, np.sqrt(2))
+    simplex = np.hstack([np.zeros((m + 1, 1)), np.vstack([-np.eye(m), np.ones((1, m))])])
+    b = np.concatenate([np.zeros(j.size + m), [1.0]])
+    cones = [clarabel.PSDTriangleConeT(n), clarabel.NonnegativeConeT(m), clarabel.ZeroConeT(1)]
+    q = np.eye(1, m + 1)[0]
+    x, _ = solve_cone(np.zeros((m + 1, m + 1)), q, np.vstack([triangle.T, simplex]), b, cones)
+    return SimpleNamespace(value=x[0], p=x[1:])
+
+
 @pytest.fixture(scope="session")
 def exact():
-    return SimpleNamespace(slack_form=slack_form, C_form=C_form)
+    return SimpleNamespace(slack_form=slack_form, C_form=C_form, semidefinite_form=semidefinite_form)

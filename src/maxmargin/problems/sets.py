@@ -12,11 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.problems.eigen import leading_eigenpairs, leading_eigenvector
+
 Point = NDArray[np.float64]  # a vector, or a symmetric matrix
+
+LEADING = 8  # eigenvalues to begin with: what is near to a game's best answer is of low rank
+ROUNDING = 1e-8  # of the size of a matrix: what an eigenvalue may be off by
 
 
 class ConvexSet(ABC):
     """A bounded convex set, within `radius` of its `centre`."""
+
+    @property
+    def error(self) -> float:
+        """How far from the nearest point the one that `project` gives may be."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -141,6 +151,8 @@ class Simplex(ConvexSet):
 class Spectrahedron(ConvexSet):
     r"""All symmetric positive semidefinite matrices of n rows with a trace of at most 1: the bounded PSD cone.
 
+    With `exactly`, those of trace 1.
+
     Examples
     --------
     >>> import numpy as np
@@ -153,6 +165,7 @@ class Spectrahedron(ConvexSet):
     """
 
     n: int
+    exactly: bool = False
 
     def __post_init__(self) -> None:
         _positive(n=self.n)
@@ -163,17 +176,68 @@ class Spectrahedron(ConvexSet):
 
     @property
     def centre(self) -> Point:
-        return np.zeros((self.n, self.n))
+        return np.eye(self.n) / self.n if self.exactly else np.zeros((self.n, self.n))
 
     def project(self, y: Point) -> Point:
-        values, vectors = np.linalg.eigh(y)
-        values = np.maximum(values, 0)
-        if values.sum() > 1:
-            values = onto_simplex(values)
-        return np.asarray((vectors * values) @ vectors.T)
+        count = LEADING
+        while True:
+            values, vectors = leading_eigenpairs(y, count)
+            inside = np.maximum(values, 0)
+            if self.exactly or inside.sum() > 1:
+                inside = onto_simplex(values)
+            kept = inside > 0
+            x = np.asarray((vectors[:, kept] * inside[kept]) @ vectors[:, kept].T)
+            if values.size == self.n:
+                return x
+            # Once the least of those that were found is lost, all others would be. But Lanczos may take two for one:
+            # none of what is left may be above the level to which those that are kept have fallen.
+            level = values[-1] - inside[-1]
+            rounding = ROUNDING * float(np.linalg.norm(y))
+            if inside[0] == 0 and leading_eigenvector(y - x, rounding)[0] <= level + rounding:
+                return x
+            count *= 2
 
     def support(self, g: Point) -> float:
-        return max(0.0, float(np.linalg.eigvalsh(g)[-1]))
+        largest = float(np.linalg.eigvalsh(g)[-1])
+        return largest if self.exactly else max(0.0, largest)
+
+
+@dataclass(frozen=True)
+class TraceOne(ConvexSet):
+    r"""All symmetric matrices of n rows with trace 1 and a Frobenius norm of at most 1, positive semidefinite or not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.sets import TraceOne
+    >>> TraceOne(2).project(np.diag([3.0, 1.0])).round(6) + 0.0
+    array([[1., 0.],
+           [0., 0.]])
+    >>> TraceOne(2).support(np.diag([3.0, 1.0]))
+    3.0
+    """
+
+    n: int
+
+    @property
+    def radius(self) -> float:
+        return float(np.sqrt(1 - 1 / self.n))
+
+    @property
+    def centre(self) -> Point:
+        return np.eye(self.n) / self.n
+
+    def project(self, y: Point) -> Point:
+        across = self._across(y)
+        size = float(np.linalg.norm(across))
+        return self.centre + (across if size <= self.radius else across * (self.radius / size))
+
+    def support(self, g: Point) -> float:
+        return float(np.trace(g)) / self.n + self.radius * float(np.linalg.norm(self._across(g)))
+
+    def _across(self, y: Point) -> Point:
+        """y without its part along the identity."""
+        return np.asarray(y - np.eye(self.n) * (np.trace(y) / self.n))
 
 
 def onto_simplex(y: Point) -> Point:

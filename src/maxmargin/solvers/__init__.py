@@ -5,6 +5,7 @@ from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Learned, So
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
+from maxmargin.solvers.for_sdp import SdpAnswer, SdpResult, SdpTry, solve_sdp
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.kernel_pegasos import KernelPegasos
@@ -24,6 +25,7 @@ from maxmargin.solvers.smo import Smo
 from maxmargin.solvers.stochastic_batch_perceptron import StochasticBatchPerceptron
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
+from maxmargin.solvers.sublinear_sdp import SublinearSdp, decide, decided
 from maxmargin.solvers.trace import Row, Trace
 
 __all__ = [
@@ -51,15 +53,22 @@ __all__ = [
     "Result",
     "Row",
     "Sdca",
+    "SdpAnswer",
+    "SdpResult",
+    "SdpTry",
     "Simba",
     "Smo",
     "Solver",
     "StochasticBatchPerceptron",
     "StochasticGradient",
     "SublinearPerceptron",
+    "SublinearSdp",
     "Trace",
     "auto_solver",
+    "decide",
+    "decided",
     "listen_for_interrupt",
     "solve",
     "solve_for_C",
+    "solve_sdp",
 ]

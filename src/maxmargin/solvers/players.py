@@ -35,6 +35,10 @@ class Player(ABC):
     def regret(self, T: int) -> float:
         """R(T): by how much T rounds may fall short of the best fixed point."""
 
+    def settle(self, x: Point) -> Point:
+        """The answer for a mean of points that were played: the same, unless the player leaves its set."""
+        return x
+
 
 @dataclass
 class Standing:
@@ -50,7 +54,8 @@ class LazyGradient(Player):
     r"""Online gradient ascent with lazy projection, Lemma 2.7 of Irpan and Kwan (2015).
 
     :math:`y_{t+1} = y_t + \frac{r}{\sqrt{2T}} g_t`, and :math:`x_{t+1}` is the point of the set nearest to
-    :math:`y_{t+1}`, for a set within r of :math:`y_1`. The regret is at most :math:`2 r \sqrt{2T}`.
+    :math:`y_{t+1}`, for a set within r of :math:`y_1`. The regret is at most :math:`2 r \sqrt{2T}`,
+    and T times the `error` of the projection more.
 
     Parameters
     ----------
@@ -80,7 +85,7 @@ class LazyGradient(Player):
         state.x = self.over.project(state.y)
 
     def regret(self, T: int) -> float:
-        return 2 * self.over.radius * math.sqrt(2 * T)
+        return 2 * self.over.radius * math.sqrt(2 * T) + T * self.over.error
 
 
 @dataclass(frozen=True)

@@ -185,18 +185,21 @@ class PrimalDual(Solver):
         state.run = self._new_run(problem)
 
     def _keep_best(self, problem: MaxMin, state: State) -> None:
-        x, p = state.run.sum_x / state.run.t, state.run.sum_p / state.run.t
+        x, p = self._mean(state.run), state.run.sum_p / state.run.t
         value, bound = float(problem.values(x).min()), problem.bound(p)
         if state.p is None or bound < state.bound:
             state.p, state.bound = p, bound
         if value > state.value:
             state.value, state.best = value, Solution(x)
 
+    def _mean(self, run: Round) -> Any:
+        return self.player.settle(run.sum_x / run.t)
+
     def solution(self, problem: MaxMin, state: State) -> Solution:
         """Line 12: the mean of x_t, of the best run where there are several; the last one counts when it has ended."""
         run = state.run
         if state.best is None and run.t:
-            return Solution(run.sum_x / run.t, 0.0, run.sum_p / run.t)
+            return Solution(self._mean(run), 0.0, run.sum_p / run.t)
         if run.t == run.T:
             self._keep_best(problem, state)
         best = state.best or Solution(np.array(run.player.x))
