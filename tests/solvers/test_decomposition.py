@@ -128,12 +128,12 @@ def test_a_holdout_does_not_keep_it_from_ending_at_the_gap():
     assert result.status == "tol"
 
 
-def test_early_stopping_waits_for_all_examples_and_a_few_iterations_more():
+def test_early_stopping_waits_until_it_is_near_the_optimum_and_a_few_iterations_more():
     problem, holdout = held_out()
     result = solve(problem, Decomposition(first=100, block=16), tol=1e-12, holdout=holdout, early_stopping=True)
     assert result.status == "early_stopping"
     assert result.state.whole
-    assert result.n_iter == max(result.best_iter, result.state.whole_at) + PATIENCE
+    assert result.n_iter == max(result.best_iter, result.state.near_at) + PATIENCE
     errors = [row.holdout_error for row in result.trace]
     assert min(errors) == errors[result.best_iter - 1]
 

@@ -221,6 +221,7 @@ def test_the_budget_is_never_exceeded(case, budget, n):
     assert result.certificate
 
 
+@each_case(lambda case: case.solver.name != "sublinear_perceptron")  # its first round evaluates nothing
 def test_a_budget_too_small_for_one_iteration(case):
     problem = case.problem()
     with pytest.raises(ValueError, match=rf"too small for one iteration of '{case.solver.name}'"):
@@ -437,18 +438,18 @@ def test_it_comes_near_the_optimum_of_LIBSVM(case, C):
     assert best * (1 - 1e-5) <= result.certificate.primal <= best * (1 + (1e-3 if tol else 0.1))
 
 
-@each_case(lambda case: case.solver.optimises)
+@each_case(lambda case: case.solver.optimises and not case.solver.separable_only)
 def test_the_gap_becomes_small(case):
     tol = case.solver.default_tol and 1e-3
     result = case.solve(tol=tol, max_iter=20_000 if tol else 5000, random_state=0)
     assert result.certificate.relative_gap <= (tol or 0.1)
 
 
-@each_case(lambda case: not case.solver.optimises)
+@each_case(lambda case: case.solver.separable_only or not case.solver.optimises)
 def test_it_learns(case):
-    _, y = moons()
-    result = case.solve(max_iter=20 * N, certify=False, random_state=0)
-    assert np.mean(np.sign(result.solution.w.f + result.solution.b * case.problem().scale) == y) > 0.9
+    problem = case.problem()
+    answer = case.solve(problem, max_iter=20 * N, certify=False, random_state=0).solution
+    assert np.mean(np.sign(problem.X.dot(answer.w) + answer.b * problem.scale) == problem.y) > 0.9
 
 
 # Data that is not nice, and problems that it is not for

@@ -6,11 +6,15 @@ from maxmargin.data.datasets import find_dataset, load_adult
 from maxmargin.data.files import read_table
 from maxmargin.data.libsvm import LibsvmError, read_libsvm, write_libsvm
 from maxmargin.data.matrix import as_matrix, refuse_not_finite
+from maxmargin.data.programs import read_program
+from maxmargin.data.sdpa import ProgramArrays, SdpaError, read_sdpa, write_sdpa
 from maxmargin.data.streams import FileFormatError
 
 __all__ = [
     "FileFormatError",
     "LibsvmError",
+    "ProgramArrays",
+    "SdpaError",
     "SymmetricMatrices",
     "as_matrix",
     "as_symmetric_matrices",
@@ -18,7 +22,10 @@ __all__ = [
     "find_dataset",
     "load_adult",
     "read_libsvm",
+    "read_program",
+    "read_sdpa",
     "read_table",
     "refuse_not_finite",
     "write_libsvm",
+    "write_sdpa",
 ]

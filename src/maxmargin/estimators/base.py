@@ -27,6 +27,7 @@ from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.tasks import FitTasks
 from maxmargin.problems import MarginProblem, Solution
+from maxmargin.problems.feature_samples import ENTRIES
 from maxmargin.solvers import Holdout, Learned, Solver, listen_for_interrupt
 
 Vector = NDArray[np.float64]
@@ -301,6 +302,11 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         current = BinaryModel(solution.w / scale, solution.b)
         return self._predictor(fit, self._every(fit, [*models[:k], current, *models[k + 1 :]]))
 
+    def _poor_score(self) -> bool:
+        """Whether the solver is for separable data: then it cannot be asked for a good score on other data."""
+        solver = self.solver if isinstance(self.solver, Solver) else self._solvers.get(str(self.solver))
+        return solver is not None and solver.separable_only
+
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
         """Set the fitted attributes."""
         many = len(models) > 1
@@ -319,8 +325,9 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         self.promise_ = each("promise")
         self.n_iter_: Any = max(m.n_iter for m in models)
         kernel, read = fit.recipe.solver.kernel, int(fit.matrix.ledger.stored)
-        self.entries_read_, self.kernel_evaluations_ = (0, read) if kernel else (read, 0)
         self.reads_ = fit.matrix.ledger.summary()
+        self.entries_read_ = self.reads_.get(ENTRIES, 0) if kernel else read
+        self.kernel_evaluations_ = read if kernel else 0
         self._n_rows = fit.label.size
 
 

@@ -142,9 +142,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     kernel_evaluations_, kernel_evaluations_saved_ : int
         Evaluations of the kernel to learn, and those that were asked for but known already.
     reads_ : dict
-        Kernel evaluations, by purpose.
+        Kernel evaluations, by purpose; "entries of X" are such, for the solver that reads them.
     entries_read_ : int
-        Always 0 here.
+        Entries of X that a solver read in place of evaluations; 0 but for `sublinear_perceptron`.
     scale_ : float
         The largest norm of an example in the space of the kernel.
     promise_ : dict
@@ -485,6 +485,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.classifier_tags.poor_score = self._poor_score()
         return tags
 
 

@@ -351,9 +351,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # A solver of separable data cannot be asked for a good score on other data.
-        solver = self.solver if isinstance(self.solver, Solver) else SOLVERS.get(str(self.solver))
-        tags.classifier_tags.poor_score = solver is not None and solver.separable_only
+        tags.classifier_tags.poor_score = self._poor_score()
         return tags
 
 

@@ -11,6 +11,7 @@ from maxmargin.problems.margin import MarginProblem
 from maxmargin.problems.max_min import MaxMin
 from maxmargin.problems.problem import Evaluation, Problem, Solution
 from maxmargin.problems.regularized import RegularizedSVM
+from maxmargin.problems.sdp import SemidefiniteProgram
 from maxmargin.problems.semidefinite import SemidefiniteFeasibility
 from maxmargin.problems.slack import SlackSVM
 
@@ -28,6 +29,7 @@ __all__ = [
     "Problem",
     "RegularizedSVM",
     "SemidefiniteFeasibility",
+    "SemidefiniteProgram",
     "SlackSVM",
     "Solution",
     "SquaredHinge",

@@ -38,7 +38,7 @@ class MaxMin(Problem):
     bound : callable or None
         ``bound(p)`` gives :math:`\max_{x} \sum_i p_i c_i(x)` for weights p on the simplex, or more: what no x can beat.
     reads : tuple of three ints
-        How many entries of the data a call of `sample`, of `gradient` and of `values` reads, for the ledger.
+        How many entries of the data a call reads, for the ledger: of `sample`, of `gradient`, of `values` or `bound`.
 
     Examples
     --------
@@ -72,8 +72,10 @@ class MaxMin(Problem):
         bound: Callable[[Vector], float] | None = None,
         reads: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
-        if not n >= 1:
+        if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"a max-min problem needs at least one function c_i; got n={n!r}")
+        if len(reads) != 3 or min(reads) < 0:
+            raise ValueError(f"reads must be three counts, of `sample`, `gradient` and `values`; got {reads!r}")
         self._begin(n, reads)
         self._sample, self._gradient, self._values, self._bound = sample, gradient, values, bound
 
@@ -96,7 +98,9 @@ class MaxMin(Problem):
         self.ledger.count(self.reads[1])
         g = np.asarray(self._gradient(i, x), dtype=np.float64)
         if g.shape != np.shape(x):
-            raise ValueError(f"gradient({i}, x) has shape {g.shape}; expected that of x, {np.shape(x)}")
+            raise ValueError(f"gradient({i}, x) gave an array of shape {g.shape}; expected that of x, {np.shape(x)}")
+        if not np.isfinite(g).all():
+            raise ValueError(f"gradient({i}, x) gave {g[~np.isfinite(g)][0]} in a place; expected finite numbers")
         return g
 
     def values(self, x: Any) -> Vector:
@@ -106,7 +110,13 @@ class MaxMin(Problem):
 
     def bound(self, p: Vector) -> float:
         """What no x can beat, by weights on the simplex; infinite where the problem cannot tell."""
-        return math.inf if self._bound is None else float(self._bound(p))
+        if self._bound is None:
+            return math.inf
+        self.ledger.count(self.reads[2])
+        bound = float(self._bound(p))
+        if math.isnan(bound):
+            raise ValueError("bound(p) gave NaN; expected a number, the largest sum of p_i c_i(x) or more")
+        return bound
 
     def _checked(self, name: str, given: Any) -> Vector:
         values = np.asarray(given, dtype=np.float64)

@@ -57,6 +57,9 @@ class Ball(ConvexSet):
     d: int
     radius: float = 1.0
 
+    def __post_init__(self) -> None:
+        _positive(d=self.d, radius=self.radius)
+
     @property
     def centre(self) -> Point:
         return np.zeros(self.d)
@@ -85,8 +88,12 @@ class Box(ConvexSet):
     upper: Point
 
     def __post_init__(self) -> None:
-        if np.shape(self.lower) != np.shape(self.upper) or not (np.asarray(self.lower) <= self.upper).all():
-            raise ValueError(f"a box needs lower <= upper, of one shape; got {self.lower} and {self.upper}")
+        lower, upper = (np.asarray(corner, dtype=np.float64) for corner in (self.lower, self.upper))
+        finite = np.isfinite(lower).all() and np.isfinite(upper).all()
+        if not finite or lower.shape != upper.shape or not (lower <= upper).all():
+            raise ValueError(f"a box needs finite lower <= upper, of one shape; got {self.lower} and {self.upper}")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
 
     @property
     def radius(self) -> float:
@@ -116,6 +123,9 @@ class Simplex(ConvexSet):
     """
 
     d: int
+
+    def __post_init__(self) -> None:
+        _positive(d=self.d)
 
     @property
     def radius(self) -> float:
@@ -151,7 +161,13 @@ class Spectrahedron(ConvexSet):
 
     n: int
     exactly: bool = False
-    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(n=self.n)
+
+    @property
+    def radius(self) -> float:
+        return 1.0
 
     @property
     def centre(self) -> Point:
@@ -210,6 +226,13 @@ class TraceOne(ConvexSet):
 
 def onto_simplex(y: Point) -> Point:
     """The nearest point of the simplex: all numbers sink by the same, those that would be below 0 stay at 0."""
+    y = y - y.max()  # which changes nothing, and lets the largest number be told from it less 1
     falling = np.sort(y)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, y.size + 1)
     return np.asarray(np.maximum(y - excess[np.flatnonzero(falling > excess)[-1]], 0))
+
+
+def _positive(**given: float) -> None:
+    for name, value in given.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive; got {value!r}")

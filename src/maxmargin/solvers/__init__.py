@@ -5,11 +5,13 @@ from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Learned, So
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
+from maxmargin.solvers.for_sdp import SdpAnswer, SdpResult, SdpTry, solve_sdp
 from maxmargin.solvers.hybrid import Hybrid
 from maxmargin.solvers.interrupt import listen_for_interrupt
 from maxmargin.solvers.kernel_pegasos import KernelPegasos
 from maxmargin.solvers.kernel_perceptron import KernelPerceptron
 from maxmargin.solvers.kernel_sdca import KernelSdca
+from maxmargin.solvers.kernel_sublinear_perceptron import KernelSublinearPerceptron
 from maxmargin.solvers.loop import Holdout, Progress, Result, solve
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.online import OnlineSolver
@@ -38,6 +40,7 @@ __all__ = [
     "KernelPegasos",
     "KernelPerceptron",
     "KernelSdca",
+    "KernelSublinearPerceptron",
     "LazyGradient",
     "Learned",
     "Newton",
@@ -50,6 +53,9 @@ __all__ = [
     "Result",
     "Row",
     "Sdca",
+    "SdpAnswer",
+    "SdpResult",
+    "SdpTry",
     "Simba",
     "Smo",
     "Solver",
@@ -64,4 +70,5 @@ __all__ = [
     "listen_for_interrupt",
     "solve",
     "solve_for_C",
+    "solve_sdp",
 ]

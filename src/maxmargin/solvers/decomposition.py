@@ -40,7 +40,8 @@ TIGHT = 1e-3  # the same where all examples are worked on from the start
 SURE = 0.4  # how far beyond it an example must be, on its side, not to be worked on
 LEAVING = 0.15  # the share of those worked on that must be sure for them to be left alone: it takes copies
 MOST_BLOCKS = 4  # that are taken in at once, where violators are many
-PATIENCE = 4  # iterations on all examples without a better error on a holdout before early stopping
+PATIENCE = 4  # iterations near the optimum without a better error on a holdout before early stopping
+NEAR = 0.05  # the relative gap from which on they count: until then the error jumps, as the bias does
 PROBED = 64  # responses by which it is judged whether rounding matters
 ROUNDED = 0.25  # the share of the gap that it may have made
 FINEST = 1e-9  # a relative gap that nobody asks to be below
@@ -69,7 +70,7 @@ class State:
     gap: float = math.inf
     dual: float = -math.inf
     done: int = 0  # iterations
-    whole_at: int = 0  # when all examples came into use
+    near_at: int | None = None  # when the gap on all examples first was small
 
     @property
     def whole(self) -> bool:
@@ -264,6 +265,8 @@ class Decomposition(Solver):
         square = float((alpha * y) @ f)
         state.dual = float(alpha.sum()) - 0.5 * square
         state.gap = 0.5 * square + float(state.upper[:m] @ np.maximum(0.0, short)) - state.dual
+        if state.near_at is None and state.whole and state.gap <= NEAR * (abs(state.dual) + state.gap):
+            state.near_at = state.done + 1
         return short
 
     def _rounded(self, problem: RegularizedSVM, state: State) -> Numbers:
@@ -327,7 +330,6 @@ class Decomposition(Solver):
         self._keep(state, weighted)
         before, state.m = state.m, self._next_part(state)
         self._tell(problem, state, before)
-        state.whole_at = state.done
         self._judge(problem, state)
 
     def _tell(self, problem: RegularizedSVM, state: State, before: int) -> None:
@@ -357,8 +359,8 @@ class Decomposition(Solver):
         return done + 1
 
     def patience(self, problem: RegularizedSVM, state: State, best_iter: int) -> float:
-        """A few iterations, each of which comes much nearer to the optimum, once all examples are in use."""
-        return max(best_iter, state.whole_at) + PATIENCE if state.whole else math.inf
+        """A few iterations, each of which comes much nearer to the optimum, once it is near."""
+        return math.inf if state.near_at is None else max(best_iter, state.near_at) + PATIENCE
 
     def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
         """The gap on all examples; a part of them, or responses that are rounded, tell nothing of it."""

@@ -4,46 +4,44 @@ Problem: :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)`. Given: a playe
 :math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` of a variance of at most 1. Returned: the mean of x_t, for
 which :math:`\min_i c_i(\bar x) \ge \sigma - \varepsilon` with probability at least 1/2 for each run.
 
-Symbols as in the survey: w_t are the weights, here by their logarithms, p_t the same on the simplex, v_t the clipped
-estimates. Where it prints a rate of :math:`\frac{1}{100}\sqrt{\log n / T}`, its lemmas need
-:math:`\eta \ge \sqrt{\log n / T}`, which is what is used, as in its Algorithms 1 and 3.
+Symbols as in the survey: w_t are the weights, p_t the same on the simplex, v_t the clipped estimates. Where it prints a
+rate of :math:`\frac{1}{100}\sqrt{\log n / T}`, its lemmas need :math:`\eta \ge \sqrt{\log n / T}`, which is what is
+used, as in its Algorithms 1 and 3.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core import l1_sample
 from maxmargin.problems import Problem, Solution
 from maxmargin.problems.max_min import MaxMin
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.players import Player
+from maxmargin.solvers.weights import Weights
 
 Vector = NDArray[np.float64]
 
-CONSTANT = 23.0  # the survey's own last inequality for Algorithm 1: the weights cost 23 sqrt(log n / T)
+CONSTANT = 23.0  # what the weights cost is at most 23 sqrt(log n / T), with probability 1/2: see docs/primal_dual.md
+FEWEST = 6  # fewer c_i count as so many in log n: the union of their chances would not be small enough
+LONGEST = 2**62  # rounds
 
 
 @dataclass
-class Round:
+class Run:
     """Where a run of the game stands, after t of its T rounds."""
 
     T: int
     player: Any
-    log_w: Vector
+    weights: Weights
     sum_x: Vector
     sum_p: Vector
     t: int = 0
-
-    @property
-    def p(self) -> Vector:
-        """The weights on the simplex."""
-        w = np.exp(self.log_w - self.log_w.max())
-        return np.asarray(w / w.sum())
 
 
 @dataclass
@@ -51,11 +49,10 @@ class State:
     """The run that is under way, and the best of those before it."""
 
     rng: np.random.Generator
-    run: Round
+    run: Run
     best: Solution | None = None
     value: float = -math.inf  # of the best
-    left: int = 0  # runs that are still to come
-    p: Vector | None = field(default=None)  # the weights with the least bound so far
+    p: Vector | None = None  # the weights with the least bound so far
     bound: float = math.inf
 
 
@@ -87,17 +84,15 @@ class PrimalDual(Solver):
     --------
     >>> import numpy as np
     >>> from maxmargin import solve
+    >>> from maxmargin.core import l2_sample
     >>> from maxmargin.problems import MaxMin
     >>> from maxmargin.problems.sets import Ball
     >>> from maxmargin.solvers import PrimalDual
     >>> from maxmargin.solvers.players import LazyGradient
     >>> A = np.array([[0.6, 0.8], [0.8, -0.6]])
-    >>> def sample(x, rng):  # an l2-sample of every product with x
-    ...     norm = x @ x
-    ...     if norm == 0:
-    ...         return np.zeros(2)
-    ...     j = rng.choice(2, p=x**2 / norm)
-    ...     return A[:, j] * norm / x[j]
+    >>> def sample(x, rng):  # estimates every product with x from one column
+    ...     j, factor = l2_sample(x, rng.random())
+    ...     return A[:, j] * factor
     >>> problem = MaxMin(
     ...     2,
     ...     sample=sample,
@@ -131,15 +126,24 @@ class PrimalDual(Solver):
         """How many runs it takes to be confident: each fails with probability 1/2."""
         return max(1, math.ceil(math.log2(1 / (1 - self.confidence)) - 1e-9))
 
+    def rate(self, problem: MaxMin, T: int) -> float:
+        r"""The weights' :math:`\eta = \sqrt{\log n / T}`."""
+        return math.sqrt(math.log(max(FEWEST, problem.n)) / T)
+
     def rounds(self, problem: MaxMin) -> int:
         """T, line 1: the least at which the regrets of both players are below eps."""
 
         def enough(T: int) -> bool:
-            return self.constant * math.sqrt(math.log(max(2, problem.n)) / T) + self.player.regret(T) / T <= self.eps
+            return self.constant * self.rate(problem, T) + self.player.regret(T) / T <= self.eps
 
         most = 1
         while not enough(most):
             most *= 2
+            if most > LONGEST:
+                raise ValueError(
+                    f"the regret of {self.player} in T rounds is never below eps * T; a player needs a regret that "
+                    "grows more slowly than T"
+                )
         few = most // 2
         while most - few > 1:
             middle = (most + few) // 2
@@ -149,12 +153,12 @@ class PrimalDual(Solver):
     def start(self, problem: MaxMin, rng: np.random.Generator, warm: Any = None) -> State:
         if isinstance(warm, State):
             return warm
-        return State(rng, self._first_round(problem), left=self.runs - 1)
+        return State(rng, self._new_run(problem))
 
-    def _first_round(self, problem: MaxMin) -> Round:
+    def _new_run(self, problem: MaxMin) -> Run:
         T = self.rounds(problem)
-        player = self.player.start(T)
-        return Round(T, player, np.zeros(problem.n), np.zeros_like(player.x), np.zeros(problem.n))
+        player, weights = self.player.start(T), Weights(np.ones(problem.n), self.rate(problem, T))
+        return Run(T, player, weights, np.zeros(np.shape(player.x)), np.zeros(problem.n))
 
     def step(self, problem: MaxMin, state: State, iterations: int, budget: int) -> int:
         rounds = min(iterations, budget // problem.round_reads) if problem.round_reads else iterations
@@ -164,13 +168,11 @@ class PrimalDual(Solver):
             self._play(problem, state.run, state.rng)
         return rounds
 
-    def _play(self, problem: MaxMin, run: Round, rng: np.random.Generator) -> None:
+    def _play(self, problem: MaxMin, run: Run, rng: np.random.Generator) -> None:
         """A round of Algorithm 2."""
-        eta = math.sqrt(math.log(max(2, problem.n)) / run.T)
-        x, p = run.player.x, run.p  # line 8
-        i = min(int(np.searchsorted(np.cumsum(p), rng.random(), side="right")), problem.n - 1)  # line 9
-        v = np.clip(problem.sample(x, rng), -1 / eta, 1 / eta)  # lines 4 and 5
-        run.log_w += np.log1p(-eta * v + (eta * v) ** 2)  # line 6
+        x, p = run.player.x, run.weights.p  # line 8
+        i = l1_sample(p, rng.random())  # line 9
+        run.weights.learn(run.weights.clip(problem.sample(x, rng)))  # lines 4 to 6
         run.sum_x += x
         run.sum_p += p
         self.player.update(run.player, problem.gradient(i, x))  # line 10
@@ -180,7 +182,7 @@ class PrimalDual(Solver):
         """Keep the run that has ended if it is the best so far, and begin another one."""
         with problem.ledger.on("choosing"):
             self._keep_best(problem, state)
-        state.run, state.left = self._first_round(problem), state.left - 1
+        state.run = self._new_run(problem)
 
     def _keep_best(self, problem: MaxMin, state: State) -> None:
         x, p = self._mean(state.run), state.run.sum_p / state.run.t
@@ -190,7 +192,7 @@ class PrimalDual(Solver):
         if value > state.value:
             state.value, state.best = value, Solution(x)
 
-    def _mean(self, run: Round) -> Any:
+    def _mean(self, run: Run) -> Any:
         return self.player.settle(run.sum_x / run.t)
 
     def solution(self, problem: MaxMin, state: State) -> Solution:
@@ -200,7 +202,7 @@ class PrimalDual(Solver):
             return Solution(self._mean(run), 0.0, run.sum_p / run.t)
         if run.t == run.T:
             self._keep_best(problem, state)
-        best = state.best or Solution(run.player.x)
+        best = state.best or Solution(np.array(run.player.x))
         return Solution(best.w, 0.0, state.p)
 
     def iterations(self, problem: MaxMin) -> int:

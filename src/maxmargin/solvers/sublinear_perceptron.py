@@ -64,21 +64,27 @@ class SublinearPerceptron(Solver):
         if not self.constant >= 1:
             raise ValueError(f"constant must be at least 1 (the survey: 200, or 30); got {self.constant!r}")
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Game:
-        if problem.slack > 0:
-            raise ValueError(
-                f"the sublinear perceptron is for separable data, slack 0; got slack={problem.slack:.6g}. "
-                'For data with noise use solver="simba".'
-            )
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
+        self.refuse_slack(problem)
         if isinstance(warm, Game):
             return warm
         return Game(problem, rng, rows=1, columns=1, horizon=self.iterations(problem), lagged=True)
 
-    def step(self, problem: SlackSVM, state: Game, iterations: int, budget: int) -> int:
-        return state.run(iterations, budget)
+    def refuse_slack(self, problem: SlackSVM) -> None:
+        """It is for separable data."""
+        if problem.slack > 0:
+            other = "sbp" if self.kernel else "simba"
+            raise ValueError(
+                f"the sublinear perceptron is for separable data, slack 0; got slack={problem.slack:.6g}. "
+                f'For data with noise use solver="{other}".'
+            )
 
-    def solution(self, problem: SlackSVM, state: Game) -> Solution:
-        return Solution(*state.answer(), state.dual_weights())
+    def step(self, problem: SlackSVM, state: Any, iterations: int, budget: int) -> int:
+        return int(state.run(iterations, budget))
+
+    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+        w, b = state.answer()
+        return Solution(w, b, state.dual_weights())
 
     def iterations(self, problem: SlackSVM) -> int:
         n = int(np.count_nonzero(problem.s))

@@ -1,0 +1,373 @@
+"""Semidefinite programs: the sublinear method next to SCS and Clarabel, and its cost and error next to its theorem.
+
+    python benchmarks/sdp.py --json sdp.json
+    python benchmarks/sdp.py --parts maxcut --n 50 100 200 --cap 60
+
+maxcut       relaxations of max-cut on random graphs of n vertices: max L.X/4, ones on the diagonal. As X of the
+             sublinear method misses that by up to eps n, a second value is given: that of X scaled to ones there.
+theta        Lovasz's theta number of the pentagon, sqrt 5, and of random graphs.
+feasibility  max over X of min A_i.X for m dense matrices with a planted X whose margin is known to be positive: until
+             every A_i.X is measured to be positive. Peers maximise the margin itself.
+error        how far the margin of 20 runs is from the best, for each eps: the theorem has eps in half of the runs at
+             least.
+growth       CPU seconds and entries read as n, m and 1/eps grow, with the exponents that fit, next to the theorem's.
+
+Seconds are those of the CPU, on one thread. SCS and Clarabel are used where they are installed: pip install ".[bench]".
+All runs end after `--cap` seconds; Clarabel is not asked where its factors would fill the memory.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
+
+import importlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from common import arguments, exponent, markdown, write_json
+
+from maxmargin import solve
+from maxmargin.problems import SemidefiniteFeasibility, SemidefiniteProgram
+from maxmargin.solvers import Progress, SublinearSdp, solve_sdp
+
+MOST_ROWS_FOR_CLARABEL = 120  # of X: it keeps a dense matrix of the square of n (n + 1) / 2
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--n", type=int, nargs="+", default=[50, 100, 200, 400, 800], help="vertices, for maxcut")
+    parser.add_argument("--theta", type=int, nargs="+", default=[10, 20, 40], help="vertices, for theta")
+    parser.add_argument(
+        "--m",
+        type=str,
+        nargs="+",
+        default=["30x1000", "30x10000", "30x100000", "100x1000", "100x10000", "300x1000"],
+        help="rows of X and number of matrices, for feasibility",
+    )
+    parser.add_argument("--eps", type=float, nargs="+", default=[0.4, 0.2, 0.1, 0.05], help="for error and growth")
+    parser.add_argument("--seeds", type=int, default=20, help="for error")
+    parser.add_argument("--method", choices=["exact", "projection", "eigenvector"], default="exact")
+    parser.add_argument("--constant", type=float, default=1.0, help="of the number of rounds")
+    parser.add_argument("--cap", type=float, default=120, help="seconds that a run may take")
+    chosen = parser.parse_args()
+    figures = {}
+    for part in chosen.parts:
+        print(f"\n{part}\n", flush=True)
+        figures[part] = list(PARTS[part](chosen))
+        print(markdown(list(figures[part][0]), [[shown(cell) for cell in row.values()] for row in figures[part]]))
+        if part == "growth":
+            print(f"\n{exponents(figures[part])}")
+        write_json(chosen.json, figures)
+
+
+def shown(cell: Any) -> str:
+    if isinstance(cell, float):
+        return "" if math.isnan(cell) else f"{cell:.3g}" if abs(cell) < 100 else f"{cell:,.0f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+# Programs
+
+
+def maxcut(n: int, seed: int = 0) -> SemidefiniteProgram:
+    """A random graph with ten edges at a vertex."""
+    rng = np.random.default_rng(seed)
+    W = np.triu(rng.random((n, n)) < min(0.5, 10 / n), 1).astype(np.float64)
+    W += W.T
+    A = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n) * (n + 1))), shape=(n, n * n))
+    return SemidefiniteProgram((np.diag(W.sum(1)) - W) / 4, A, np.ones(n), "=", n, trace="exactly")
+
+
+def theta(n: int, seed: int | None = None) -> SemidefiniteProgram:
+    """Of a cycle, or of a random graph with half of all edges."""
+    rng = np.random.default_rng(seed)
+    i, j = np.triu_indices(n, 1)
+    edges = (j - i == 1) | (j - i == n - 1) if seed is None else rng.random(i.size) < 0.5
+    i, j, k = i[edges], j[edges], np.arange(edges.sum())
+    places = np.concatenate([i * n + j, j * n + i])
+    A = sp.csr_array((np.ones(2 * k.size), (np.concatenate([k, k]), places)), shape=(k.size, n * n))
+    return SemidefiniteProgram(np.ones((n, n)), A, np.zeros(k.size), "=", 1.0, trace="exactly")
+
+
+def planted(n: int, m: int, margin: float = 0.2, seed: int = 0) -> Any:
+    """m dense matrices of norm 1, in float32, with A_i.X between once and twice the margin for an X of rank 2."""
+    rng = np.random.default_rng(seed)
+    V, _ = np.linalg.qr(rng.normal(size=(n, 2)))
+    x = V @ V.T / math.sqrt(2)  # of norm 1; X = x / sqrt 2 has trace 1
+    A = np.empty((m, n, n), dtype=np.float32)
+    for i in range(m):
+        G = rng.normal(size=(n, n))
+        G = G + G.T
+        G -= np.vdot(G, x) * x
+        along = margin * (1 + rng.random()) * math.sqrt(2)
+        A[i] = along * x + math.sqrt(1 - along**2) * G / np.linalg.norm(G)
+    return A
+
+
+# Peers, on the cone program min q'x, Ax + s = b, s = (0, s >= 0, the triangle of a positive semidefinite matrix)
+
+
+@dataclass(frozen=True)
+class Cone:
+    q: Any
+    A: Any
+    b: Any
+    zero: int
+    free: int
+    n: int
+    size: int  # of the triangle
+
+
+def cone(n: int, rows: Any, b: Any, sense: Any, q: Any, upper: bool, with_margin: bool) -> Cone:
+    """Over the triangle of X, upper or lower, by columns; with_margin: and over t, which every row exceeds."""
+    j, l = np.tril_indices(n) if upper else np.triu_indices(n)
+    weight = np.where(j == l, 1.0, math.sqrt(2))
+    places = j * n + l
+    A = sp.csc_array(rows)[:, places] * weight
+    sides = np.where(sense == ">=", -1.0, 1.0)
+    A = sp.csr_array(sp.diags_array(sides) @ A)
+    equal = sense == "="
+    extra = sp.csr_array(np.where(equal, 0.0, 1.0)[:, None]) if with_margin else sp.csr_array((b.size, 0))
+    whole = sp.hstack([A, extra]).tocsr()
+    identity = sp.hstack([-sp.eye_array(j.size), sp.csr_array((j.size, extra.shape[1]))])
+    stacked = sp.csc_matrix(sp.vstack([whole[equal], whole[~equal], identity]))
+    limits = np.concatenate([(sides * b)[equal], (sides * b)[~equal], np.zeros(j.size)])
+    cost = np.concatenate([-np.asarray(q).ravel()[places] * weight, -np.ones(extra.shape[1])])
+    return Cone(cost, stacked, limits, int(equal.sum()), int((~equal).sum()), n, j.size)
+
+
+def scs(build: Callable[[bool], Cone], cap: float) -> tuple[float, float]:
+    """The value and the CPU seconds of SCS; NaN where it is not installed or does not get there."""
+    try:
+        module = importlib.import_module("scs")
+    except ImportError:
+        return math.nan, math.nan
+    cone = build(False)
+    began = time.process_time()
+    data, cones = {"A": cone.A, "b": cone.b, "c": cone.q}, {"z": cone.zero, "l": cone.free, "s": [cone.n]}
+    answer = module.SCS(data, cones, verbose=False, eps_abs=1e-4, eps_rel=1e-4, time_limit_secs=cap).solve()
+    seconds = time.process_time() - began
+    return (-answer["info"]["pobj"] if answer["info"]["status_val"] == 1 else math.nan), seconds
+
+
+def clarabel(build: Callable[[bool], Cone], cap: float) -> tuple[float, float]:
+    """The same of Clarabel."""
+    try:
+        module = importlib.import_module("clarabel")
+    except ImportError:
+        return math.nan, math.nan
+    cone = build(True)
+    if cone.n > MOST_ROWS_FOR_CLARABEL:
+        return math.nan, math.nan
+    settings = module.DefaultSettings()
+    settings.verbose, settings.time_limit = False, cap
+    cones = [module.ZeroConeT(cone.zero), module.NonnegativeConeT(cone.free)]
+    cones = [one for one, dim in zip(cones, (cone.zero, cone.free), strict=True) if dim]
+    began = time.process_time()
+    nothing = sp.csc_matrix((cone.q.size, cone.q.size))
+    answer = module.DefaultSolver(
+        nothing, cone.q, cone.A, cone.b, [*cones, module.PSDTriangleConeT(cone.n)], settings
+    ).solve()
+    seconds = time.process_time() - began
+    return (-answer.obj_val if "Solved" in str(answer.status) else math.nan), seconds
+
+
+def peers(build: Callable[[bool], Cone], cap: float) -> dict[str, float]:
+    """The figures of both."""
+    values = {"SCS": scs(build, cap), "Clarabel": clarabel(build, cap)}
+    return {
+        f"{name} {what}": of for name, pair in values.items() for what, of in zip(("value", "s"), pair, strict=True)
+    }
+
+
+def as_cone(program: SemidefiniteProgram) -> Callable[[bool], Cone]:
+    """With its trace as one more row, which is an equality in all programs here."""
+    n = program.n
+    with program.ledger.on("peers"):
+        rows = sp.csr_array(np.array([program.A.matrix(i).ravel() for i in range(program.m)])) if n <= 100 else None
+    if rows is None:  # only max-cut is so large: the diagonal
+        rows = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n) * (n + 1))), shape=(n, n * n))
+    trace = sp.csr_array(np.eye(n).reshape(1, -1))
+    b, sense = np.append(program.b, program.trace_bound), np.append(program.sense, "=")
+    return lambda upper: cone(n, sp.vstack([rows, trace]), b, sense, program.C, upper, False)
+
+
+def as_margin_cone(A: Any) -> Callable[[bool], Cone]:
+    """The largest t with A_i.X >= t for an X of trace 1."""
+    m, n, _ = A.shape
+    rows = np.vstack([A.reshape(m, -1), np.eye(n).reshape(1, -1)])
+    b, sense = np.eye(1, m + 1, m)[0], np.append(np.full(m, ">="), "=")
+    return lambda upper: cone(n, rows, b, sense, np.zeros((n, n)), upper, True)
+
+
+# The parts, a row of figures at a time
+
+
+def part_maxcut(chosen: Any) -> Iterator[dict[str, Any]]:
+    for n in chosen.n:
+        program = maxcut(n)
+        result, seconds = bisected(program, chosen, eps=0.5 / n)
+        d = np.sqrt(np.maximum(np.sum(result.answer.factor**2, axis=1), 1e-12))
+        V = result.answer.factor / d[:, None]
+        scaled = float(np.einsum("ij,ij->", program.C @ V, V))
+        row = {"n": n, **of_result(result, seconds), "value, scaled": scaled}
+        yield row | peers(as_cone(program), chosen.cap)
+
+
+def part_theta(chosen: Any) -> Iterator[dict[str, Any]]:
+    for n, seed in [(5, None), *((n, 0) for n in chosen.theta)]:
+        program = theta(n, seed)
+        result, seconds = bisected(program, chosen, eps=0.02)
+        row = {"n": n, "m": program.m, **of_result(result, seconds)}
+        yield row | peers(as_cone(program), chosen.cap)
+
+
+def bisected(program: SemidefiniteProgram, chosen: Any, eps: float) -> tuple[Any, float]:
+    began = time.process_time()
+    solver = SublinearSdp(eps=eps, method=chosen.method, constant=chosen.constant)
+    result = solve_sdp(program, solver, tol=0.02, max_time=chosen.cap, random_state=0)
+    return result, time.process_time() - began
+
+
+def of_result(result: Any, seconds: float) -> dict[str, Any]:
+    others = sum(count for what, count in result.reads.items() if not what.startswith("learning") and what != "peers")
+    return {
+        "value": result.answer.value,
+        "bound": result.bound,
+        "violation": result.answer.violation,
+        "rank": result.answer.rank,
+        "ended": result.status,
+        "read": result.entries_read,
+        "read to prove": others,
+        "s": seconds,
+    }
+
+
+def part_feasibility(chosen: Any) -> Iterator[dict[str, Any]]:
+    for size in chosen.m:
+        n, m = map(int, size.split("x"))
+        A = planted(n, m)
+        problem = SemidefiniteFeasibility(A, scale=1.0 + 1e-6)
+        found: dict[str, float] = {}
+
+        def look(progress: Progress, problem: Any = problem, found: Any = found) -> bool:
+            if progress.row.iteration < found.get("due", 16):
+                return False
+            found["due"] = 2 * progress.row.iteration
+            with problem.ledger.on("certificate"):
+                found["margin"] = problem.evaluate(progress.solution().w).value
+            return found["margin"] > 0
+
+        began = time.process_time()
+        solver = SublinearSdp(eps=0.1, method=chosen.method, constant=chosen.constant)
+        result = solve(problem, solver, max_time=chosen.cap, certify=False, callback=look, random_state=0)
+        seconds = time.process_time() - began
+        row = {
+            "n": n,
+            "m": m,
+            "margin": found.get("margin", math.nan),
+            "rounds": result.n_iter,
+            "read": problem.ledger.stored,
+            "of all": problem.ledger.stored / A.size,
+            "read to measure": problem.ledger.summary().get("certificate", 0),
+            "s": seconds,
+        }
+        yield row | peers(as_margin_cone(A), chosen.cap)
+
+
+def part_error(chosen: Any) -> Iterator[dict[str, Any]]:
+    n, m = 20, 200
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(m, n, n))
+    A = A + A.transpose(0, 2, 1)
+    A /= np.linalg.norm(A, axis=(1, 2))[:, None, None]
+    best, _ = clarabel(as_margin_cone(A), chosen.cap)
+    for method in ("exact", "projection", "eigenvector"):
+        for eps in chosen.eps:
+            solver = SublinearSdp(eps=eps, method=method, constant=chosen.constant)
+            errors, began = [], time.process_time()
+            for seed in range(chosen.seeds):
+                problem = SemidefiniteFeasibility(A, scale=1.0 + 1e-9)
+                result = solve(problem, solver, max_time=chosen.cap / chosen.seeds, random_state=seed)
+                errors.append(best - result.certificate.primal)
+            yield {
+                "method": method,
+                "eps": eps,
+                "rounds": result.n_iter,
+                "ended": result.status,
+                "mean error": float(np.mean(errors)),
+                "largest error": float(np.max(errors)),
+                "within eps": f"{sum(error <= eps for error in errors)} of {chosen.seeds}",
+                "s a run": (time.process_time() - began) / chosen.seeds,
+            }
+
+
+SIZES = {
+    "n": [(n, 50, 0.2) for n in (50, 100, 200, 400)],
+    "m": [(10, m, 0.2) for m in (1_000, 10_000, 100_000)],
+    "1/eps": [(50, 50, eps) for eps in (0.4, 0.2, 0.1, 0.05)],
+}
+# Of the entries read, and of the time by the method, where one size is large and the others stay.
+THEORY = {
+    "n": {"read": 2.0, "exact": 3.0, "projection": 2.0, "eigenvector": 2.0},
+    "m": {"read": 1.0, "exact": 1.0, "projection": 1.0, "eigenvector": 1.0},
+    "1/eps": {"read": 2.0, "exact": 2.0, "projection": 5.0, "eigenvector": 2.5},
+}
+
+
+def part_growth(chosen: Any) -> Iterator[dict[str, Any]]:
+    """A few rounds of each, times the rounds that there are."""
+    for method in ("exact", "projection", "eigenvector"):
+        for what, sizes in SIZES.items():
+            for n, m, eps in sizes:
+                rng = np.random.default_rng(0)
+                A = rng.normal(size=(m, n, n)).astype(np.float32)
+                A = A + A.transpose(0, 2, 1)
+                problem = SemidefiniteFeasibility(A)
+                solver = SublinearSdp(eps=eps, method=method, constant=chosen.constant)
+                began = time.process_time()
+                most = chosen.cap / 20
+                result = solve(problem, solver, max_time=most, certify=False, random_state=0)
+                seconds, T = time.process_time() - began, solver.iterations(problem)
+                yield {
+                    "method": method,
+                    "grows": what,
+                    "n": n,
+                    "m": m,
+                    "eps": eps,
+                    "rounds": T,
+                    "read": float(problem.ledger.stored / result.n_iter * T),
+                    "s": seconds / result.n_iter * T,
+                }
+
+
+def exponents(rows: list[dict[str, Any]]) -> str:
+    """The exponents that fit, next to the theorem's."""
+    table = []
+    for method in ("exact", "projection", "eigenvector"):
+        for what in SIZES:
+            of = [row for row in rows if row["method"] == method and row["grows"] == what]
+            sizes = [1 / row["eps"] if what == "1/eps" else row[what] for row in of]
+            read, seconds = (exponent(sizes, [row[name] for row in of]) for name in ("read", "s"))
+            table.append([method, what, f"{read:.2f}", THEORY[what]["read"], f"{seconds:.2f}", THEORY[what][method]])
+    return markdown(["method", "in", "entries", "theorem", "seconds", "theorem"], table)
+
+
+PARTS: dict[str, Callable[[Any], Iterator[dict[str, Any]]]] = {
+    "maxcut": part_maxcut,
+    "theta": part_theta,
+    "feasibility": part_feasibility,
+    "error": part_error,
+    "growth": part_growth,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""`maxmargin sdp`: the optimum of a semidefinite program, from a file."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from maxmargin.cli.common import AsJson, as_json, check_can_write, errors_in_a_line, say
+from maxmargin.data import ProgramArrays, atomic_write, read_program
+from maxmargin.problems import SemidefiniteProgram
+from maxmargin.problems.sdp import implied_trace
+from maxmargin.solvers import SublinearSdp, solve_sdp
+from maxmargin.solvers.for_sdp import SdpResult, SdpTry
+from maxmargin.solvers.sublinear_sdp import METHODS
+
+_STOPPED = {
+    "tol": "value and bound are within tol",
+    "stalled": "more was asked for in vain, but is not proved to be impossible",
+    "infeasible": "no X is feasible: proved",
+    "not found": "no X was found that misses the constraints by no more than eps; that none exists is not proved",
+    "max_tries": "the tries allowed were made",
+    "max_time": "the time was up",
+    "budget": "the budget was spent",
+    "interrupted": "it was interrupted; this is the best answer until then",
+}
+
+
+def _known_method(value: str) -> str:
+    if value not in METHODS:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(METHODS)}.")
+    return value
+
+
+@errors_in_a_line
+def sdp(
+    problem: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROBLEM",
+            help="An SDPA sparse file (.dat-s, may be compressed), or arrays C, A, b, sense, trace_bound in .npz.",
+        ),
+    ],
+    eps: Annotated[
+        float, typer.Option(help="How far a constraint may be missed, relative to its norm times the trace bound.")
+    ] = 0.05,
+    method: Annotated[
+        str, typer.Option(callback=_known_method, metavar="|".join(METHODS), help="How the solver finds each X.")
+    ] = METHODS[0],
+    constant: Annotated[
+        float, typer.Option(help="Of the number of rounds; the theorem has 23, and what comes out is measured.")
+    ] = 1.0,
+    tol: Annotated[float, typer.Option(help="Stop when value and bound are within this share.")] = 0.01,
+    trace_bound: Annotated[
+        float | None, typer.Option(help="The largest trace of X.", show_default="from PROBLEM, or by its equalities")
+    ] = None,
+    exact_trace: Annotated[bool, typer.Option("--exact-trace", help="The trace of X is not less than that.")] = False,
+    max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    max_tries: Annotated[int, typer.Option(help="Stop after so many tries of the bisection.")] = 40,
+    budget: Annotated[int | None, typer.Option(help="The entries of PROBLEM that the solver may read.")] = None,
+    random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same answer.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write V with X = VV', the multipliers y and the figures to this .npz.")
+    ] = None,
+    json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")] = False,
+) -> None:
+    """Maximise C.X over the X that PROBLEM allows, and say what no X can beat. Ctrl-C keeps the best answer so far."""
+    if output is not None:
+        check_can_write(output, problem)
+    program = _stated(problem, read_program(problem), trace_bound, exact_trace)
+    solver = SublinearSdp(eps=eps, method=method, constant=constant)
+    started = time.perf_counter()
+    result = solve_sdp(
+        program,
+        solver,
+        tol=tol,
+        max_tries=max_tries,
+        max_time=max_time,
+        budget=budget,
+        callback=None if quiet else _show,
+        random_state=random_state,
+    )
+    about = {"problem": problem.name, **_summary(program, result), "seconds": time.perf_counter() - started}
+    if output is not None:
+        with atomic_write(output) as file:
+            figures = {name: about[name] for name in ("value", "bound", "violation", "status")}
+            np.savez(file, factor=result.answer.factor, y=result.y, **figures)
+    if json:
+        finite = {name: None if isinstance(of, float) and not math.isfinite(of) else of for name, of in about.items()}
+        print(as_json(finite))
+    elif not quiet:
+        print(*_lines(about, result), sep="\n")
+        if output is not None:
+            print(f"{'factor':<15}{output}")
+    if result.status == "interrupted":
+        say("interrupted: the best answer so far was kept")
+        raise typer.Exit(130)
+
+
+def _stated(path: Path, file: ProgramArrays, trace_bound: float | None, exact: bool) -> SemidefiniteProgram:
+    """The program of a file, with the trace bound that the user, the file or the equalities give."""
+    bound, kind = file.trace_bound if trace_bound is None else trace_bound, "exactly" if exact else file.trace
+    if bound is None:
+        bound, kind = implied_trace(file.A, file.b, file.sense), "exactly"
+        if bound is None:
+            raise ValueError(
+                f"{path} has no trace bound, and its equalities do not fix the trace of X; give --trace-bound, a "
+                "number that the trace of some best X does not exceed"
+            )
+    return SemidefiniteProgram(file.C, file.A, file.b, file.sense, bound, trace=kind)
+
+
+def _show(attempt: SdpTry) -> None:
+    asked = "any value" if math.isnan(attempt.asked) else f"a value of {attempt.asked:.6g}"
+    what = f"{attempt.status} after {attempt.iterations:,} rounds; no more than {attempt.bound:.6g} is possible"
+    say(f"asked for {asked}: {what}")
+
+
+def _summary(program: SemidefiniteProgram, result: SdpResult) -> dict[str, Any]:
+    answer = result.answer
+    return {
+        "n": program.n,
+        "m": program.m,
+        "trace_bound": program.trace_bound,
+        "trace": program.trace,
+        "value": answer.value,
+        "bound": result.bound,
+        "violation": answer.violation,
+        "scaled_violation": answer.scaled_violation,
+        "feasible": result.feasible,
+        "rank": answer.rank,
+        "status": result.status,
+        "tries": len(result.tries),
+        "iterations": sum(attempt.iterations for attempt in result.tries),
+        "entries_read": result.entries_read,
+        "reads": result.reads,
+    }
+
+
+def _lines(about: dict[str, Any], result: SdpResult) -> list[str]:
+    apart = sum(count for purpose, count in result.reads.items() if not purpose.startswith("learning"))
+    size = f"X of {about['n']:,} rows, {about['m']:,} constraints, trace {about['trace']} {about['trace_bound']:g}"
+    rows = {
+        "problem": f"{about['problem']}: {size}",
+        "value": f"{about['value']:.6g}" + ("" if result.feasible else ", of an X that misses more than was accepted"),
+        "bound": f"{about['bound']:.6g}, which no feasible X exceeds",
+        "violation": f"{about['violation']:.3g} at most; {about['scaled_violation']:.3g} in the units of eps",
+        "rank": f"{about['rank']} of {about['n']}",
+        "read": f"{about['entries_read']:,} entries to solve, {apart:,} to check, measure and prove",
+        "stopped": _STOPPED.get(result.status, result.status),
+        "work": f"{about['iterations']:,} rounds in {about['tries']} tries, {about['seconds']:.2f} s",
+    }
+    if result.bound == -math.inf:
+        rows["bound"] = "no X is feasible"
+    return [f"{name:<15}{text}" for name, text in rows.items()]

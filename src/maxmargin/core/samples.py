@@ -1,0 +1,66 @@
+r"""Unbiased estimates of a product of two vectors from one coordinate of each, section 2.3 of Irpan and Kwan (2015).
+
+Both are given a number u, uniform on [0, 1): one `rng.random()` for a draw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+def l1_sample(p: Vector, u: float) -> int:
+    r"""An index i with probability in proportion to :math:`p_i \ge 0`: :math:`v_i` estimates :math:`p^\top v / \sum p`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core import l1_sample
+    >>> l1_sample(np.array([0.5, 0.0, 0.5]), 0.7)
+    2
+    """
+    bounds = np.cumsum(p)
+    i = int(np.searchsorted(bounds, u * bounds[-1], side="right"))
+    return i if i < bounds.size else int(np.searchsorted(bounds, bounds[-1]))  # rounding: the last that weighs anything
+
+
+def l1_samples(P: Vector, U: Vector) -> NDArray[np.int64]:
+    """The same for several p, the rows of P, and several u for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core import l1_samples
+    >>> l1_samples(np.array([[0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]), np.array([[0.2, 0.7], [0.2, 0.7]]))
+    array([[0, 2],
+           [0, 0]])
+    """
+    bounds = np.cumsum(P, axis=1)
+    last = (bounds < bounds[:, -1:]).sum(axis=1, keepdims=True)
+    drawn = (bounds[:, None, :] <= (U * bounds[:, -1:])[:, :, None]).sum(axis=2)
+    return np.asarray(np.minimum(drawn, last))
+
+
+def l2_sample(x: Vector, u: float) -> tuple[int, float]:
+    r"""An index j with probability :math:`x_j^2/|x|^2`, and :math:`|x|^2/x_j`: times :math:`a_j`, it estimates
+    :math:`\langle a, x\rangle`, with a mean square of :math:`|a|^2|x|^2` at most. Where x = 0, so is the estimate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core import l2_sample
+    >>> x, a = np.array([0.6, 0.8]), np.array([1.0, 0.0])
+    >>> j, factor = l2_sample(x, 0.1)
+    >>> j, factor
+    (0, 1.6666666666666667)
+    >>> float(a[j] * factor), float(a @ x)  # the estimate, and what it estimates
+    (1.6666666666666667, 0.6)
+    """
+    squares = x**2
+    total = float(squares.sum())
+    if total == 0:
+        return 0, 0.0
+    j = l1_sample(squares, u)
+    return j, total / float(x[j])

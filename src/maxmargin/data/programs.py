@@ -1,0 +1,99 @@
+"""Semidefinite programs from the kinds of files that the command takes."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.data.sdpa import ProgramArrays, read_sdpa
+from maxmargin.data.streams import FileFormatError, plain_suffix
+
+_CSR = ("A_data", "A_indices", "A_indptr")
+_KNOWN = {"A", *_CSR, "C", "b", "sense", "trace_bound", "trace"}
+
+
+def read_program(path: str | os.PathLike[str]) -> ProgramArrays:
+    """Read a semidefinite program: max C.X with A_i.X >=, <= or = b_i, X positive semidefinite, tr X <= trace_bound.
+
+    A name that ends in .npz means a file of arrays, as :func:`numpy.savez` writes it:
+
+    ================================ ================== ==============================================================
+    array                            shape              what it is
+    ================================ ================== ==============================================================
+    A                                (m, n, n)          the constraints; or
+    A_data, A_indices, A_indptr      of CSR (m, n * n)  the constraints, one a row, with zeros left out
+    b                                (m,)               their right-hand sides
+    sense                            () or (m,)         ">=" (if it is not there), "<=" or "=", for all or for each
+    C                                (n, n)             the objective; if it is not there, 0: any feasible X will do
+    trace_bound                      ()                 the largest trace of X, if known
+    trace                            ()                 "at most" (if it is not there) or "exactly"
+    ================================ ================== ==============================================================
+
+    Any other name means an SDPA sparse file (.dat-s), see :func:`maxmargin.data.read_sdpa`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from maxmargin.data import read_program
+    >>> path = Path(tempfile.mkdtemp()) / "small.npz"
+    >>> np.savez(path, C=np.eye(2), A=np.ones((1, 2, 2)), b=[1.0], sense="<=", trace_bound=2.0)
+    >>> program = read_program(path)
+    >>> program.sense.tolist(), program.trace_bound
+    (['<='], 2.0)
+    """
+    if plain_suffix(path) != ".npz":
+        return read_sdpa(path)
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return _program({name: arrays[name] for name in arrays})
+    except (EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise FileFormatError(path, None, None, f"not a file of a program's arrays: {error}") from error
+
+
+def _program(arrays: dict[str, Any]) -> ProgramArrays:
+    if unknown := sorted(set(arrays) - _KNOWN):
+        raise ValueError(f"unknown array {unknown[0]!r}; expected {', '.join(sorted(_KNOWN))}")
+    if "b" not in arrays or not ("A" in arrays or all(name in arrays for name in _CSR)):
+        raise ValueError(f"expected b and A (or {', '.join(_CSR)}); found {', '.join(arrays) or 'none'}")
+    b, sense = _numbers("b", arrays["b"]), arrays.get("sense", np.array(">="))
+    if b.ndim != 1:
+        raise ValueError(f"b has shape {b.shape}; expected (m,), a number for each constraint")
+    if sense.dtype.kind != "U" or sense.shape not in ((), b.shape):
+        raise ValueError(f"sense is {sense.dtype} of shape {sense.shape}; expected words, one or {b.size}")
+    A = _numbers("A", arrays["A"]) if "A" in arrays else None
+    C = _numbers("C", arrays["C"]) if "C" in arrays else None
+    if C is not None:
+        n = math.isqrt(C.size)
+    else:  # of CSR parts, nothing else says how many rows the matrices have
+        n = A.shape[-1] if A is not None else math.isqrt(int(np.max(arrays["A_indices"], initial=0))) + 1
+        C = np.zeros((n, n))
+    if A is None:
+        parts = (_numbers("A_data", arrays["A_data"]), arrays["A_indices"], arrays["A_indptr"])
+        A = sp.csr_array(parts, shape=(b.size, n * n))
+        A.check_format()
+    bound = arrays.get("trace_bound")
+    if bound is not None and bound.size != 1:
+        raise ValueError(f"trace_bound has shape {bound.shape}; expected one number")
+    return ProgramArrays(
+        C,
+        A,
+        b,
+        np.array(np.broadcast_to(sense, b.shape)),
+        None if bound is None else float(_numbers("trace_bound", bound).item()),
+        str(arrays.get("trace", "at most")),
+        (n,),
+    )
+
+
+def _numbers(name: str, values: Any) -> Any:
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{name} holds {values.dtype}; expected numbers")
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
