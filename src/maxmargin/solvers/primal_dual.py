@@ -192,7 +192,7 @@ class PrimalDual(Solver):
         if value > state.value:
             state.value, state.best = value, Solution(x)
 
-    def _mean(self, run: Round) -> Any:
+    def _mean(self, run: Run) -> Any:
         return self.player.settle(run.sum_x / run.t)
 
     def solution(self, problem: MaxMin, state: State) -> Solution:
