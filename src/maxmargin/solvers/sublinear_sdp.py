@@ -10,7 +10,7 @@ It is the generic game (:class:`maxmargin.solvers.PrimalDual`) with these parts,
 lines  what happens                                      where
 ====== ================================================= ==================================================
 2      :math:`Y_1`, :math:`w_1`, :math:`\eta`, T         ``PrimalDual.start``
-4      :math:`p_t`, :math:`X_t = ` project(:math:`Y_t`)  ``Round.p``, ``LazyGradient.update``
+4      :math:`p_t`, :math:`X_t = ` project(:math:`Y_t`)  ``Weights.p``, ``LazyGradient.update``
 5      :math:`i_t \sim p_t`                              ``PrimalDual._play``
 6      :math:`Y_{t+1} = Y_t + A_{i_t}/\sqrt{2T}`         ``LazyGradient.update``
 7, 9   :math:`A_i(j_t, l_t) |X_t|^2 / X_t(j_t, l_t)`     ``SemidefiniteFeasibility.sample``
