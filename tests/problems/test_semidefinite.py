@@ -226,25 +226,6 @@ def test_the_nearest_point_of_the_spectrahedron(n, exactly):
         assert over.support(Y - X) <= np.vdot(Y - X, X) + 1e-9 * (1 + size)
 
 
-@pytest.mark.parametrize("exactly", [True, False])
-def test_a_few_eigenvectors_give_the_same_point(exactly):
-    rng = np.random.default_rng(0)
-    over = Spectrahedron(300, exactly)
-    for Y in (
-        symmetric(300, rng),
-        0.05 * symmetric(300, rng),
-        positive(300, rng, 30),
-        -np.eye(300),
-        np.zeros((300, 300)),
-    ):
-        values, vectors = np.linalg.eigh(Y)
-        inside = np.maximum(values, 0)
-        if exactly or inside.sum() > 1:
-            level = max((values[k:].sum() - 1) / (300 - k) for k in range(300))
-            inside = np.maximum(values - level, 0)
-        np.testing.assert_allclose(over.project(Y), (vectors * inside) @ vectors.T, atol=1e-8)
-
-
 def test_trace_one():
     over, rng = TraceOne(4), np.random.default_rng(0)
     for size in (0.1, 10.0):

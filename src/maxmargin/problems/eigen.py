@@ -10,7 +10,6 @@ Vector = NDArray[np.float64]
 Square = NDArray[np.float64]
 
 DENSE = 64  # rows up to which a full decomposition takes no longer than Lanczos
-FEW = 16  # and how many times as many rows as eigenvectors there must be for Lanczos to pay
 NEGLIGIBLE = 1e-10  # of the size of a matrix: by how much rounding may spoil its eigenvalues
 POSITIVE = 1e-9  # of the trace: an eigenvalue so little below 0 counts as 0
 
@@ -29,25 +28,18 @@ def leading_eigenvector(G: Square, accuracy: float = 0.0) -> tuple[float, Vector
     >>> value, abs(v)
     (3.0, array([0., 1.]))
     """
-    values, vectors = leading_eigenpairs(G, 1, accuracy)
-    return float(values[-1]), vectors[:, -1]
-
-
-def leading_eigenpairs(G: Square, count: int, accuracy: float = 0.0) -> tuple[Vector, Square]:
-    """At least `count` of the largest eigenvalues, the largest last, and their eigenvectors as columns."""
     n, size = len(G), float(np.linalg.norm(G))
-    if n > DENSE and n >= FEW * count and size > 0:
+    if n > DENSE and size > 0:
         first = np.random.default_rng(n).standard_normal(n)
         # ARPACK's tolerance is relative to the eigenvalue, which `size` is not below; an eigenvalue is off by no
         # more than the residual that it measures.
         try:
-            values, vectors = eigsh(G, k=count, which="LA", v0=first, tol=accuracy / size)
-            order = np.argsort(values)
-            return values[order], vectors[:, order]
+            values, vectors = eigsh(G, k=1, which="LA", v0=first, tol=accuracy / size)
+            return float(values[0]), np.asarray(vectors[:, 0])
         except ArpackNoConvergence:
             pass  # the full decomposition always comes to an end
     values, vectors = np.linalg.eigh(G)
-    return values, vectors
+    return float(values[-1]), vectors[:, -1]
 
 
 def largest_eigenvalue(G: Square) -> float:

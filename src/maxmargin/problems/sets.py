@@ -12,12 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.problems.eigen import leading_eigenpairs, leading_eigenvector
-
 Point = NDArray[np.float64]  # a vector, or a symmetric matrix
-
-LEADING = 8  # eigenvalues to begin with: what is near to a game's best answer is of low rank
-ROUNDING = 1e-8  # of the size of a matrix: what an eigenvalue may be off by
 
 
 class ConvexSet(ABC):
@@ -179,23 +174,12 @@ class Spectrahedron(ConvexSet):
         return np.eye(self.n) / self.n if self.exactly else np.zeros((self.n, self.n))
 
     def project(self, y: Point) -> Point:
-        count = LEADING
-        while True:
-            values, vectors = leading_eigenpairs(y, count)
-            inside = np.maximum(values, 0)
-            if self.exactly or inside.sum() > 1:
-                inside = onto_simplex(values)
-            kept = inside > 0
-            x = np.asarray((vectors[:, kept] * inside[kept]) @ vectors[:, kept].T)
-            if values.size == self.n:
-                return x
-            # Once the least of those that were found is lost, all others would be. But Lanczos may take two for one:
-            # none of what is left may be above the level to which those that are kept have fallen.
-            level = values[-1] - inside[-1]
-            rounding = ROUNDING * float(np.linalg.norm(y))
-            if inside[0] == 0 and leading_eigenvector(y - x, rounding)[0] <= level + rounding:
-                return x
-            count *= 2
+        values, vectors = np.linalg.eigh(y)
+        inside = np.maximum(values, 0)
+        if self.exactly or inside.sum() > 1:
+            inside = onto_simplex(values)
+        kept = inside > 0
+        return np.asarray((vectors[:, kept] * inside[kept]) @ vectors[:, kept].T)
 
     def support(self, g: Point) -> float:
         largest = float(np.linalg.eigvalsh(g)[-1])

@@ -51,8 +51,8 @@ class SublinearSdp(Solver):
     method : {"exact", "projection", "eigenvector"}, default="exact"
         How :math:`X_t` follows from :math:`Y_t`. "projection", as in the survey: Hazan's approximate projection to
         within :math:`\varepsilon_P = \varepsilon/2`, which leaves the other half of eps to everything else and so takes
-        four times as many rounds. "exact": the nearest point, from as many leading eigenvectors as it takes, which are
-        few as a rule. "eigenvector": no projection, see :class:`EigenvectorSteps`.
+        four times as many rounds. "exact": the nearest point, by a full decomposition, which up to a few hundred rows
+        is the fastest. "eigenvector": no projection, see :class:`EigenvectorSteps`.
     exactly : bool, default=True
         Whether X has trace 1. The survey has a trace of at most 1, `False`, under which no program can be proved
         infeasible (see :mod:`maxmargin.problems.semidefinite`); not for "eigenvector".
@@ -108,7 +108,7 @@ class SublinearSdp(Solver):
 
     def _player(self, n: int) -> Player:
         if self.method == "eigenvector":
-            return EigenvectorSteps(n, accuracy=self.eps / 4)
+            return EigenvectorSteps(n, accuracy=self.eps / 20)
         if self.method == "projection":
             return LazyGradient(HazanSpectrahedron(n, self.exactly, accuracy=(self.eps / 2) ** 2))
         return LazyGradient(Spectrahedron(n, self.exactly))
