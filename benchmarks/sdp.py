@@ -13,7 +13,8 @@ error        how far the margin of 20 runs is from the best, for each eps: the t
 growth       CPU seconds and entries read as n, m and 1/eps grow, with the exponents that fit, next to the theorem's.
 
 Seconds are those of the CPU, on one thread. SCS and Clarabel are used where they are installed: pip install ".[bench]".
-All runs end after `--cap` seconds; Clarabel is not asked where its factors would fill the memory.
+Ours end after `--cap` seconds on the clock, peers after up to three times as many; Clarabel is not asked where its
+factors would fill the memory.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 
 import importlib
 import math
+import multiprocessing
+import queue
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,6 +39,7 @@ from common import arguments, exponent, markdown, write_json
 from maxmargin import solve
 from maxmargin.problems import SemidefiniteFeasibility, SemidefiniteProgram
 from maxmargin.solvers import Progress, SublinearSdp, solve_sdp
+from maxmargin.solvers.sublinear_sdp import METHODS
 
 MOST_ROWS_FOR_CLARABEL = 120  # of X: it keeps a dense matrix of the square of n (n + 1) / 2
 
@@ -52,25 +56,37 @@ def main() -> None:
         default=["30x1000", "30x10000", "30x100000", "100x1000", "100x10000", "300x1000"],
         help="rows of X and number of matrices, for feasibility",
     )
-    parser.add_argument("--eps", type=float, nargs="+", default=[0.4, 0.2, 0.1, 0.05], help="for error and growth")
+    parser.add_argument("--eps", type=float, nargs="+", default=[0.4, 0.2, 0.1, 0.05], help="for error")
     parser.add_argument("--seeds", type=int, default=20, help="for error")
-    parser.add_argument("--method", choices=["exact", "projection", "eigenvector"], default="exact")
+    parser.add_argument("--method", choices=METHODS, default="exact", help="for the first three parts")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="for error and growth")
     parser.add_argument("--constant", type=float, default=1.0, help="of the number of rounds")
     parser.add_argument("--cap", type=float, default=120, help="seconds that a run may take")
     chosen = parser.parse_args()
-    figures = {}
+    figures: dict[str, list[dict[str, Any]]] = {}
     for part in chosen.parts:
-        print(f"\n{part}\n", flush=True)
-        figures[part] = list(PARTS[part](chosen))
-        print(markdown(list(figures[part][0]), [[shown(cell) for cell in row.values()] for row in figures[part]]))
+        print(f"\n{part}\n")
+        figures[part] = []
+        for row in PARTS[part](chosen):
+            lines = markdown(list(row), [[shown(cell) for cell in row.values()]]).splitlines()
+            print(*lines[2 if figures[part] else 0 :], sep="\n", flush=True)
+            figures[part].append(row)
+            write_json(chosen.json, figures)
         if part == "growth":
             print(f"\n{exponents(figures[part])}")
-        write_json(chosen.json, figures)
 
 
 def shown(cell: Any) -> str:
     if isinstance(cell, float):
-        return "" if math.isnan(cell) else f"{cell:.3g}" if abs(cell) < 100 else f"{cell:,.0f}"
+        return (
+            ""
+            if math.isnan(cell)
+            else "> cap"
+            if cell == math.inf
+            else f"{cell:.3g}"
+            if abs(cell) < 100
+            else f"{cell:,.0f}"
+        )
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
 
 
@@ -180,9 +196,24 @@ def clarabel(build: Callable[[bool], Cone], cap: float) -> tuple[float, float]:
     return (-answer.obj_val if "Solved" in str(answer.status) else math.nan), seconds
 
 
+def within(cap: float, peer: Any, build: Callable[[bool], Cone]) -> tuple[float, float]:
+    """The figures of a peer from a process of its own, which ends if setting up alone takes more than the cap."""
+    context = multiprocessing.get_context("fork")
+    figures = context.Queue()
+    process = context.Process(target=lambda: figures.put(peer(build, cap)))
+    process.start()
+    try:
+        return figures.get(timeout=3 * cap)
+    except queue.Empty:
+        process.kill()
+        return math.nan, math.inf
+    finally:
+        process.join()
+
+
 def peers(build: Callable[[bool], Cone], cap: float) -> dict[str, float]:
     """The figures of both."""
-    values = {"SCS": scs(build, cap), "Clarabel": clarabel(build, cap)}
+    values = {"SCS": within(cap, scs, build), "Clarabel": within(cap, clarabel, build)}
     return {
         f"{name} {what}": of for name, pair in values.items() for what, of in zip(("value", "s"), pair, strict=True)
     }
@@ -290,7 +321,7 @@ def part_error(chosen: Any) -> Iterator[dict[str, Any]]:
     A = A + A.transpose(0, 2, 1)
     A /= np.linalg.norm(A, axis=(1, 2))[:, None, None]
     best, _ = clarabel(as_margin_cone(A), chosen.cap)
-    for method in ("exact", "projection", "eigenvector"):
+    for method in chosen.methods:
         for eps in chosen.eps:
             solver = SublinearSdp(eps=eps, method=method, constant=chosen.constant)
             errors, began = [], time.process_time()
@@ -325,7 +356,7 @@ THEORY = {
 
 def part_growth(chosen: Any) -> Iterator[dict[str, Any]]:
     """A few rounds of each, times the rounds that there are."""
-    for method in ("exact", "projection", "eigenvector"):
+    for method in chosen.methods:
         for what, sizes in SIZES.items():
             for n, m, eps in sizes:
                 rng = np.random.default_rng(0)
@@ -352,7 +383,7 @@ def part_growth(chosen: Any) -> Iterator[dict[str, Any]]:
 def exponents(rows: list[dict[str, Any]]) -> str:
     """The exponents that fit, next to the theorem's."""
     table = []
-    for method in ("exact", "projection", "eigenvector"):
+    for method in dict.fromkeys(row["method"] for row in rows):
         for what in SIZES:
             of = [row for row in rows if row["method"] == method and row["grows"] == what]
             sizes = [1 / row["eps"] if what == "1/eps" else row[what] for row in of]
