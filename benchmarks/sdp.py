@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="for error and growth")
     parser.add_argument("--constant", type=float, default=1.0, help="of the number of rounds")
     parser.add_argument("--cap", type=float, default=120, help="seconds that a run may take")
+    parser.add_argument("--no-peers", action="store_true", help="ours alone")
     chosen = parser.parse_args()
     figures: dict[str, list[dict[str, Any]]] = {}
     for part in chosen.parts:
@@ -211,8 +212,11 @@ def within(cap: float, peer: Any, build: Callable[[bool], Cone]) -> tuple[float,
         process.join()
 
 
-def peers(build: Callable[[bool], Cone], cap: float) -> dict[str, float]:
+def peers(build: Callable[[bool], Cone], chosen: Any) -> dict[str, float]:
     """The figures of both."""
+    if chosen.no_peers:
+        return {}
+    cap = chosen.cap
     values = {"SCS": within(cap, scs, build), "Clarabel": within(cap, clarabel, build)}
     return {
         f"{name} {what}": of for name, pair in values.items() for what, of in zip(("value", "s"), pair, strict=True)
@@ -250,7 +254,7 @@ def part_maxcut(chosen: Any) -> Iterator[dict[str, Any]]:
         V = result.answer.factor / d[:, None]
         scaled = float(np.einsum("ij,ij->", program.C @ V, V))
         row = {"n": n, **of_result(result, seconds), "value, scaled": scaled}
-        yield row | peers(as_cone(program), chosen.cap)
+        yield row | peers(as_cone(program), chosen)
 
 
 def part_theta(chosen: Any) -> Iterator[dict[str, Any]]:
@@ -258,7 +262,7 @@ def part_theta(chosen: Any) -> Iterator[dict[str, Any]]:
         program = theta(n, seed)
         result, seconds = bisected(program, chosen, eps=0.02)
         row = {"n": n, "m": program.m, **of_result(result, seconds)}
-        yield row | peers(as_cone(program), chosen.cap)
+        yield row | peers(as_cone(program), chosen)
 
 
 def bisected(program: SemidefiniteProgram, chosen: Any, eps: float) -> tuple[Any, float]:
@@ -311,7 +315,7 @@ def part_feasibility(chosen: Any) -> Iterator[dict[str, Any]]:
             "read to measure": problem.ledger.summary().get("certificate", 0),
             "s": seconds,
         }
-        yield row | peers(as_margin_cone(A), chosen.cap)
+        yield row | peers(as_margin_cone(A), chosen)
 
 
 def part_error(chosen: Any) -> Iterator[dict[str, Any]]:

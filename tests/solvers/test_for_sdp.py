@@ -124,6 +124,16 @@ def test_an_infeasible_program_is_proved_so():
     assert "no X is feasible" in str(result)
 
 
+def test_the_middle_of_all_points_is_tried_first():
+    program = max_cut(5, 0)  # which it is feasible for
+    program.C[:] = 0
+    result = solve_sdp(program, FAST, random_state=0)
+    assert result.status == "tol"
+    assert result.tries == []
+    np.testing.assert_allclose(result.answer.X, np.eye(5), atol=1e-9)
+    assert result.entries_read == 0
+
+
 def test_without_an_objective_any_feasible_point_will_do():
     program = random_program(0)
     program.C[:] = 0

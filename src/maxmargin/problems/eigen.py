@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 Vector = NDArray[np.float64]
 Square = NDArray[np.float64]
@@ -36,7 +36,7 @@ def leading_eigenvector(G: Square, accuracy: float = 0.0) -> tuple[float, Vector
         try:
             values, vectors = eigsh(G, k=1, which="LA", v0=first, tol=accuracy / size)
             return float(values[0]), np.asarray(vectors[:, 0])
-        except ArpackNoConvergence:
+        except ArpackError:  # no convergence, or no shift that would help
             pass  # the full decomposition always comes to an end
     values, vectors = np.linalg.eigh(G)
     return float(values[-1]), vectors[:, -1]

@@ -154,10 +154,10 @@ def solve_sdp(
 ) -> SdpResult:
     r"""Maximise C.X by bisection on the constraint that it is at least v.
 
-    The first try asks for any feasible X. The bracket is then between its value and :math:`R\lambda^+(C)`, and each
-    further try asks for the middle of it. A try ends as soon as a measured X has reached what was asked, or the weights
-    prove that none can, or the solver comes to its end; then v counts as out of reach without a proof, and only the
-    bound that is reported stays where it was proved.
+    The first try asks for any feasible X, unless the middle of all X is one. The bracket is then between its value and
+    :math:`R\lambda^+(C)`, and each further try asks for the middle of it. A try ends as soon as a measured X has what
+    was asked, or the weights prove that none can, or the solver comes to its end; then v counts as out of reach
+    without a proof, and only the bound that is reported stays where it was proved.
 
     Parameters
     ----------
@@ -225,8 +225,11 @@ class _Search:
 
     def run(self, max_tries: int, callback: Any, interrupt: Interrupt) -> SdpResult:
         self.started, self.already_read = time.perf_counter(), self.program.ledger.stored
+        self.round_reads = self.program.feasibility().round_reads
         self.prove(np.zeros(self.program.m))
-        asked, status = math.nan, ""
+        middle = self.measure(np.zeros((self.program.size, self.program.size)))
+        fine = middle.scaled_violation <= self.accepted
+        asked, status = (self.middle(), self.settled()) if fine else (math.nan, "")
         while not status:
             self.tries.append(self.attempt(asked))
             stop = callback is not None and bool(callback(self.tries[-1]))
@@ -244,7 +247,7 @@ class _Search:
         """Ask for an X with C.X >= asked, or for any; keep the best answer and the best bound that come of it."""
         value = None if math.isnan(asked) else asked
         problem = self.program.feasibility(value)
-        before, self.round_reads = self.program.ledger.stored, problem.round_reads
+        before = self.program.ledger.stored
         last: SdpAnswer | None = None
         verdict, due, rounds = "", FIRST_LOOK, 0
 
