@@ -149,7 +149,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--errors", type=int, nargs=2, default=[50, 20], metavar=("N", "D"), help="size for errors")
-    parser.add_argument("--eps", type=float, nargs="+", default=[0.8, 0.4, 0.2])
+    parser.add_argument("--eps", type=float, nargs="+", default=[0.8, 0.4, 0.25])
     parser.add_argument("--small", type=int, default=100, help="the n or d that stays, where the other grows")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 2_000, 4_000, 8_000], help="n or d that grows")
     parser.add_argument("--cost-eps", type=float, nargs="+", default=[0.2, 0.1, 0.05, 0.025], help="where that falls")

@@ -49,7 +49,7 @@ def play(A, eps, seed):
         bound=lambda p: np.max(p @ A),
         reads=(n, d, n * d),
     )
-    # A constant of 23 is what the theorem takes, for the worst of all games. With 1/2 the rounds are a two-hundredth of
+    # A constant of 23 is what the theorem takes, for the worst of all games. With 1/2 the rounds are a hundredth of
     # that, nothing is promised, and the certificate tells how good the answer is all the same.
     solver = PrimalDual(ExponentiatedGradient(d), eps=eps, constant=0.5)
     started = time.perf_counter()

@@ -110,6 +110,18 @@ def semidefinite_form(A):
     return SimpleNamespace(value=x[0], p=x[1:])
 
 
+def ball_form(G, nu=0.0):
+    """max sum p_i G_ii - p'Gp over the simplex, p_i <= 1 / (nu n): the weights, and the root of the value."""
+    n = len(G)
+    A = np.vstack([np.ones((1, n)), -np.eye(n), np.eye(n)])
+    b = np.concatenate([[1.0], np.zeros(n), np.full(n, 1 / max(1.0, nu * n))])
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(2 * n)]
+    p, _ = solve_cone(2 * np.triu(G), -np.diagonal(G).copy(), A, b, cones)
+    return SimpleNamespace(p=p, value=np.sqrt(max(0.0, p @ np.diagonal(G) - p @ G @ p)))
+
+
 @pytest.fixture(scope="session")
 def exact():
-    return SimpleNamespace(slack_form=slack_form, C_form=C_form, semidefinite_form=semidefinite_form)
+    return SimpleNamespace(
+        slack_form=slack_form, C_form=C_form, semidefinite_form=semidefinite_form, ball_form=ball_form
+    )

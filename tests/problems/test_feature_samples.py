@@ -152,7 +152,9 @@ def test_estimates_are_finite_whatever_the_rows():
 
 
 @pytest.mark.parametrize(
-    "kernel", [Sigmoid(gamma=1.0), Poly(gamma=1.0, coef0=-1.0), Function(lambda x, z: x @ z.T)], ids=repr
+    "kernel",
+    [Sigmoid(gamma=1.0), Poly(gamma=1.0, coef0=-1.0), Function(lambda x, z: x @ z.T)],
+    ids=lambda kernel: type(kernel).__name__,
 )
 def test_other_kernels_are_refused(kernel):
     with pytest.raises(ValueError, match="only the kernels linear, poly with coef0 >= 0, and rbf can be estimated"):

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from maxmargin.problems.sets import Ball, Box, Simplex, Spectrahedron, onto_simplex
+from maxmargin.problems.sets import Ball, Box, Simplex, Spectrahedron, TraceOne, onto_simplex
 
 D = 4
+SIZES = {"wide spectrahedron": 20}  # of which not all eigenvalues are computed
 
 
 def points_of(name, rng, count=20):
@@ -23,19 +24,27 @@ def points_of(name, rng, count=20):
         return Box(*corners), corners[0] + share * (corners[1] - corners[0])
     if name == "simplex":
         return Simplex(D), np.vstack([np.eye(D), rng.dirichlet(np.ones(D), size=count)])
-    factors = rng.normal(size=(count, D, 2))
+    factors = rng.normal(size=(count, SIZES.get(name, D), 2))
     matrices = factors @ factors.transpose(0, 2, 1)
-    matrices *= (rng.choice([0.0, 0.5, 1.0], size=count) / np.trace(matrices, axis1=1, axis2=2))[:, None, None]
-    return Spectrahedron(D), matrices
+    matrices /= np.trace(matrices, axis1=1, axis2=2)[:, None, None]
+    if name == "trace 1":
+        return TraceOne(D), matrices
+    if name == "spectrahedron of trace 1":
+        return Spectrahedron(D, exactly=True), matrices
+    matrices *= rng.choice([0.0, 0.5, 1.0], size=(count, 1, 1))
+    return Spectrahedron(matrices.shape[1]), matrices
 
 
 def vector_for(name, rng, size):
     """A point anywhere, or a gradient."""
-    y = size * rng.normal(size=(D, D) if name == "spectrahedron" else D)
-    return (y + y.T) / 2 if name == "spectrahedron" else y
+    if name in ("ball", "box", "simplex"):
+        return size * rng.normal(size=D)
+    y = size * rng.normal(size=(SIZES.get(name, D),) * 2)
+    return (y + y.T) / 2
 
 
-each_set = pytest.mark.parametrize("name", ["ball", "box", "simplex", "spectrahedron"])
+MATRICES = ["spectrahedron", "spectrahedron of trace 1", "trace 1", "wide spectrahedron"]
+each_set = pytest.mark.parametrize("name", ["ball", "box", "simplex", *MATRICES])
 
 
 @each_set

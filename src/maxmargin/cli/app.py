@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from maxmargin import __version__
+from maxmargin.cli.ball import ball
 from maxmargin.cli.info import info
 from maxmargin.cli.predict import predict
 from maxmargin.cli.sdp import sdp
@@ -14,7 +15,7 @@ from maxmargin.cli.train import train
 
 # A fault of ours should show as Python shows it.
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (train, predict, info, sdp):
+for command in (train, predict, info, ball, sdp):
     app.command()(command)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -14,6 +14,8 @@ import typer
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_COMPRESSED = (".gz", ".bz2", ".xz")
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `maxmargin train` writes it.")]
 LabelColumn = Annotated[
@@ -86,3 +88,47 @@ def error_rate(predicted: Any, true: Any) -> float:
 def as_json(value: Any) -> str:
     """One JSON object on one line."""
     return json.dumps(value, allow_nan=False)
+
+
+def one_of(choices: Mapping[str, Sequence[str]]) -> Callable[[typer.CallbackParam, str | None], str | None]:
+    """A check that the value of an option is among its choices."""
+
+    def check(option: typer.CallbackParam, value: str | None) -> str | None:
+        allowed = choices[str(option.name)]
+        if value is not None and value not in allowed:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(allowed)}.")
+        return value
+
+    return check
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def refuse(options: Mapping[str, Any], why: str) -> None:
+    """Refuse the first of these options that was given."""
+    for name in given(options):
+        raise ValueError(f"--{name.replace('_', '-')} {why}")
+
+
+def number_or_name(gamma: str | None) -> str | float | None:
+    """The parameter of a kernel, where it is a number.
+
+    >>> number_or_name("0.5"), number_or_name("scale")
+    (0.5, 'scale')
+    """
+    try:
+        return None if gamma is None else float(gamma)
+    except ValueError:
+        return gamma
+
+
+def stem(path: Path) -> str:
+    """The name of a file without its extension, nor that of its compression.
+
+    >>> stem(Path("rows.csv.gz"))
+    'rows'
+    """
+    return Path(path.stem).stem if path.suffix in _COMPRESSED else path.stem

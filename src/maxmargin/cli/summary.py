@@ -12,7 +12,7 @@ from maxmargin.cli.common import label_text
 from maxmargin.estimators.model_file import describe
 
 MOST_PROBLEMS = 10  # of as many binary models all is said; of more, of one
-_STOPPED = {
+STOPPED = {
     "tol": "the gap reached tol",
     "max_iter": "the iterations allowed were made",
     "max_time": "the time was up",
@@ -53,7 +53,7 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("kernel", about["kernel"]["name"], f", {of}" if of else "")
         yield _line("computed", f"{about['kernel_evaluations']:,} kernel evaluations to learn")
     else:
-        yield _line("read to learn", f"{about['entries_read']:,} entries", _share(about))
+        yield _line("read to learn", f"{about['entries_read']:,} entries", share(about))
     problems = about["problems"]
     if len(problems) > MOST_PROBLEMS:
         yield _line("models", f"{len(problems)}; below, the one whose certificate tells least")
@@ -64,7 +64,7 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         numbers = (f"{name} {_short(problem[name])}" for name in ("margin", "slack", "C"))
         yield _line("reached", ", ".join(numbers))
         yield _line("certificate", problem["certificate"]["sentence"])
-        yield _line("stopped", _STOPPED.get(problem["stopped"], problem["stopped"]))
+        yield _line("stopped", STOPPED.get(problem["stopped"], problem["stopped"]))
     if kernel:
         yield _line("support", f"{about['n_support']:,} vectors of {about['shape_fit'][0]:,} rows")
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
@@ -109,7 +109,8 @@ def _line(name: str, *text: Any) -> str:
     return f"{name:<15}" + "".join(map(str, text))
 
 
-def _share(about: Mapping[str, Any]) -> str:
+def share(about: Mapping[str, Any]) -> str:
+    """What was read to learn as a share of what is stored, in words."""
     if not about.get("stored"):
         return ""
     share = about["entries_read"] / about["stored"]

@@ -16,8 +16,13 @@ from maxmargin.cli.common import (
     check_can_write,
     error_rate,
     errors_in_a_line,
+    given,
+    number_or_name,
+    one_of,
     position_or_name,
+    refuse,
     say,
+    stem,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
@@ -28,7 +33,6 @@ from maxmargin.problems import LOSSES
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
-_COMPRESSED = (".gz", ".bz2", ".xz")
 _CHOICES = {
     "kernel": tuple(name for name in KERNELS if name != "precomputed"),  # there is no file of a kernel's matrix
     "solver": tuple(dict.fromkeys(("auto", *SOLVERS, *KERNEL_SOLVERS))),
@@ -38,11 +42,7 @@ _CHOICES = {
 }
 
 
-def _one_of_the_choices(option: typer.CallbackParam, value: str | None) -> str | None:
-    choices = _CHOICES[str(option.name)]
-    if value is not None and value not in choices:
-        raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}.")
-    return value
+_one_of_the_choices = one_of(_CHOICES)
 
 
 @errors_in_a_line
@@ -126,7 +126,7 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")] = False,
 ) -> None:
     """Train a model on DATA, and say how good it provably is. Ctrl-C keeps the best model so far."""
-    target = Path(_stem(data) + ".mm") if model is None else model
+    target = Path(stem(data) + ".mm") if model is None else model
     check_can_write(target, data)
     if plot is not None:
         check_can_write(plot, data)
@@ -138,7 +138,7 @@ def train(
         if X_test.shape[1] != X.shape[1]:
             raise ValueError(f"{test} has {X_test.shape[1]} features, but {data} has {X.shape[1]}")
     of_kernel = {
-        "gamma": _number_or_name(gamma),
+        "gamma": number_or_name(gamma),
         "degree": degree,
         "coef0": coef0,
         "cache_size": cache_size,
@@ -160,11 +160,11 @@ def train(
     }
     machine: LinearSVC | SVC
     if kernel is None:
-        _refuse(of_kernel, "needs --kernel")
-        machine = LinearSVC(C, slack, **_given(of_lines), **common)
+        refuse(of_kernel, "needs --kernel")
+        machine = LinearSVC(C, slack, **given(of_lines), **common)
     else:
-        _refuse(of_lines, "does not go with --kernel: the loss is the hinge and the intercept free")
-        machine = SVC(C, slack, kernel=kernel, **_given(of_kernel), **common)
+        refuse(of_lines, "does not go with --kernel: the loss is the hinge and the intercept free")
+        machine = SVC(C, slack, kernel=kernel, **given(of_kernel), **common)
     if not quiet:
         machine.set_callbacks(ShowProgress())
     started = time.perf_counter()
@@ -189,27 +189,6 @@ def train(
     if "interrupted" in np.atleast_1d(machine.stopped_):
         say(f"interrupted: the best model so far was kept and is in {target}")
         raise typer.Exit(130)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _refuse(options: dict[str, Any], why: str) -> None:
-    for name in _given(options):
-        raise ValueError(f"--{name.replace('_', '-')} {why}")
-
-
-def _number_or_name(gamma: str | None) -> str | float | None:
-    try:
-        return None if gamma is None else float(gamma)
-    except ValueError:
-        return gamma
-
-
-def _stem(path: Path) -> str:
-    """The name of a file without its extension, nor that of its compression."""
-    return Path(path.stem).stem if path.suffix in _COMPRESSED else path.stem
 
 
 def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:

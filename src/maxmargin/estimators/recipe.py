@@ -151,7 +151,7 @@ class Recipe:
 def solver_named(solver: str | Solver, solvers: Mapping[str, type[Solver]]) -> Solver | None:
     """The solver itself, by its name in the table where one was given; None for "auto"."""
     kernel = solvers is KERNEL_SOLVERS
-    if isinstance(solver, Solver) and solver.kernel == kernel:
+    if isinstance(solver, Solver) and solver.kernel in (None, kernel):
         return solver
     name = solver.name if isinstance(solver, Solver) else solver
     if name == "auto":

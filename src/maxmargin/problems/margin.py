@@ -1,4 +1,4 @@
-"""What max-margin problems share: examples with labels and weights, and how a value at a point is proved good."""
+"""What max-margin problems share: examples with labels and weights."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin.core import Matrix
-from maxmargin.data import as_matrix, refuse_not_finite
-from maxmargin.problems.certificate import Certificate
-from maxmargin.problems.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, Vector
+from maxmargin.problems.problem import Evaluation, Vector
+from maxmargin.problems.rows import RowProblem
 
 BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
-SEMIDEFINITE = "the kernel is positive semidefinite"
-INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
 
 
-class MarginProblem(Problem):
+class MarginProblem(RowProblem):
     r"""Examples :math:`x_i` with labels :math:`y_i = \pm 1` and weights :math:`s_i`, and what is asked of them.
+
+    A point of the dual has the sum :math:`\sum_i p_i y_i x_i`.
 
     Attributes
     ----------
@@ -38,32 +36,16 @@ class MarginProblem(Problem):
     def __init__(
         self, X: Any, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None, part: bool = False
     ) -> None:
+        super().__init__(X)
         self.part = part
-        self.X: Matrix = as_matrix(X)
-        n, d = self.X.shape
-        if n == 0 or d == 0:
-            raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
         self._label(y, sample_weight)
         self.bias = bool(bias)
-        self._sq_norms: Vector | None = None
 
     # To be said by each problem
 
     @abstractmethod
     def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
         """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
-
-    @abstractmethod
-    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
-        """The nearest thing to p that the dual allows, and sum p_i y_i x_i (v, where p was allowed and v known)."""
-
-    @abstractmethod
-    def _bound(self, p: Vector, v: Vector) -> float:
-        """What no solution can beat, from a point of the dual."""
-
-    @abstractmethod
-    def _best_mixture(self, one: Dual, other: Dual) -> Dual:
-        """The point between two of the dual at which the bound is best."""
 
     # The same for all
 
@@ -75,81 +57,10 @@ class MarginProblem(Problem):
         """The value at w, its best bias (or at the given one), and the dual weights that it suggests."""
         return self.evaluate_responses(w, self.responses(w), b)
 
-    def bound(self, p: Vector) -> float:
-        """What no solution can beat, from any weights p >= 0: first made a point of the dual."""
-        return self._bound(*self.dual_point(p))
-
-    def certify_evaluated(
-        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
-    ) -> tuple[Certificate, Dual]:
-        """The certificate of an evaluated point, from p where given, the wet examples, and mixtures of both.
-
-        Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
-        examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
-        """
-
-        def proof() -> Certificate:
-            return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1])
-
-        if p is not None and p.sum() <= 0:
-            p = None
-        dual = self.dual_point(at.wet) if p is None else self.dual_point(p, v)
-        certificate = proof()
-        if p is not None and certificate.relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
-            dual = self._best_mixture(self.dual_point(at.wet), dual)
-            certificate = proof()
-        for _ in range(rounds):
-            if certificate.relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
-                break
-            dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
-            certificate = proof()
-        return certificate, dual
-
-    def proof(self, value: float, bound: float, form: str, *sums: Any) -> Certificate:
-        """The certificate of a value and its bound, which `sums` of rows gave.
-
-        A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
-        product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
-        """
-        vectors: bool | None = getattr(self.X, "inner_product", True)
-        if vectors is False or (vectors is None and any(w.imaginary for w in sums)):
-            return Certificate(value, bound, INDEFINITE, form)
-        return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "")
-
-    def sq_norms(self) -> Vector:
-        """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""
-        if self._sq_norms is None:
-            with self.X.ledger.on("scale"):
-                norms = self.X.row_sq_norms()
-            if not np.isfinite(norms).all():
-                refuse_not_finite(self.X)
-                raise ValueError(
-                    f"row {int(np.argmin(np.isfinite(norms)))} of X holds values so large that its norm is not finite; "
-                    "divide X by a constant first"
-                )
-            self._sq_norms = norms
-        return self._sq_norms
-
-    @property
-    def sums_are_cheap(self) -> bool:
-        """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
-        return isinstance(self.X, Matrix)
-
-    @property
-    def zero_rows(self) -> int | None:
-        """How many rows are all zero; None where nobody looked."""
-        return None if self._sq_norms is None else int(np.count_nonzero(self._sq_norms == 0))
-
     def relabelled(self, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         """The same problem for other labels and weights, sharing data, ledger and what is known of the rows."""
         other = copy.copy(self)
         other._label(y, sample_weight)
-        return other
-
-    def forked(self) -> Self:
-        """The same problem with a ledger of its own, so that another thread may read the data; see `Matrix.fork`."""
-        other = copy.copy(self)
-        other.X = self.X.fork()
         return other
 
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
@@ -160,10 +71,6 @@ class MarginProblem(Problem):
             raise ValueError(
                 "the examples are of one class, those of weight 0 left out; a separating direction needs both classes"
             )
-
-    def _of_dual(self, dual: Dual) -> Evaluation:
-        """The evaluation of the direction that a point of the dual stands for."""
-        return self.evaluate(dual[1])
 
 
 def _labels(y: ArrayLike, n: int) -> Vector:

@@ -3,6 +3,7 @@
 from maxmargin.solvers.auto import auto_solver
 from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Learned, Solver
 from maxmargin.solvers.batch_perceptron import BatchPerceptron
+from maxmargin.solvers.core_set import CoreSet
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.for_sdp import SdpAnswer, SdpResult, SdpTry, solve_sdp
@@ -17,13 +18,14 @@ from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.online import OnlineSolver
 from maxmargin.solvers.pegasos import Pegasos
 from maxmargin.solvers.perceptron import Perceptron
-from maxmargin.solvers.players import ExponentiatedGradient, LazyGradient, Player
+from maxmargin.solvers.players import ExponentiatedGradient, LazyGradient, Player, RunningMean
 from maxmargin.solvers.primal_dual import PrimalDual
 from maxmargin.solvers.sdca import Sdca
 from maxmargin.solvers.simba import Simba
 from maxmargin.solvers.smo import Smo
 from maxmargin.solvers.stochastic_batch_perceptron import StochasticBatchPerceptron
 from maxmargin.solvers.stochastic_gradient import StochasticGradient
+from maxmargin.solvers.sublinear_ball import SublinearBall
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.sublinear_sdp import SublinearSdp, decide, decided
 from maxmargin.solvers.trace import Row, Trace
@@ -33,6 +35,7 @@ __all__ = [
     "SOLVERS",
     "TOOLBOX",
     "BatchPerceptron",
+    "CoreSet",
     "Decomposition",
     "ExponentiatedGradient",
     "Holdout",
@@ -52,6 +55,7 @@ __all__ = [
     "Progress",
     "Result",
     "Row",
+    "RunningMean",
     "Sdca",
     "SdpAnswer",
     "SdpResult",
@@ -61,6 +65,7 @@ __all__ = [
     "Solver",
     "StochasticBatchPerceptron",
     "StochasticGradient",
+    "SublinearBall",
     "SublinearPerceptron",
     "SublinearSdp",
     "Trace",

@@ -94,6 +94,10 @@ class Solver(ABC):
         """The count of iterations to wait for a better one than the best so far: twice its own, and enough to tell."""
         return max(2 * best_iter, min(FEWEST_BEFORE_STALE, self.default_iterations(problem) // 4))
 
+    def settled(self, problem: Any, state: Any) -> bool:
+        """Whether more iterations could change nothing, but for rounding."""
+        return False
+
     def estimated_gap(self, problem: Any, state: Any) -> float:
         """What the solver thinks that the relative gap is, at no cost: above `tol`, a check does not measure it."""
         return 0.0

@@ -35,6 +35,7 @@ from maxmargin.solvers.base import Solver
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
+MANY = 0.25  # the share of a part with a weight from which on no other part follows but all
 LOOSE = 0.1  # how far inside the margin an example may be, at first
 TIGHT = 1e-3  # the same where all examples are worked on from the start
 SURE = 0.4  # how far beyond it an example must be, on its side, not to be worked on
@@ -88,8 +89,8 @@ class Decomposition(Solver):
     ----------
     first : int, default=6000
         How many examples come into use first.
-    growth : float, default=4.0
-        By which factor they grow, whenever hardly any of those in use violates the optimum.
+    growth : float, default=3.0
+        By which factor they grow at most, whenever hardly any of those in use violates the optimum.
     block : int, default=512
         How many examples are taken in at a time; where violators are many, up to four times as many.
 
@@ -121,7 +122,7 @@ class Decomposition(Solver):
     default_tol: ClassVar[float | None] = 1e-3
 
     first: int = 6000
-    growth: float = 4.0
+    growth: float = 3.0
     block: int = 512
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
@@ -166,12 +167,17 @@ class Decomposition(Solver):
         return m if (shares[0] > 0.5 * shares[1]).all() else upper.size
 
     def _part(self, upper: Vector, count: float) -> int:
-        """Where a part ends that has so many examples with a weight; at the end of all if hardly any would be left."""
+        """Where a part ends that has so many examples that count; at the end of all if hardly any would be left."""
         counts = np.cumsum(upper > 0)
         return upper.size if 2 * count > counts[-1] else int(np.searchsorted(counts, count)) + 1
 
     def _next_part(self, state: State) -> int:
-        return self._part(state.upper, self.growth * np.count_nonzero(state.upper[: state.m]))
+        """By equal factors up to all of them; at once where many have a weight, as parts then tell little of others."""
+        n, m = np.count_nonzero(state.upper), np.count_nonzero(state.upper[: state.m])
+        if np.count_nonzero(state.alpha) > MANY * m:
+            return state.upper.size
+        parts = math.ceil(math.log(n / m) / math.log(self.growth) - 1e-9)
+        return self._part(state.upper, m * (n / m) ** (1 / parts))
 
     def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
         before = problem.X.ledger.stored

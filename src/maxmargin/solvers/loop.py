@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.data import as_matrix
 from maxmargin.problems import Certificate, Evaluation, KernelMatrix, Problem, RegularizedSVM, Solution
 from maxmargin.problems.problem import CLOSE_ENOUGH
-from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, UNLIMITED, Learned, Solver, online_solvers
+from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, TOOLBOX, UNLIMITED, Learned, Solver, online_solvers
 from maxmargin.solvers.interrupt import Interrupt, listen_for_interrupt
 from maxmargin.solvers.trace import Row, Trace
 
@@ -181,10 +181,16 @@ def solve(
     if not isinstance(problem, solver.solves):
         raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
     if solver.kernel is not None and isinstance(problem.X, KernelMatrix) != solver.kernel:
-        wanted, others = ("KernelMatrix", SOLVERS) if solver.kernel else ("Matrix", KERNEL_SOLVERS)
+        wanted = "KernelMatrix" if solver.kernel else "Matrix"
+        takers = [
+            name
+            for table in (SOLVERS, KERNEL_SOLVERS, TOOLBOX)
+            for name, taker in table.items()
+            if isinstance(problem, taker.solves) and taker.kernel in (None, not solver.kernel)
+        ]
         raise TypeError(
             f"solver {solver.name!r} reads a {wanted}; got a {type(problem.X).__name__}, which these solvers read: "
-            f"{', '.join(others)}"
+            f"{', '.join(takers)}"
         )
     if solver.smooth_only and isinstance(problem, RegularizedSVM) and not problem.loss.smooth:
         takers = [name for name, taker in SOLVERS.items() if not taker.smooth_only and not taker.separable_only]
@@ -241,6 +247,8 @@ def solve(
                 status = "callback"
             if not status and tol is not None and run.proven_gap <= tol:
                 status = "tol"
+            if not status and solver.settled(problem, state):
+                status = "finished"
             if not status and early_stopping and run.stale(state):
                 status = "early_stopping"
             # During a check, which another one would only repeat.

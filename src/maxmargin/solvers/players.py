@@ -118,3 +118,52 @@ class ExponentiatedGradient(Player):
 
     def regret(self, T: int) -> float:
         return 2 * math.sqrt(T * math.log(max(2, self.d)))
+
+
+@dataclass
+class Mean:
+    """The mean of so many points."""
+
+    x: Point
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class RunningMean(Player):
+    r"""The mean of all points a that came, for costs :math:`1 - \frac12|x - a|^2` and the like.
+
+    Such costs are strongly concave: the second derivative in any direction is at most -1. Ascent by
+    :math:`x_{t+1} = x_t + g_t / t` has then a regret of at most :math:`\frac12 G^2 (1 + \log T)`, where G is the
+    largest norm of a gradient (Hazan, Agarwal, Kale 2007). Above, the gradient is :math:`a - x`, and x the mean.
+
+    Parameters
+    ----------
+    d : int
+        How many numbers x has. It begins at 0.
+    largest : float, default=2
+        G; 2 is right for points of the unit ball.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.solvers.players import RunningMean
+    >>> player = RunningMean(d=1)
+    >>> state = player.start(T=2)
+    >>> for a in (1.0, 0.0):
+    ...     player.update(state, a - state.x)
+    >>> state.x, player.regret(1)
+    (array([0.5]), 2.0)
+    """
+
+    d: int
+    largest: float = 2.0
+
+    def start(self, T: int) -> Mean:
+        return Mean(np.zeros(self.d))
+
+    def update(self, state: Mean, g: Point) -> None:
+        state.count += 1
+        state.x = state.x + g / state.count
+
+    def regret(self, T: int) -> float:
+        return 0.5 * self.largest**2 * (1 + math.log(T))

@@ -12,6 +12,7 @@ used, as in its Algorithms 1 and 3.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -123,32 +124,22 @@ class PrimalDual(Solver):
 
     @property
     def runs(self) -> int:
-        """How many runs it takes to be confident: each fails with probability 1/2."""
-        return max(1, math.ceil(math.log2(1 / (1 - self.confidence)) - 1e-9))
+        """How many runs it takes to be confident."""
+        return runs_for(self.confidence)
 
     def rate(self, problem: MaxMin, T: int) -> float:
         r"""The weights' :math:`\eta = \sqrt{\log n / T}`."""
-        return math.sqrt(math.log(max(FEWEST, problem.n)) / T)
+        return rate_of_weights(problem.n, T)
 
     def rounds(self, problem: MaxMin) -> int:
-        """T, line 1: the least at which the regrets of both players are below eps."""
-
-        def enough(T: int) -> bool:
-            return self.constant * self.rate(problem, T) + self.player.regret(T) / T <= self.eps
-
-        most = 1
-        while not enough(most):
-            most *= 2
-            if most > LONGEST:
-                raise ValueError(
-                    f"the regret of {self.player} in T rounds is never below eps * T; a player needs a regret that "
-                    "grows more slowly than T"
-                )
-        few = most // 2
-        while most - few > 1:
-            middle = (most + few) // 2
-            few, most = (few, middle) if enough(middle) else (middle, most)
-        return most
+        """T, line 1."""
+        try:
+            return fewest_rounds(lambda T: self.constant * self.rate(problem, T) + self.player.regret(T) / T, self.eps)
+        except OverflowError:
+            raise ValueError(
+                f"the regret of {self.player} in T rounds is never below eps * T; a player needs a regret that grows "
+                "more slowly than T"
+            ) from None
 
     def start(self, problem: MaxMin, rng: np.random.Generator, warm: Any = None) -> State:
         if isinstance(warm, State):
@@ -210,3 +201,27 @@ class PrimalDual(Solver):
 
     def promise(self, problem: MaxMin) -> dict[str, float]:
         return {"eps": self.eps, "failure_probability": 0.5**self.runs}
+
+
+def runs_for(confidence: float) -> int:
+    """How many runs it takes to be confident: each fails with probability 1/2."""
+    return max(1, math.ceil(math.log2(1 / (1 - confidence)) - 1e-9))
+
+
+def rate_of_weights(n: int, T: int) -> float:
+    """eta, for weights of n numbers over T rounds."""
+    return math.sqrt(math.log(max(FEWEST, n)) / T)
+
+
+def fewest_rounds(loss: Callable[[int], float], eps: float) -> int:
+    """T: the least at which what both players lose a round is at most eps."""
+    most = 1
+    while loss(most) > eps:
+        most *= 2
+        if most > LONGEST:
+            raise OverflowError(f"it takes more than {LONGEST:,} rounds")
+    few = most // 2
+    while most - few > 1:
+        middle = (most + few) // 2
+        few, most = (few, middle) if loss(middle) <= eps else (middle, most)
+    return most

@@ -1,0 +1,300 @@
+"""The smallest enclosing ball as an outlier detector in scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxmargin.data import as_matrix, refuse_not_finite
+from maxmargin.estimators.base import MarginClassifier, Vector
+from maxmargin.estimators.kernel import SVC
+from maxmargin.estimators.laid import Laid, by_chunks
+from maxmargin.estimators.recipe import solver_named
+from maxmargin.estimators.tasks import FitTasks
+from maxmargin.problems import EnclosingBall as BallProblem
+from maxmargin.problems import KernelMatrix, Solution, make_kernel
+from maxmargin.problems.kernels import KERNELS
+from maxmargin.solvers import TOOLBOX, CoreSet, Result, Solver, solve
+
+BALL_SOLVERS = {name: solver for name, solver in TOOLBOX.items() if issubclass(solver.solves, BallProblem)}
+BALL_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # a row's kernel with itself must be known
+ROUNDING, KERNEL_ROUNDING = 1e-12, 1e-5  # what a squared distance may differ by, as a share of the largest square
+
+
+class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    r"""The smallest ball around all rows, or around all but a share `nu` of them, with a proof of how small it is.
+
+    .. math:: \min_{x, R, \xi \ge 0} R^2 + \frac{1}{\nu n} \sum_i \xi_i, \qquad |x - \phi(a_i)|^2 \le R^2 + \xi_i
+
+    With a kernel this is the support vector data description of Tax and Duin (2004); with the Gaussian kernel it finds
+    the same outliers as :class:`sklearn.svm.OneClassSVM` of the same `nu` and `gamma`. With `nu=0` no row may stay
+    outside, and this is the minimum enclosing ball.
+
+    Parameters
+    ----------
+    nu : float, default=0.0
+        The share of the rows that may stay outside: at most so many do, and at least so many are support vectors.
+    kernel : {"rbf", "linear", "poly", "sigmoid"}, callable or None, default=None
+        None: the ball lies among the rows themselves; else in the space of the kernel, see :class:`maxmargin.SVC`.
+    degree, gamma, coef0
+        Of the kernel, as in :class:`maxmargin.SVC`.
+    solver : str or Solver, default="auto"
+        "auto" and "core_set" are exact, from a few passes over the data; "sublinear_ball" is for nu=0 without a kernel,
+        and reads columns: it ends after 2000 of them, by another rule, or by its own ``eps``,
+        ``solver=SublinearBall(eps=0.1)``. docs/ball.md says when it pays.
+    tol : float or None, default=None
+        Stop when the radius is provably within this share of the least. None: 0.001 for core_set.
+    max_iter, max_time, budget : number or None, default=None
+        Stop after so many iterations, seconds, entries read to learn (with a kernel, evaluations of it).
+    cache_size : float, default=2000
+        How many megabytes of rows of a kernel matrix to keep.
+    n_jobs : int or None, default=None
+        How many threads read data or compute kernels. None means 1; to predict with a kernel, all processors.
+    random_state : int, RandomState or None, default=None
+        The one source of randomness, of which core_set needs none.
+    verbose : int, default=0
+        1: print a line whenever the iterations have doubled; more: at each check.
+
+    Attributes
+    ----------
+    center_ : array of shape (d,)
+        x; without a kernel only.
+    radius_ : float
+        R, as far as the rows reach that are not to stay outside.
+    radius_lower_, radius_upper_ : float
+        What the least possible radius lies between. With nu the two are of the root of the value above, which is no
+        less than R. Without a certificate (a kernel that is no inner product) the lower one is 0.
+    offset_ : float
+        Of `decision_function` from `score_samples`: the radius, with a hair for rounding, and a minus.
+    support_, support_vectors_, dual_coef_ : arrays of shape (n_SV,), (n_SV, d), (1, n_SV)
+        The rows whose mean with these weights proves `radius_lower_`; with core_set, the centre is that mean.
+    certificate_ : Certificate
+        Radius reached, bound on the least possible, gap; as a sentence, `print(model.certificate_)`.
+    trace_ : Trace
+        One row a check.
+    solver_, stopped_ : str
+        The solver, and the rule that ended the fit.
+    n_iter_ : int
+    promise_ : dict
+        What the solver's theorem promises, where it ran to its own end.
+    entries_read_, kernel_evaluations_ : int
+        What was read to learn: entries of X, or evaluations of the kernel.
+    reads_ : dict
+        The same by purpose: "scale" is for the norms of the rows.
+    gamma_ : float
+        What `gamma` came to; NaN without a kernel that has it.
+
+    Notes
+    -----
+    Rows far from zero, compared with the distances between them, should be centred first: distances are told from
+    products. Kernels are computed in the precision of X, and kept in single precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import EnclosingBall
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> ball = EnclosingBall().fit(X)
+    >>> bool(ball.radius_lower_ <= ball.radius_ <= 1.001 * ball.radius_lower_)
+    True
+    >>> bool((ball.predict(X) == 1).all()), ball.predict([[9.0, 9.0, 9.0]])
+    (True, array([-1]))
+    >>> int((EnclosingBall(nu=0.1, kernel="rbf", tol=1e-5).fit(X).predict(X) == -1).sum()) <= 20
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "nu": [Interval(Real, 0, 1, closed="both")],
+        "kernel": [StrOptions(set(BALL_KERNELS)), callable, None],
+        **{name: SVC._parameter_constraints[name] for name in ("degree", "gamma", "coef0", "cache_size")},
+        **{
+            name: MarginClassifier._parameter_constraints[name]
+            for name in ("solver", "tol", "max_iter", "max_time", "budget", "n_jobs", "random_state", "verbose")
+        },
+    }
+
+    def __init__(
+        self,
+        nu: float = 0.0,
+        *,
+        kernel: str | Callable[..., Any] | None = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        solver: str | Solver = "auto",
+        tol: float | None = None,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        budget: int | None = None,
+        cache_size: float = 2000.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.budget = budget
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the ball.
+
+        Parameters
+        ----------
+        X : array, np.memmap, CSR or CSC matrix of shape (n, d)
+            The rows, float32 or float64.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        solver = solver_named(self.solver, BALL_SOLVERS) or CoreSet()
+        sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
+        X = validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
+        problem = BallProblem(self._matrix(X, effective_n_jobs(self.n_jobs)), nu=self.nu)
+        tasks = FitTasks(self, 1, {"X": X, "y": y, "metadata": {}})
+        with tasks.one(0, lambda solution: self._predictor(X, problem, solution)) as progress:
+            result = solve(
+                problem,
+                solver,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                max_time=self.max_time,
+                budget=self.budget,
+                callback=progress,
+                random_state=check_random_state(self.random_state).randint(2**31 - 1),
+            )
+        self._publish(X, problem, solver, result)
+        tasks.finish(lambda: self._predictor(X, problem, result.solution))
+        return self
+
+    def score_samples(self, X: Any) -> Vector:
+        """Minus the distance of each row from the centre.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+
+        Returns
+        -------
+        array of shape (m,)
+        """
+        check_is_fitted(self)
+        sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
+        kind = self.support_vectors_.dtype if self.kernel is not None else MarginClassifier._readable["dtype"]
+        X = validate_data(self, X, accept_sparse=sparse, dtype=kind, reset=False)
+        squares = self._squares_of_rows(X) if self.kernel is None else self._squares_of_kernel(X)
+        return -np.sqrt(np.maximum(0.0, squares))
+
+    def decision_function(self, X: Any) -> Vector:
+        """How far inside the ball each row lies; negative outside.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+
+        Returns
+        -------
+        array of shape (m,)
+        """
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """1 for each row inside the ball, and -1 for each outside.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+
+        Returns
+        -------
+        array of shape (m,)
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    # Fitting
+
+    def _matrix(self, X: Any, threads: int) -> Any:
+        self.gamma_ = np.nan
+        if self.kernel is None:
+            return as_matrix(X, threads)  # what is not finite is found when norms are computed
+        if not get_config()["assume_finite"]:
+            refuse_not_finite(as_matrix(X))
+        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        self.gamma_ = getattr(kernel, "gamma", np.nan)
+        return KernelMatrix(X, kernel, cache_size=self.cache_size, threads=threads)
+
+    def _predictor(self, X: Any, problem: BallProblem, solution: Solution) -> dict[str, Any]:
+        """The attributes that predict."""
+        w: Any = solution.w
+        K: Any = problem.X
+        hair = (ROUNDING if self.kernel is None else KERNEL_ROUNDING) * float(problem.sq_norms().max())
+        common = {"radius_": solution.b, "offset_": -math.sqrt(solution.b**2 + hair), "_sq_center": float(w @ w)}
+        if self.kernel is None:
+            return {**common, "center_": np.asarray(w)}
+        own = np.flatnonzero(w.beta)
+        return {**common, "_kernel": K.kernel, "_laid": Laid(), "_vectors": X[own], "_weights": w.beta[own]}
+
+    def _publish(self, X: Any, problem: BallProblem, solver: Solver, result: Result) -> None:
+        solution, certificate = result.solution, result.certificate
+        for name, value in self._predictor(X, problem, solution).items():
+            setattr(self, name, value)
+        p = np.zeros(X.shape[0]) if solution.p is None else solution.p
+        self.support_ = np.flatnonzero(p).astype(np.int32)
+        self.support_vectors_, self.dual_coef_ = X[self.support_], p[self.support_][None]
+        self.radius_lower_, self.radius_upper_ = certificate.dual if certificate else 0.0, certificate.primal
+        self.certificate_, self.trace_, self.stopped_ = certificate, result.trace, result.status
+        self.n_iter_, self.promise_, self.solver_ = result.n_iter, result.promise, solver.name
+        read = int(problem.ledger.stored)
+        self.entries_read_, self.kernel_evaluations_ = (read, 0) if self.kernel is None else (0, read)
+        self.reads_ = result.reads
+
+    # Predicting
+
+    def _squares_of_rows(self, X: Any) -> Vector:
+        rows = as_matrix(X)
+        return np.asarray(rows.row_sq_norms() - 2 * rows.dot(self.center_) + self._sq_center)
+
+    def _squares_of_kernel(self, X: Any) -> Vector:
+        if issparse(self._vectors) and not issparse(X):
+            X = csr_array(X)
+        squares = np.empty(X.shape[0])
+
+        def measure(some: slice) -> None:
+            block = self._laid.block(X[some], self._vectors, self._kernel)
+            squares[some] = self._kernel.diagonal(X[some]) - 2 * (block @ self._weights) + self._sq_center
+
+        threads = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs) if self._kernel.parallel else 1
+        by_chunks(measure, X.shape[0], threads)
+        return squares
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,170 @@
+r"""The smallest ball around all rows, or around all but a few: :math:`\min_x \max_i |x - a_i|`.
+
+For weights p on the simplex no ball around all rows has a smaller radius than
+:math:`\sqrt{\sum_i p_i |a_i|^2 - |\sum_i p_i a_i|^2}`: the mean of the squared distances to x is what is under the root
+plus :math:`|x - \sum_i p_i a_i|^2`, and the largest is no less than the mean. That is the bound of a certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from maxmargin.problems.certificate import Certificate, Form
+from maxmargin.problems.problem import Dual, Evaluation, Vector
+from maxmargin.problems.rows import RowProblem
+
+Numbers = NDArray[np.int64]
+
+ALLOWED = 1 + 1e-12  # by which factor rounding may have put a weight above the largest one
+
+
+class EnclosingBall(RowProblem):
+    r"""Rows :math:`a_i`, and the smallest ball around them.
+
+    With `nu` a part of them may stay outside (support vector data description, Tax and Duin 2004):
+
+    .. math:: \min_{x, R, \xi \ge 0} R^2 + \frac{1}{\nu n} \sum_i \xi_i, \qquad |x - a_i|^2 \le R^2 + \xi_i .
+
+    At a given x that is the mean of the :math:`\nu n` largest squared distances, of which R is the least. The value of
+    the problem is its root, a length; weights of the dual are then at most :math:`1 / (\nu n)`. Up to one row,
+    :math:`\nu n \le 1`, the value is the largest distance, and all rows are enclosed.
+
+    Parameters
+    ----------
+    X : array, np.memmap, CSR or CSC matrix, Matrix or KernelMatrix of shape (n, d)
+        The rows; those of a KernelMatrix lie in the kernel's space, and x is an :class:`Expansion`.
+    nu : float, default=0
+        The share of the rows that may stay outside, from 0 to 1.
+    sq_norms : array of shape (n,) or None
+        :math:`|a_i|^2`, where somebody knows them: then the data is not read for them.
+
+    Notes
+    -----
+    Distances are told from products, :math:`|a_i|^2 - 2\langle a_i, x\rangle + |x|^2`. That loses digits if the rows
+    are much farther from zero than from each other: move them there first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import EnclosingBall
+    >>> problem = EnclosingBall(np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.5]]))
+    >>> print(problem.certify(np.array([0.0, 0.0]), np.array([0.5, 0.5, 0.0])))
+    the radius 1 is within 0 % of the least possible
+    >>> problem.evaluate(np.array([0.0, 0.5])).responses
+    array([1.25, 1.25, 0.  ])
+    """
+
+    form: ClassVar[str] = "radius"
+
+    def __init__(self, X: Any, *, nu: float = 0.0, sq_norms: ArrayLike | None = None) -> None:
+        super().__init__(X)
+        n = self.X.shape[0]
+        if not 0 <= nu <= 1:
+            raise ValueError(f"nu is the share of the rows that may stay outside, from 0 to 1; got {nu!r}")
+        self.nu, self.cap = float(nu), 1 / max(1.0, nu * n)
+        if sq_norms is not None:
+            self._sq_norms = _norms(sq_norms, n)
+
+    # What the loop asks
+
+    def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
+        """The radius around w: one pass over the data. Its `responses` are squared distances, its `b` is R."""
+        return self.evaluate_products(w, self.X.dot(w))
+
+    def evaluate_products(self, w: Any, f: Vector) -> Evaluation:
+        """The same where the products f of the rows with w are known already: no data is read."""
+        squares = np.maximum(0.0, self.sq_norms() - 2 * f + w @ w)
+        wet, least = self.furthest(squares)
+        return Evaluation(w, squares, math.sqrt(wet @ squares), math.sqrt(least), wet)
+
+    def furthest(self, squares: Vector) -> tuple[Vector, float]:
+        """The weights of the dual that are largest on the furthest rows, and the least square with a weight."""
+        few = math.ceil(1 / self.cap - 1e-9)
+        wet = np.zeros(squares.size)
+        if few == 1:
+            last = int(np.argmax(squares))
+        else:
+            those = np.argpartition(-squares, few - 1)[:few]
+            wet[those] = self.cap
+            last = int(those[np.argmin(squares[those])])
+        wet[last] = 1 - (few - 1) * self.cap
+        return wet, float(squares[last])
+
+    # The dual
+
+    def dual_point(self, p: Vector, v: Any = None) -> tuple[Vector, Any]:
+        """p on the simplex, nowhere above the largest weight that `nu` allows, and sum p_i a_i."""
+        total = p.sum()
+        p = p / total
+        if p.max() > self.cap * ALLOWED:
+            p, v = _onto_capped_simplex(p, self.cap), None
+        return p, self.X.dot_transposed(p) if v is None else v / total
+
+    def least_radius(self, p: Vector, v: Any) -> float:
+        """What no ball can beat, from a point of the dual."""
+        return math.sqrt(max(0.0, self.sq_norms() @ p - v @ v))
+
+    _bound = least_radius
+
+    def _best_mixture(self, one: Dual, other: Dual) -> Dual:
+        """Along the way the square of the bound is a parabola."""
+        change, way = other[0] - one[0], other[1] - one[1]
+        square = way @ way
+        slope = self.sq_norms() @ change - 2 * (one[1] @ way)
+        t = float(np.clip(slope / (2 * square), 0.0, 1.0)) if square > 0 else 0.0
+        return one[0] + t * change, one[1] + t * way
+
+    # What solvers ask
+
+    def a_few(self, count: int) -> Numbers:
+        """The numbers of so many rows, or of all, spread over the data."""
+        n = self.X.shape[0]
+        return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
+
+    def products(self, some: Numbers, others: Numbers) -> Vector:
+        """<a_i, a_j> of some rows with others: of a kernel, so many evaluations; else each pair reads a row."""
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            return np.asarray(K.block(some, others, np.empty((some.size, others.size))))
+        rows = (self.X.dot_transposed(np.ones(1), np.array([i])) for i in some)
+        return np.array([self.X.dot(row, others) for row in rows]).reshape(some.size, others.size)
+
+
+def _norms(given: ArrayLike, n: int) -> Vector:
+    norms = np.array(given, dtype=np.float64)
+    if norms.shape != (n,):
+        raise ValueError(f"X has {n} rows, but sq_norms has shape {norms.shape}; expected ({n},)")
+    if not (np.isfinite(norms) & (norms >= 0)).all():
+        raise ValueError(
+            f"sq_norms must be finite and >= 0; got {norms[~(np.isfinite(norms) & (norms >= 0))][0]}. "
+            "They are the squares of the rows' norms."
+        )
+    return norms
+
+
+def _onto_capped_simplex(p: Vector, cap: float) -> Vector:
+    """The nearest weights that sum to 1 and lie between 0 and a cap: all sink, or rise, by the same."""
+    if p.size * cap <= ALLOWED:
+        return np.full(p.size, 1 / p.size)
+
+    def at(t: float) -> Vector:
+        return np.clip(p - t, 0.0, cap)
+
+    near = at(brentq(lambda t: at(t).sum() - 1, -cap, p.max(), xtol=1e-300, rtol=1e-15, maxiter=1000))
+    return np.asarray(np.minimum(near / near.sum(), cap))
+
+
+def _sentence(at: Certificate) -> str:
+    if at.primal == 0:
+        return "the radius is 0, and none can be less"
+    if at.dual <= 0:
+        return f"the radius reached is {at.primal:.4g}; nothing is known of the least possible"
+    return f"the radius {at.primal:.4g} is within {100 * at.relative_gap:.2g} % of the least possible"
+
+
+Form("radius", False, _sentence)

@@ -1,0 +1,124 @@
+"""What problems over rows share: norms that are read once, and proofs by weights on the rows."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from maxmargin.core import Matrix
+from maxmargin.data import as_matrix, refuse_not_finite
+from maxmargin.problems.certificate import Certificate
+from maxmargin.problems.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, Vector
+
+SEMIDEFINITE = "the kernel is positive semidefinite"
+INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
+
+
+class RowProblem(Problem):
+    """A problem over the rows of a matrix, whose points of the dual are weights on them.
+
+    Attributes
+    ----------
+    X : Matrix or KernelMatrix
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X: Matrix = as_matrix(X)
+        n, d = self.X.shape
+        if n == 0 or d == 0:
+            raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
+        self._sq_norms: Vector | None = None
+
+    # To be said by each problem
+
+    @abstractmethod
+    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+        """The nearest thing to p that the dual allows, and its sum of rows (v, where p was allowed and v known)."""
+
+    @abstractmethod
+    def _bound(self, p: Vector, v: Vector) -> float:
+        """What no solution can beat, from a point of the dual."""
+
+    @abstractmethod
+    def _best_mixture(self, one: Dual, other: Dual) -> Dual:
+        """The point between two of the dual at which the bound is best."""
+
+    # The same for all
+
+    def bound(self, p: Vector) -> float:
+        """What no solution can beat, from any weights p >= 0: first made a point of the dual."""
+        return self._bound(*self.dual_point(p))
+
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Dual]:
+        """The certificate of an evaluated point, from p where given, the wet examples, and mixtures of both.
+
+        Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
+        examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
+        """
+
+        def proof() -> Certificate:
+            return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1])
+
+        if p is not None and p.sum() <= 0:
+            p = None
+        dual = self.dual_point(at.wet) if p is None else self.dual_point(p, v)
+        certificate = proof()
+        if p is not None and certificate.relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
+            dual = self._best_mixture(self.dual_point(at.wet), dual)
+            certificate = proof()
+        for _ in range(rounds):
+            if certificate.relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
+                break
+            dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
+            certificate = proof()
+        return certificate, dual
+
+    def proof(self, value: float, bound: float, form: str, *sums: Any) -> Certificate:
+        """The certificate of a value and its bound, which `sums` of rows gave.
+
+        A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
+        product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
+        """
+        vectors: bool | None = getattr(self.X, "inner_product", True)
+        if vectors is False or (vectors is None and any(w.imaginary for w in sums)):
+            return Certificate(value, bound, INDEFINITE, form)
+        return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "")
+
+    def sq_norms(self) -> Vector:
+        """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""
+        if self._sq_norms is None:
+            with self.X.ledger.on("scale"):
+                norms = self.X.row_sq_norms()
+            if not np.isfinite(norms).all():
+                refuse_not_finite(self.X)
+                raise ValueError(
+                    f"row {int(np.argmin(np.isfinite(norms)))} of X holds values so large that its norm is not finite; "
+                    "divide X by a constant first"
+                )
+            self._sq_norms = norms
+        return self._sq_norms
+
+    @property
+    def sums_are_cheap(self) -> bool:
+        """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
+        return isinstance(self.X, Matrix)
+
+    @property
+    def zero_rows(self) -> int | None:
+        """How many rows are all zero; None where nobody looked."""
+        return None if self._sq_norms is None else int(np.count_nonzero(self._sq_norms == 0))
+
+    def forked(self) -> Self:
+        """The same problem with a ledger of its own, so that another thread may read the data; see `Matrix.fork`."""
+        other = copy.copy(self)
+        other.X = self.X.fork()
+        return other
+
+    def _of_dual(self, dual: Dual) -> Evaluation:
+        """The evaluation of the point that a point of the dual stands for."""
+        return self.evaluate(dual[1])
