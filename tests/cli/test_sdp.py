@@ -56,7 +56,7 @@ def test_from_a_file_to_a_factor(run, files, name):
     assert about["entries_read"] > 0
     assert about["trace"] == "exactly"
     assert float(answer["value"]) == about["value"]
-    assert "asked for any value" in result.stderr
+    assert "asked for a value of" in result.stderr
 
 
 def test_what_a_person_reads(run, files):
