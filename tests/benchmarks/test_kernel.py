@@ -148,7 +148,7 @@ def test_race(data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(kernel, "fit", fit)
     names = ["maxmargin", "scikit-learn", "libsvm"]
-    options = Namespace(competitors=names, repeats=2, threads=1, json=tmp_path / "lines")
+    options = Namespace(competitors=names, repeats=2, threads=1, json=tmp_path / "lines", error_only=False)
     rows = kernel.race("tiny", data, {"gamma": 0.3, "C": 1.0}, options)
     assert asked == [*names, "maxmargin", "scikit-learn"]
     assert [row.get("cpu") for row in rows] == [3.0, 6.0, None]
@@ -223,7 +223,8 @@ def test_error_against_evaluations(data):
     case = kernel_sets.Case(lambda: data, gamma=0.3, C=1.0, slack=0.01)
     options = Namespace(cache=1, threads=1)
     solver = sbp.KERNEL_SOLVERS["decomposition"](block=8)
-    run = list(sbp.points(solver, data, case, 0, 1, options))
+    table = sbp.Table.of(sbp.matrix(data, case, options))
+    run = list(sbp.points(solver, table.matrix(options), data.y, case, 0, 1))
     asked = np.array([point["asked"] for point in run])
     assert (asked[1:] >= sbp.GROWTH * asked[:-1]).all()
     assert all(point["beta"].shape == (1, 60) for point in run)
