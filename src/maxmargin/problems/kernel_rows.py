@@ -155,7 +155,7 @@ class _Crew:
 
     def run(self, work: Callable[[], None]) -> None:
         """Let every thread do this work, each with a BLAS of one thread."""
-        with _single_blas():
+        with single_blas():
             shares = [self.others.submit(work) for _ in range(self.threads - 1)]
             try:
                 work()
@@ -165,7 +165,11 @@ class _Crew:
 
 
 class _SingleBlas:
-    """The BLAS held to one thread while anybody computes a block: the first sets it, the last sets it back."""
+    """The BLAS held to one thread while anybody computes a block: the first sets it, the last sets it back.
+
+    Who computes many should hold it all the while: threads that the BLAS gets back in between wait for work by asking
+    for it again and again, and take the processor from those that have some.
+    """
 
     def __init__(self) -> None:
         from threadpoolctl import ThreadpoolController  # it is there with scikit-learn
@@ -186,7 +190,7 @@ class _SingleBlas:
                 self.limit.restore_original_limits()
 
 
-_crew, _single_blas = cache(_Crew), cache(_SingleBlas)
+_crew, single_blas = cache(_Crew), cache(_SingleBlas)
 if hasattr(os, "register_at_fork"):  # threads do not follow into another process, nor does who was inside
-    for forget in (_crew.cache_clear, _single_blas.cache_clear):
+    for forget in (_crew.cache_clear, single_blas.cache_clear):
         os.register_at_fork(after_in_child=forget)
