@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -185,15 +184,11 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             with tasks.lock:
                 self._add_up(matrix, problem.X)
 
-        with listen_for_interrupt() as interrupt, self._meanwhile():
+        with listen_for_interrupt() as interrupt:
             tasks.run(fit_one, self.n_jobs if self._side_by_side else 1)
         self._publish(fit, self._every(fit, models))
         tasks.finish(lambda: self._predictor(fit, self._every(fit, models)))
         return self
-
-    def _meanwhile(self) -> AbstractContextManager[Any]:
-        """What holds while models are fitted."""
-        return nullcontext()
 
     # To be said by each classifier
 

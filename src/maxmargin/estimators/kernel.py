@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -23,7 +22,6 @@ from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.laid import Laid, by_chunks
 from maxmargin.estimators.recipe import Recipe
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem, Solution, make_kernel
-from maxmargin.problems.kernel_rows import single_blas
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, Learned, Solver
 
@@ -319,9 +317,6 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if self._in_pairs and len(K.kept) == n <= SMALL * self.classes_.size and self.budget is None:
             K.fetch(np.arange(n))  # small problems read all of their rows, each of them in many pairs
         return K
-
-    def _meanwhile(self) -> AbstractContextManager[Any]:
-        return single_blas()
 
     def _set_kernel(self, kernel: Kernel) -> None:
         self._kernel, self._laid = kernel, Laid()

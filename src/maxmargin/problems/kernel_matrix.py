@@ -179,12 +179,15 @@ class KernelMatrix:
 
     def dot_precisely(self, beta: Vector, rows: Numbers) -> Vector:
         """The products of the vector with these coefficients with some rows, computed anew and in float64."""
+        return self._dot_anew(beta, rows, np.float64)
+
+    def _dot_anew(self, beta: Vector, rows: Numbers, precision: Any) -> Vector:
         f, those = np.zeros(rows.size), np.flatnonzero(beta)
         for first in range(0, rows.size, 4 * BLOCK):
             columns = rows[first : first + 4 * BLOCK]
             for start in range(0, those.size, BLOCK):
                 some = those[start : start + BLOCK]
-                block = self.block(some, columns, np.empty((some.size, columns.size)))
+                block = self.block(some, columns, np.empty((some.size, columns.size), precision))
                 f[first : first + 4 * BLOCK] += beta[some] @ block
         return f
 
@@ -209,11 +212,7 @@ class KernelMatrix:
         unknown = np.flatnonzero(unknown if rows is None else unknown[rows])
         if unknown.size:
             unknown = np.unique(unknown if rows is None else rows[unknown])
-            w.f[unknown] = 0.0
-            those = np.flatnonzero(w.beta)
-            for start in range(0, those.size, BLOCK):
-                some = those[start : start + BLOCK]
-                w.f[unknown] += w.beta[some] @ self.block(some, unknown)
+            w.f[unknown] = self._dot_anew(w.beta, unknown, np.float32)
         return w.f if rows is None else w.f[rows]
 
     def dot_transposed(self, p: Vector, rows: Numbers | None = None) -> Expansion:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
@@ -120,11 +120,10 @@ class Rows:
         return X if self.dense else sp.csr_matrix(X)
 
     def _fill(self, asking: Any, asked: Any, columns: Numbers | None, out: Block, places: Numbers | None) -> None:
-        tiles = iter([slice(start, start + TILE) for start in range(0, out.shape[1], TILE)])
 
-        def fill() -> None:
+        def fill(tiles: Iterator[slice]) -> None:
             aside = None if places is None else np.empty((places.size, TILE), dtype=out.dtype)
-            for tile in tiles:  # whoever is free takes the next one, and finishes it while it is in the cache
+            for tile in tiles:  # which is finished while it is in the cache
                 these = tile if columns is None else columns[tile]
                 there = out[:, tile]
                 block = there if aside is None else aside[:, : there.shape[1]]
@@ -132,18 +131,13 @@ class Rows:
                 if places is not None:
                     there[places] = block
 
-        _crew(self.threads).run(fill)
+        side_by_side(self.threads, out.shape[1], TILE, fill)
 
 
-def side_by_side(threads: int, size: int, tile: int, work: Callable[[slice], None]) -> None:
-    """Do some work for every tile of so many numbers, in threads: whoever is free takes the next one."""
+def side_by_side(threads: int, size: int, tile: int, work: Callable[[Iterator[slice]], None]) -> None:
+    """Let every thread work on tiles of so many numbers: they share an iterator, and who is free takes the next."""
     tiles = iter([slice(start, min(start + tile, size)) for start in range(0, size, tile)])
-
-    def some() -> None:
-        for each in tiles:
-            work(each)
-
-    _crew(threads).run(some)
+    _crew(threads).run(lambda: work(tiles))
 
 
 class _Crew:

@@ -18,6 +18,7 @@ Symbols: the first m examples are in use, W are worked on, f = K beta with beta_
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -381,7 +382,12 @@ def _kernel(problem: RegularizedSVM) -> KernelMatrix:
 
 def _add(K: KernelMatrix, rows: Any, places: Numbers, factors: Vector, f: Vector) -> None:
     """f <- f + sum of factor times row, over the rows at these places."""
-    side_by_side(K.threads, f.size, TILE, lambda tile: add_rows(rows[:, tile], places, factors, f[tile]))
+
+    def add(tiles: Iterator[slice]) -> None:
+        for tile in tiles:
+            add_rows(rows[:, tile], places, factors, f[tile])
+
+    side_by_side(K.threads, f.size, TILE, add)
 
 
 def _most_worked_on(K: KernelMatrix) -> int:

@@ -220,7 +220,7 @@ def solve(
         problem, solver, holdout, math.inf if certify == "checks" else tol, warm if isinstance(warm, Result) else None
     )
     rng = np.random.default_rng(random_state)
-    with listen_for_interrupt() as interrupt:
+    with listen_for_interrupt() as interrupt, problem.meanwhile():
         state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
         next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
         while not status:
