@@ -76,8 +76,12 @@ class MaxMin(Problem):
             raise ValueError(f"a max-min problem needs at least one function c_i; got n={n!r}")
         if len(reads) != 3 or min(reads) < 0:
             raise ValueError(f"reads must be three counts, of `sample`, `gradient` and `values`; got {reads!r}")
-        self.n, self.reads, self.X = n, reads, Counted((n, reads[1]))
+        self._begin(n, reads)
         self._sample, self._gradient, self._values, self._bound = sample, gradient, values, bound
+
+    def _begin(self, n: int, reads: tuple[int, int, int]) -> None:
+        self.n, self.reads = n, reads
+        self.X = Counted((n, reads[1]))
 
     @property
     def round_reads(self) -> int:
