@@ -11,6 +11,14 @@ import typer
 
 from maxmargin.cli.common import (
     AsJson,
+    Budget,
+    CacheSize,
+    Coef0,
+    Data,
+    Degree,
+    Gamma,
+    MaxIter,
+    MaxTime,
     as_json,
     check_can_write,
     errors_in_a_line,
@@ -34,9 +42,7 @@ _CHOICES = {"kernel": BALL_KERNELS, "solver": ("auto", *BALL_SOLVERS)}
 
 @errors_in_a_line
 def ball(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="LIBSVM, CSV, .npy or .npz; text files may be compressed.")
-    ],
+    data: Data,
     nu: Annotated[float, typer.Option(help="The share of the rows that may stay outside.")] = 0.0,
     kernel: Annotated[
         str | None,
@@ -44,16 +50,10 @@ def ball(
             callback=one_of(_CHOICES), metavar="|".join(_CHOICES["kernel"]), help="A ball in the space of a kernel."
         ),
     ] = None,
-    gamma: Annotated[
-        str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")
-    ] = None,
-    degree: Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")] = None,
-    coef0: Annotated[
-        float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")
-    ] = None,
-    cache_size: Annotated[
-        float | None, typer.Option(help="Megabytes of kernel rows to keep.", show_default="2000")
-    ] = None,
+    gamma: Gamma = None,
+    degree: Degree = None,
+    coef0: Coef0 = None,
+    cache_size: CacheSize = None,
     solver: Annotated[
         str, typer.Option(callback=one_of(_CHOICES), metavar="|".join(_CHOICES["solver"]), help="The algorithm.")
     ] = "auto",
@@ -63,12 +63,9 @@ def ball(
     tol: Annotated[
         float | None, typer.Option(help="Stop at this relative gap.", show_default="0.001 for core_set")
     ] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None,
-    max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
-    ] = None,
+    max_iter: MaxIter = None,
+    max_time: MaxTime = None,
+    budget: Budget = None,
     n_jobs: Annotated[int | None, typer.Option(help="Threads; -1: all processors.")] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same ball.")] = None,
     label_column: Annotated[

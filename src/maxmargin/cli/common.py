@@ -24,6 +24,18 @@ LabelColumn = Annotated[
         help="Where the labels are in CSV and .npy files: first, last, a name in the header, or a position from 0."
     ),
 ]
+# Options that more than one command has
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="LIBSVM, CSV, .npy or .npz; text files may be compressed.")]
+Gamma = Annotated[str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")]
+Degree = Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")]
+Coef0 = Annotated[float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")]
+CacheSize = Annotated[float | None, typer.Option(help="Megabytes of kernel rows to keep.", show_default="2000")]
+Budget = Annotated[
+    int | None,
+    typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
+]
+MaxTime = Annotated[float | None, typer.Option(help="Stop after so many seconds.")]
+MaxIter = Annotated[int | None, typer.Option(help="Stop after so many iterations.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
 
 

@@ -10,7 +10,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from maxmargin.cli.common import AsJson, as_json, check_can_write, errors_in_a_line, say
+from maxmargin.cli.common import (
+    AsJson,
+    MaxTime,
+    as_json,
+    check_can_write,
+    errors_in_a_line,
+    say,
+)
 from maxmargin.data import ProgramArrays, atomic_write, read_program
 from maxmargin.problems import SemidefiniteProgram
 from maxmargin.problems.sdp import implied_trace
@@ -59,7 +66,7 @@ def sdp(
         float | None, typer.Option(help="The largest trace of X.", show_default="from PROBLEM, or by its equalities")
     ] = None,
     exact_trace: Annotated[bool, typer.Option("--exact-trace", help="The trace of X is not less than that.")] = False,
-    max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    max_time: MaxTime = None,
     max_tries: Annotated[int, typer.Option(help="Stop after so many tries of the bisection.")] = 40,
     budget: Annotated[int | None, typer.Option(help="The entries of PROBLEM that the solver may read.")] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same answer.")] = None,

@@ -11,7 +11,15 @@ import typer
 
 from maxmargin.cli.common import (
     AsJson,
+    Budget,
+    CacheSize,
+    Coef0,
+    Data,
+    Degree,
+    Gamma,
     LabelColumn,
+    MaxIter,
+    MaxTime,
     as_json,
     check_can_write,
     error_rate,
@@ -47,9 +55,7 @@ _one_of_the_choices = one_of(_CHOICES)
 
 @errors_in_a_line
 def train(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="LIBSVM, CSV, .npy or .npz; text files may be compressed.")
-    ],
+    data: Data,
     slack: Annotated[float | None, typer.Option(help="The mean slack allowed, of rows scaled to norm 1.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="The weight of the losses; 1 without --slack.")] = None,
     kernel: Annotated[
@@ -61,16 +67,10 @@ def train(
             show_default="none: LinearSVC",
         ),
     ] = None,
-    gamma: Annotated[
-        str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")
-    ] = None,
-    degree: Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")] = None,
-    coef0: Annotated[
-        float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")
-    ] = None,
-    cache_size: Annotated[
-        float | None, typer.Option(help="Megabytes of kernel rows to keep.", show_default="2000")
-    ] = None,
+    gamma: Gamma = None,
+    degree: Degree = None,
+    coef0: Coef0 = None,
+    cache_size: CacheSize = None,
     multi_class: Annotated[
         str | None,
         typer.Option(
@@ -92,12 +92,9 @@ def train(
             show_default="squared_hinge; with --slack hinge",
         ),
     ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
-    ] = None,
-    max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Stop after so many iterations.")] = None,
+    budget: Budget = None,
+    max_time: MaxTime = None,
+    max_iter: MaxIter = None,
     tol: Annotated[
         float | None, typer.Option(help="Stop at this relative gap.", show_default="as the solver has it")
     ] = None,
