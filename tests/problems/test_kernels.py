@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_info
 from maxmargin.problems import Expansion, KernelMatrix, RegularizedSVM, SlackSVM, make_kernel
 from maxmargin.problems._kernels import exp_of_negative
 from maxmargin.problems.kernel_rows import Rows
-from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid, Sparse
+from maxmargin.problems.kernels import Function, Linear, Poly, Precomputed, Rbf, Sigmoid
+from maxmargin.problems.mixed_rows import Columns, Mixed, Sparse
 from maxmargin.solvers import Decomposition, solve
 
 KINDS = {"dense": np.asarray, "sparse": sp.csr_matrix, "sparse array": sp.csr_array}
@@ -221,9 +222,67 @@ def test_products_of_sparse_rows(n, m, seed, dtype):
     X, Z = (sp.random(rows, 30, density=0.1, format="csr", dtype=dtype, rng=rng) for rows in (m, 100))
     numbers = rng.integers(0, 100, size=n)
     out = np.full((m, n + 2), 7, dtype=dtype)
-    Sparse.of(Z)[numbers].products(Sparse.of(X), out[:, 1:-1])
-    np.testing.assert_allclose(out[:, 1:-1], (X @ Z[numbers].T).toarray(), rtol=1e-5, atol=1e-6)
+    Sparse.of(Z)[numbers].add_products(Sparse.of(X), out[:, 1:-1])
+    np.testing.assert_allclose(out[:, 1:-1], 7 + (X @ Z[numbers].T).toarray(), rtol=1e-5, atol=1e-6)
     assert (out[:, [0, -1]] == 7).all()
+
+
+def partly_rare(n, dtype, seed=0):
+    """Ten columns that every row uses, 40 that few do, in any order, and some that none does."""
+    rng = np.random.default_rng(seed)
+    shares = rng.permutation(np.repeat([1.0, 0.03, 0.0], [10, 40, 5]))
+    return (rng.normal(size=(n, 55)) * (rng.random((n, 55)) < shares)).astype(dtype), np.flatnonzero(shares == 1)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", [Linear(), Rbf(0.1), Poly(0.1, degree=2)], ids=lambda kernel: kernel.name)
+def test_rare_columns_apart(kernel, dtype, kind):
+    """Blocks, in either precision, of a part, of new rows and of some rows only are those of the rows as given."""
+    X, common = partly_rare(1500, dtype)
+    rows, close = Rows(kind(X), kernel), {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6}
+    np.testing.assert_array_equal(rows.columns.common, common)
+    parameters = vars(kernel)
+    K = pairwise_kernels(X.astype(np.float64), metric=kernel.name, **parameters)
+    some, others = np.array([7, 1499, 7, 800]), np.array([3, 1100, 2])
+    out = np.empty((4, 1500), dtype=np.float32)
+    rows.block_of(some, None, out)
+    np.testing.assert_allclose(out, K[some], rtol=1e-4, atol=1e-4)
+    precise = np.empty((4, 3))
+    rows.block_of(some, others, precise)
+    np.testing.assert_allclose(precise, K[np.ix_(some, others)], rtol=1e-6)
+    np.testing.assert_allclose(rows.diagonal(), K.diagonal(), **close)
+    part = rows.part(others)
+    np.testing.assert_array_equal(part.source.toarray() if sp.issparse(part.source) else part.source, X[others])
+    out = np.empty((2, 3), dtype=dtype)
+    part.block_of(np.array([2, 0]), None, out)
+    np.testing.assert_allclose(out, K[np.ix_(others[[2, 0]], others)], **close)
+    new, out = partly_rare(5, dtype, seed=1)[0], np.empty((5, 1500), dtype=dtype)
+    rows.block(kind(new), out)
+    wanted = pairwise_kernels(new.astype(np.float64), X.astype(np.float64), metric=kernel.name, **parameters)
+    np.testing.assert_allclose(out, wanted, **close)
+    out = np.empty((1, 3), dtype=dtype)
+    Rows(kind(X), kernel, rows=others).block_of(np.array([1]), None, out)
+    np.testing.assert_allclose(out, K[np.ix_(others[[1]], others)], **close)
+
+
+def test_too_few_rare_columns_stay_with_the_others():
+    X = np.hstack([np.ones((100, 4)), np.eye(100)[:, :5]])
+    assert Columns.of(X).rare.size == 0
+
+
+@given(st.integers(0, 40), st.integers(0, 99), st.sampled_from([np.float32, np.float64]))
+def test_rows_in_two_parts(n, seed, dtype):
+    rng = np.random.default_rng(seed)
+    X = partly_rare(100, dtype, seed)[0]
+    laid, numbers = Columns.of(X).lay(X), rng.integers(0, 100, size=n)
+    np.testing.assert_allclose(
+        laid[numbers].sq_norms, np.sum(np.square(X[numbers], dtype=np.float64), axis=1), rtol=1e-5
+    )
+    whole = Mixed.stacked(100, (laid[start : start + 30] for start in range(0, 100, 30)))
+    out = np.empty((n, 100), dtype=dtype)
+    whole.products(laid[numbers].times(2.0).astype(dtype), out)
+    np.testing.assert_allclose(out, 2 * X[numbers] @ X.T, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -246,7 +305,7 @@ def test_threads_serve_many_at_once(threads):
 
 def test_an_error_in_a_thread_comes_out():
     rows = Rows(sp.random(3000, 50, density=0.1, format="csr", rng=0), Linear(), threads=2)
-    with pytest.raises(ValueError, match="expected room for 3 rows and 1024 columns; got 2 and 1024"):
+    with pytest.raises(ValueError, match="size 2 is different from 3"):
         rows.block_of(np.arange(3), None, np.empty((2, 3000)))
 
 

@@ -186,7 +186,7 @@ MAXMARGIN_WIDE static void wide_exp(float* values, int64_t size) {
     }
 }
 
-// sums = sum_k z_k lines[place[where_k]], for lines of as many numbers as stay in registers.
+// sums += sum_k z_k lines[place[where_k]], for lines of as many numbers as stay in registers.
 template <class T>
 constexpr int64_t lanes = 256 / sizeof(T);
 template <class T>
@@ -194,14 +194,14 @@ inline void wide_combine_loop(
     const T* z, const int32_t* where, int64_t count, const int32_t* place, const T* lines, T* sums) {
 #if defined(__GNUC__)
     typedef T Part __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-    Part s[4] = {};
+    Part s[4];
+    for (int p = 0; p < 4; ++p) s[p] = reinterpret_cast<Part*>(sums)[p];
     for (int64_t k = 0; k < count; ++k) {
         const Part* line = reinterpret_cast<const Part*>(lines + lanes<T> * place[where[k]]);
         for (int p = 0; p < 4; ++p) s[p] += z[k] * line[p];
     }
     for (int p = 0; p < 4; ++p) reinterpret_cast<Part*>(sums)[p] = s[p];
 #else
-    for (int64_t l = 0; l < lanes<T>; ++l) sums[l] = 0;
     for (int64_t k = 0; k < count; ++k)
         for (int64_t l = 0; l < lanes<T>; ++l) sums[l] += z[k] * lines[lanes<T> * place[where[k]] + l];
 #endif

@@ -3,7 +3,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 def exp_of_negative(values: NDArray[Any]) -> None: ...
-def sparse_products(
+def add_sparse_products(
     x: NDArray[Any],
     x_where: NDArray[Any],
     x_ends: NDArray[Any],

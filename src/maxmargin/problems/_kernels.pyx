@@ -21,12 +21,12 @@ def exp_of_negative(float[:, :] values):
             wide_exp(&values[i, 0], values.shape[1])
 
 
-def sparse_products(
+def add_sparse_products(
     const floating[::1] x, const int32_t[::1] x_where, const int64_t[::1] x_ends,
     const floating[::1] z, const int32_t[::1] z_where, const int64_t[::1] z_ends,
     const int64_t[::1] numbers, int64_t width, floating[:, :] out,
 ):
-    """<x, z> for every row x of the one CSR matrix, and those of the other one with these numbers.
+    """Add <x, z> to `out` for every row x of the one CSR matrix, and those of the other one with these numbers.
 
     A few rows z at a time are laid down as a dense table with a line for each column that they use, which holds a number
     for each of them; line 0 holds zeros, for all other columns. A row x then is a sum of a few lines. Each row of `out` is
@@ -57,6 +57,10 @@ def sparse_products(
                         place[z_where[k]] = <int32_t>used
                     lines[place[z_where[k]] * LANES + j] += z[k]
             for i in range(rows):
+                if x_ends[i] == x_ends[i + 1]:
+                    continue
+                if few < LANES:
+                    memcpy(&sums[0], &out[i, start], few * sizeof(floating))
                 wide_combine(
                     &x[0] + x_ends[i], &x_where[0] + x_ends[i], x_ends[i + 1] - x_ends[i],
                     &place[0], lines, &out[i, start] if few == LANES else &sums[0],

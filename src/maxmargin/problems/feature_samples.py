@@ -57,7 +57,7 @@ class FeatureSamples(ABC):
     columns: Vector
 
     def __init__(self, K: KernelMatrix, used: NDArray[np.bool_]) -> None:
-        self.ledger, self.X = K.ledger, K.laid.X
+        self.ledger, self.X = K.ledger, K.laid.source
         self.by_column = self.X.tocsc() if sp.issparse(self.X) else self.X
         self.n, self.d = self.X.shape
         self.stored, self.read = int(self.X.nnz if sp.issparse(self.X) else self.X.size), 0

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from maxmargin.data import as_matrix
 from maxmargin.problems.kernels import Kernel
+from maxmargin.problems.mixed_rows import Columns, Mixed
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Block = NDArray[Any]  # float32 or float64
 
+CHUNK = 512  # rows that are laid down at a time
 TILE = 1024  # columns of a block that are computed at a time: few enough to be in the cache when they are finished
-DENSE = 0.2  # the share of stored entries from which on products of a dense matrix are faster, and it not much larger
 
 
 class Rows:
@@ -53,27 +54,45 @@ class Rows:
     def __init__(self, X: Any, kernel: Kernel, threads: int = 1, rows: Numbers | None = None) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
-        self.dense = not sp.issparse(X) or (kernel.of_products and X.nnz >= DENSE * X.shape[0] * self.d)
-        X = self._readable(X)
-        self.centre: Any = None
-        if kernel.of_differences and self.dense:  # rows around zero lose least to rounding
-            self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        if kernel.of_products and self.dense:
-            self._lay_down(X, rows, self.centre)
+        self._from, self._which = X, rows
+        if kernel.of_products:
+            X = self._readable(X)
+            self.columns = Columns.of(X, centred=kernel.of_differences)
+            self.asked = Mixed.stacked(self.n, self._chunks(X, rows))
+            # no second copy
+            self.X: Any = Mixed(self.asked.common[:, : self.columns.common.size], self.asked.rare)
         else:
             self._lay_down(X if rows is None else kernel.part(X, rows))
 
-    def _lay_down(self, X: Any, *how: Any) -> None:
-        self.asked = self.kernel.asked(X, *how)
-        self.X = self.asked[:, : self.d] if self.dense and self.kernel.of_products else X  # no second copy
+    def _chunks(self, X: Any, rows: Numbers | None) -> Iterator[Mixed]:
+        """What is laid down of some rows, a chunk at a time; rows that cannot be are refused."""
+        for start in range(0, max(self.n, 1), CHUNK):
+            some: Any = slice(start, start + CHUNK)
+            chunk = self.columns.lay(X[some if rows is None else rows[some]])
+            if not np.isfinite(chunk.sq_norms).all():
+                row = start + int(np.argmin(np.isfinite(chunk.sq_norms)))
+                raise ValueError(
+                    f"row {row if rows is None else rows[row]} of X holds NaN, infinity or values so large that its "
+                    "norm is not finite; remove or impute such entries first, or divide X by a constant"
+                )
+            yield self.kernel.asked(chunk)
+
+    def _lay_down(self, X: Any) -> None:
+        self.X, self.asked = X, self.kernel.asked(X)
 
     def part(self, numbers: Numbers) -> Rows:
         """Some of the rows."""
         other = copy(self)
-        other.n = len(numbers)
+        other.n, other._which = len(numbers), numbers if self._which is None else self._which[numbers]
         other._lay_down(self.kernel.part(self.X, numbers))
-        other.d = other.X.shape[1]
+        if not self.kernel.of_products:
+            other.d = other.X.shape[1]
         return other
+
+    @property
+    def source(self) -> Any:
+        """The rows of X as they were given."""
+        return self._from if self._which is None else self.kernel.part(self._from, self._which)
 
     def diagonal(self) -> Vector:
         """k(x, x) of each row."""
@@ -105,19 +124,13 @@ class Rows:
         if X.shape[1] != self.d:
             raise ValueError(f"rows of {self.d} entries were laid down; got rows of {X.shape[1]}")
         if self.kernel.of_products:
-            X = self._readable(X.astype(self.X.dtype, copy=False))
-        if self.centre is not None:
-            X = X - self.centre
+            X = self.columns.lay(self._readable(X.astype(self.X.dtype, copy=False)))
         self._fill(self.kernel.asking(X), self.asked, None, out, None)
 
     def _readable(self, X: Any) -> Any:
-        """X as products are made of it, dense or CSR; what compiled loops could not read is refused."""
-        if not self.kernel.of_products:
-            return X
+        """X dense or CSR; what compiled loops could not read is refused."""
         as_matrix(X)
-        if sp.issparse(X):
-            return X.toarray() if self.dense else X.tocsr()
-        return X if self.dense else sp.csr_matrix(X)
+        return X.tocsr() if sp.issparse(X) else X
 
     def _fill(self, asking: Any, asked: Any, columns: Numbers | None, out: Block, places: Numbers | None) -> None:
 

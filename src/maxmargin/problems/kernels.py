@@ -5,14 +5,15 @@ For the Gaussian kernel
 
 .. math:: -\gamma|x - z|^2 = \langle (2\gamma x, -\gamma|x|^2, 1), (z, 1, -\gamma|z|^2) \rangle ,
 
-so that only the exponential is left to take. Others are read from a matrix, or computed by a function of the user's.
+so that only the exponential is left to take; such rows come in two parts, as they are laid down for products. Others
+are read from a matrix, or computed by a function of the user's.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -20,7 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.problems._kernels import exp_of_negative, sparse_products
+from maxmargin.problems._kernels import exp_of_negative
+from maxmargin.problems.mixed_rows import Mixed
 
 Vector = NDArray[np.float64]
 Floats = NDArray[Any]  # float32 or float64
@@ -28,7 +30,6 @@ Floats = NDArray[Any]  # float32 or float64
 KERNELS: dict[str, type[Kernel]] = {}
 """Every kernel by its name."""
 
-CHUNK = 512  # rows that are laid down at a time
 BATCH = 32  # rows at a time where only their kernels with themselves are wanted
 SYMMETRIC = 1e-5  # as a share of the largest entry, by how much a matrix may differ from its transpose: rounding
 
@@ -88,7 +89,7 @@ class Kernel(ABC):
     """A function of two rows. A subclass with a `name` is registered by being defined."""
 
     name: ClassVar[str] = ""
-    of_products: ClassVar[bool] = False  # whether rows may be laid down as is best for products, dense or centred
+    of_products: ClassVar[bool] = False  # whether it is a function of products, of rows that are `Mixed`
     of_differences: ClassVar[bool] = False  # whether adding the same to all rows changes nothing
     parallel: ClassVar[bool] = True  # whether threads may compute it side by side
 
@@ -148,36 +149,15 @@ class _Products(Kernel):
     def finish(self, products: Floats) -> None:
         """From the products to the kernel, in place."""
 
-    def asking(self, X: Any) -> Any:
-        rows = _beside(float(self.factor) * X, self.columns(_sq_norms(X))[0])
-        return Sparse.of(rows) if sp.issparse(rows) else rows
+    def asking(self, X: Mixed) -> Mixed:
+        return X.times(float(self.factor)).beside(self.columns(X.sq_norms)[0])
 
-    def asked(self, X: Any, rows: NDArray[np.int64] | None = None, centre: Any = None) -> Any:
-        """Some rows in this order, or all, with a centre taken from each: laid down in one go, as copies are dear."""
-        n, beside = X.shape[0] if rows is None else len(rows), self.columns(np.empty(0))[1].shape[1]
-        if sp.issparse(X):
-            X = X if rows is None else X[rows]
-            return Sparse.of(_beside(X, self.columns(_finite_sq_norms(X, rows))[1]))
-        if rows is None and centre is None and not beside:
-            _finite_sq_norms(X, rows)
-            return X
-        laid = np.empty((n, X.shape[1] + beside), X.dtype)
-        for start in range(0, n, CHUNK):
-            some = slice(start, start + CHUNK)
-            own, columns = laid[some, : X.shape[1]], laid[some, X.shape[1] :]
-            numbers = np.arange(n)[some] if rows is None else rows[some]
-            own[...] = X[some if rows is None else numbers]
-            if centre is not None:
-                own -= centre
-            columns[...] = self.columns(_finite_sq_norms(own, numbers))[1]
-        return laid
+    def asked(self, X: Mixed) -> Mixed:
+        return X.beside(self.columns(X.sq_norms)[1])
 
-    def block(self, asking: Any, asked: Any, out: Floats) -> None:
+    def block(self, asking: Mixed, asked: Mixed, out: Floats) -> None:
         products = out if out.dtype == asked.dtype else np.empty(out.shape, asked.dtype)
-        if isinstance(asked, Sparse):
-            asked.products(asking, products)
-        else:
-            np.matmul(asking, asked.T, out=products)
+        asked.products(asking, products)
         self.finish(products)
         if products is not out:
             out[...] = products
@@ -329,35 +309,6 @@ class Function(Kernel):
         out[...] = values
 
 
-@dataclass(frozen=True)
-class Sparse:
-    """Some rows of a CSR matrix, as compiled loops read them: which ones is changed without a copy."""
-
-    data: Floats
-    indices: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    width: int
-    numbers: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, X: Any) -> Sparse:
-        """All rows of X."""
-        indices, indptr = (a.astype(kind, copy=False) for a, kind in ((X.indices, np.int32), (X.indptr, np.int64)))
-        return cls(X.data, indices, indptr, X.shape[1], np.arange(X.shape[0]))
-
-    @property
-    def dtype(self) -> Any:
-        return self.data.dtype
-
-    def __getitem__(self, which: Any) -> Sparse:
-        return replace(self, numbers=self.numbers[which])
-
-    def products(self, asking: Sparse, out: Floats) -> None:
-        """<x, z> for all rows x of the matrix that asks and these z."""
-        x, z = ((rows.data, rows.indices, rows.indptr) for rows in (asking, self))
-        sparse_products(*x, *z, np.ascontiguousarray(self.numbers), self.width, out)
-
-
 def _gamma(gamma: float | str, X: Any) -> float:
     n, d = X.shape
     if gamma == "auto":
@@ -417,27 +368,8 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _sq_norms(X: Any) -> Vector:
+    if isinstance(X, Mixed):
+        return X.sq_norms
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-
-
-def _finite_sq_norms(X: Any, numbers: NDArray[np.int64] | None) -> Vector:
-    """Those of rows that have these numbers where they are from; if one is not finite, they are refused."""
-    sq_norms = _sq_norms(X)
-    if not np.isfinite(sq_norms).all():
-        row = int(np.argmin(np.isfinite(sq_norms)))
-        raise ValueError(
-            f"row {row if numbers is None else numbers[row]} of X holds NaN, infinity or values so large that its norm "
-            "is not finite; remove or impute such entries first, or divide X by a constant"
-        )
-    return sq_norms
-
-
-def _beside(X: Any, columns: Vector) -> Any:
-    """X with more columns, in its own precision."""
-    if not columns.shape[1]:
-        return X
-    if sp.issparse(X):
-        return sp.csr_matrix(sp.hstack([X, columns], format="csr"), dtype=X.dtype)
-    return np.hstack([X, columns.astype(X.dtype)])

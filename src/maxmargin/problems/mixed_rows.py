@@ -1,0 +1,205 @@
+"""Rows laid down for products: columns that many rows use in a dense matrix, those that few use sparse.
+
+Pixels at the border of a picture, or rare values of a category, are zero in nearly all rows. A product of dense
+matrices spends as much on such a column as on any other; as sparse rows it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.problems._kernels import add_sparse_products
+
+Vector = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+Floats = NDArray[Any]  # float32 or float64
+
+RARE = 0.2  # the share of rows below which those that use a column cost less than all do in a product of dense matrices
+WORTH = 8  # columns that it takes to win more by that than the second pass over the products costs
+PROBED = 1000  # rows by which the shares are told
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns many rows use, and which ones few do.
+
+    Parameters
+    ----------
+    common, rare : arrays of int
+        The one and the other.
+    centre : array or None
+        What is taken from the common columns of each row: rows around zero lose least to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems.mixed_rows import Columns
+    >>> X = np.hstack([np.ones((20, 3)), np.eye(20)])
+    >>> Columns.of(X).common
+    array([0, 1, 2])
+    """
+
+    common: Numbers
+    rare: Numbers
+    centre: Floats | None = None
+
+    @classmethod
+    def of(cls, X: Any, centred: bool = False) -> Columns:
+        """The columns of X, by some of its rows; with a centre where one is wanted."""
+        some = X[np.unique(np.linspace(0, X.shape[0] - 1, PROBED).astype(np.int64))]
+        used = np.bincount(some.indices, minlength=X.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
+        shares = used / some.shape[0]
+        rare = shares < RARE
+        if np.sum(1 - shares[rare] / RARE) < WORTH:
+            rare[:] = False
+        common = np.flatnonzero(~rare)
+        centre = None
+        if centred:
+            means = _dense(some, common).mean(axis=0, dtype=np.float64)
+            centre = np.where(np.isfinite(means), means, 0.0).astype(X.dtype)
+        return cls(common, np.flatnonzero(rare), centre)
+
+    def lay(self, X: Any) -> Mixed:
+        """These rows, in two parts."""
+        common = _dense(X, self.common)
+        if self.centre is not None:
+            common = common - self.centre
+        if not self.rare.size:
+            return Mixed(common, Sparse.none(X.shape[0], X.dtype))
+        rare = X[:, self.rare] if sp.issparse(X) else np.take(X, self.rare, axis=1)
+        return Mixed(common, Sparse.of(rare))
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Rows in two parts: their common columns and whatever a kernel has beside them, and the rare ones."""
+
+    common: Floats
+    rare: Sparse
+
+    @classmethod
+    def stacked(cls, n: int, parts: Iterable[Mixed]) -> Mixed:
+        """The n rows of all parts, which are made as they are needed: not all of them are there twice."""
+        common, rare, start = np.empty((0, 0)), [], 0
+        for part in parts:
+            if not start:
+                common = np.empty((n, part.common.shape[1]), part.dtype)
+            common[start : start + len(part.common)] = part.common
+            rare.append(part.rare)
+            start += len(part.common)
+        return cls(common, Sparse.stacked(rare))
+
+    @property
+    def dtype(self) -> Any:
+        return self.common.dtype
+
+    def __getitem__(self, which: Any) -> Mixed:
+        return Mixed(self.common[which], self.rare[which])
+
+    def astype(self, dtype: Any) -> Mixed:
+        """The rows in another precision."""
+        return Mixed(self.common.astype(dtype), self.rare.astype(dtype))
+
+    def times(self, factor: float) -> Mixed:
+        """The rows, multiplied."""
+        return Mixed(factor * self.common, self.rare.times(factor))
+
+    def beside(self, columns: Vector) -> Mixed:
+        """The rows with more columns."""
+        if not columns.shape[1]:
+            return self
+        return replace(self, common=np.hstack([self.common, columns.astype(self.dtype)]))
+
+    @cached_property
+    def sq_norms(self) -> Vector:
+        """The square of the length of each row."""
+        return np.asarray(np.einsum("ij,ij->i", self.common, self.common, dtype=np.float64) + self.rare.sq_norms())
+
+    def products(self, asking: Mixed, out: Floats) -> None:
+        """<x, z> for all rows x that ask, and these z."""
+        np.matmul(asking.common, self.common.T, out=out)
+        if self.rare.width:
+            self.rare.add_products(asking.rare, out)
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Some rows of a CSR matrix, as compiled loops read them: which ones is changed without a copy."""
+
+    data: Floats
+    indices: NDArray[np.int32]
+    indptr: Numbers
+    width: int
+    numbers: Numbers
+
+    @classmethod
+    def of(cls, X: Any) -> Sparse:
+        """All rows of X, a CSR matrix or a dense one."""
+        if not sp.issparse(X):
+            used = X != 0
+            where = np.flatnonzero(used)
+            indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(used, axis=1))])
+            indices = (where - np.repeat(np.arange(len(X)) * X.shape[1], np.diff(indptr))).astype(np.int32)
+            return cls(X.ravel()[where], indices, indptr, X.shape[1], np.arange(len(X)))
+        indices, indptr = (a.astype(kind, copy=False) for a, kind in ((X.indices, np.int32), (X.indptr, np.int64)))
+        return cls(X.data, indices, indptr, X.shape[1], np.arange(X.shape[0]))
+
+    @classmethod
+    def none(cls, n: int, dtype: Any) -> Sparse:
+        """So many rows without a column."""
+        nothing = np.empty(0, np.int32)
+        return cls(nothing.astype(dtype), nothing, np.zeros(n + 1, np.int64), 0, np.arange(n))
+
+    @classmethod
+    def stacked(cls, parts: list[Sparse]) -> Sparse:
+        """All rows of all of them."""
+        parts = [part._apart() for part in parts]
+        sizes = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
+        data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
+        return cls(data, indices, np.cumsum(sizes), parts[0].width, np.arange(len(sizes) - 1))
+
+    def __getitem__(self, which: Any) -> Sparse:
+        return replace(self, numbers=self.numbers[which])
+
+    def astype(self, dtype: Any) -> Sparse:
+        """The rows in another precision."""
+        these = self._apart()
+        return replace(these, data=these.data.astype(dtype))
+
+    def times(self, factor: float) -> Sparse:
+        """The rows, multiplied."""
+        these = self._apart()
+        return replace(these, data=factor * these.data)
+
+    def sq_norms(self) -> Vector:
+        """The square of the length of each row."""
+        these = self._apart()
+        owner = np.repeat(these.numbers, np.diff(these.indptr))
+        return np.asarray(np.bincount(owner, np.square(these.data, dtype=np.float64), len(these.numbers)), np.float64)
+
+    def add_products(self, asking: Sparse, out: Floats) -> None:
+        """Add <x, z> for all rows x of the matrix that asks and these z."""
+        x, z = ((rows.data, rows.indices, rows.indptr) for rows in (asking, self))
+        add_sparse_products(*x, *z, np.ascontiguousarray(self.numbers), self.width, out)
+
+    def _apart(self) -> Sparse:
+        """These rows alone, in this order."""
+        starts = self.indptr[self.numbers]
+        sizes = self.indptr[self.numbers + 1] - starts
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        which = np.repeat(starts - indptr[:-1], sizes) + np.arange(indptr[-1])
+        return Sparse(self.data[which], self.indices[which], indptr, self.width, np.arange(len(sizes)))
+
+
+def _dense(X: Any, columns: Numbers) -> Floats:
+    """Some columns of a matrix."""
+    if sp.issparse(X):
+        return np.asarray(X[:, columns].toarray())
+    return np.asarray(X if columns.size == X.shape[1] else np.take(X, columns, axis=1))
