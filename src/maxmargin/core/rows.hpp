@@ -186,33 +186,35 @@ MAXMARGIN_WIDE static void wide_exp(float* values, int64_t size) {
     }
 }
 
-// sums += sum_k z_k lines[place[where_k]], for lines of as many numbers as stay in registers.
+// sums = sum_k z_k lines[place[where_k]], or += that, for lines of as many numbers as stay in registers.
 template <class T>
 constexpr int64_t lanes = 256 / sizeof(T);
 template <class T>
 inline void wide_combine_loop(
-    const T* z, const int32_t* where, int64_t count, const int32_t* place, const T* lines, T* sums) {
+    const T* z, const int32_t* where, int64_t count, const int32_t* place, const T* lines, bool add, T* sums) {
 #if defined(__GNUC__)
     typedef T Part __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-    Part s[4];
-    for (int p = 0; p < 4; ++p) s[p] = reinterpret_cast<Part*>(sums)[p];
+    Part s[4] = {};
+    if (add)
+        for (int p = 0; p < 4; ++p) s[p] = reinterpret_cast<Part*>(sums)[p];
     for (int64_t k = 0; k < count; ++k) {
         const Part* line = reinterpret_cast<const Part*>(lines + lanes<T> * place[where[k]]);
         for (int p = 0; p < 4; ++p) s[p] += z[k] * line[p];
     }
     for (int p = 0; p < 4; ++p) reinterpret_cast<Part*>(sums)[p] = s[p];
 #else
+    for (int64_t l = 0; l < lanes<T> && !add; ++l) sums[l] = 0;
     for (int64_t k = 0; k < count; ++k)
         for (int64_t l = 0; l < lanes<T>; ++l) sums[l] += z[k] * lines[lanes<T> * place[where[k]] + l];
 #endif
 }
 MAXMARGIN_WIDE static void wide_combine(
-    const float* z, const int32_t* where, int64_t count, const int32_t* place, const float* lines, float* sums) {
-    wide_combine_loop(z, where, count, place, lines, sums);
+    const float* z, const int32_t* where, int64_t count, const int32_t* place, const float* lines, bool add, float* sums) {
+    wide_combine_loop(z, where, count, place, lines, add, sums);
 }
 MAXMARGIN_WIDE static void wide_combine(
-    const double* z, const int32_t* where, int64_t count, const int32_t* place, const double* lines, double* sums) {
-    wide_combine_loop(z, where, count, place, lines, sums);
+    const double* z, const int32_t* where, int64_t count, const int32_t* place, const double* lines, bool add, double* sums) {
+    wide_combine_loop(z, where, count, place, lines, add, sums);
 }
 
 // The operations of a line in terms of `Self::each(i, f)`, which calls f(j, x) for the stored entries of line i.

@@ -3,7 +3,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 def exp_of_negative(values: NDArray[Any]) -> None: ...
-def add_sparse_products(
+def sparse_products(
     x: NDArray[Any],
     x_where: NDArray[Any],
     x_ends: NDArray[Any],
@@ -12,5 +12,6 @@ def add_sparse_products(
     z_ends: NDArray[Any],
     numbers: NDArray[Any],
     width: int,
+    add: bool,
     out: NDArray[Any],
 ) -> None: ...

@@ -6,11 +6,12 @@ import numpy as np
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy
+from libcpp cimport bool
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     void wide_exp(float* values, int64_t size)
-    void wide_combine(const float*, const int32_t*, int64_t, const int32_t*, const float*, float*)
-    void wide_combine(const double*, const int32_t*, int64_t, const int32_t*, const double*, double*)
+    void wide_combine(const float*, const int32_t*, int64_t, const int32_t*, const float*, bool, float*)
+    void wide_combine(const double*, const int32_t*, int64_t, const int32_t*, const double*, bool, double*)
 
 
 def exp_of_negative(float[:, :] values):
@@ -21,12 +22,12 @@ def exp_of_negative(float[:, :] values):
             wide_exp(&values[i, 0], values.shape[1])
 
 
-def add_sparse_products(
+def sparse_products(
     const floating[::1] x, const int32_t[::1] x_where, const int64_t[::1] x_ends,
     const floating[::1] z, const int32_t[::1] z_where, const int64_t[::1] z_ends,
-    const int64_t[::1] numbers, int64_t width, floating[:, :] out,
+    const int64_t[::1] numbers, int64_t width, bool add, floating[:, :] out,
 ):
-    """Add <x, z> to `out` for every row x of the one CSR matrix, and those of the other one with these numbers.
+    """<x, z>, or added to `out`, for every row x of the one CSR matrix, and those of the other one with these numbers.
 
     A few rows z at a time are laid down as a dense table with a line for each column that they use, which holds a number
     for each of them; line 0 holds zeros, for all other columns. A row x then is a sum of a few lines. Each row of `out` is
@@ -57,13 +58,13 @@ def add_sparse_products(
                         place[z_where[k]] = <int32_t>used
                     lines[place[z_where[k]] * LANES + j] += z[k]
             for i in range(rows):
-                if x_ends[i] == x_ends[i + 1]:
+                if add and x_ends[i] == x_ends[i + 1]:
                     continue
-                if few < LANES:
+                if add and few < LANES:
                     memcpy(&sums[0], &out[i, start], few * sizeof(floating))
                 wide_combine(
                     &x[0] + x_ends[i], &x_where[0] + x_ends[i], x_ends[i + 1] - x_ends[i],
-                    &place[0], lines, &out[i, start] if few == LANES else &sums[0],
+                    &place[0], lines, add, &out[i, start] if few == LANES else &sums[0],
                 )
                 if few < LANES:
                     memcpy(&out[i, start], &sums[0], few * sizeof(floating))

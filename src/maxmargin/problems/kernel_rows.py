@@ -58,11 +58,10 @@ class Rows:
         if kernel.of_products:
             X = self._readable(X)
             self.columns = Columns.of(X, centred=kernel.of_differences)
-            self.asked = Mixed.stacked(self.n, self._chunks(X, rows))
-            # no second copy
-            self.X: Any = Mixed(self.asked.common[:, : self.columns.common.size], self.asked.rare)
+            self.asked: Any = Mixed.stacked(self.n, self._chunks(X, rows))
         else:
-            self._lay_down(X if rows is None else kernel.part(X, rows))
+            self.X = X if rows is None else kernel.part(X, rows)
+            self.asked, self.d = kernel.asked(self.X), self.X.shape[1]
 
     def _chunks(self, X: Any, rows: Numbers | None) -> Iterator[Mixed]:
         """What is laid down of some rows, a chunk at a time; rows that cannot be are refused."""
@@ -77,16 +76,13 @@ class Rows:
                 )
             yield self.kernel.asked(chunk)
 
-    def _lay_down(self, X: Any) -> None:
-        self.X, self.asked = X, self.kernel.asked(X)
-
     def part(self, numbers: Numbers) -> Rows:
         """Some of the rows."""
+        if not self.kernel.of_products:
+            return Rows(self.X, self.kernel, self.threads, numbers)
         other = copy(self)
         other.n, other._which = len(numbers), numbers if self._which is None else self._which[numbers]
-        other._lay_down(self.kernel.part(self.X, numbers))
-        if not self.kernel.of_products:
-            other.d = other.X.shape[1]
+        other.asked = self.asked[numbers]
         return other
 
     @property
@@ -94,9 +90,13 @@ class Rows:
         """The rows of X as they were given."""
         return self._from if self._which is None else self.kernel.part(self._from, self._which)
 
+    def _some(self, numbers: Any) -> Any:
+        """Some of the rows, to ask others or to be laid down in another precision."""
+        return self.asked[numbers].bare if self.kernel.of_products else self.X[numbers]
+
     def diagonal(self) -> Vector:
         """k(x, x) of each row."""
-        values = self.kernel.diagonal(self.X)
+        values = self.kernel.diagonal(self._some(slice(None)))
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
             raise ValueError(f"the kernel of row {row} with itself is not finite; divide X by a constant")
@@ -111,10 +111,11 @@ class Rows:
         """
         if places is not None and places.size and (np.diff(places) == 1).all():
             out, places = out[places[0] : places[-1] + 1], None  # no copy is needed
-        asking, asked = self.X[numbers], self.asked
+        asking, asked = self._some(numbers), self.asked
         if self.kernel.of_products and out.dtype.itemsize > asked.dtype.itemsize:
             chosen = slice(None) if columns is None else columns
-            asking, asked, columns = asking.astype(out.dtype), self.kernel.asked(self.X[chosen].astype(out.dtype)), None
+            asked, columns = self.kernel.asked(self._some(chosen).astype(out.dtype)), None
+            asking = asking.astype(out.dtype)
         elif isinstance(columns, slice):
             asked, columns = asked[columns], None
         self._fill(self.kernel.asking(asking), asked, columns, out, places)
@@ -124,7 +125,7 @@ class Rows:
         if X.shape[1] != self.d:
             raise ValueError(f"rows of {self.d} entries were laid down; got rows of {X.shape[1]}")
         if self.kernel.of_products:
-            X = self.columns.lay(self._readable(X.astype(self.X.dtype, copy=False)))
+            X = self.columns.lay(self._readable(X.astype(self.asked.dtype, copy=False)))
         self._fill(self.kernel.asking(X), self.asked, None, out, None)
 
     def _readable(self, X: Any) -> Any:

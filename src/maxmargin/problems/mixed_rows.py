@@ -15,14 +15,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.problems._kernels import add_sparse_products
+from maxmargin.problems._kernels import sparse_products
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Floats = NDArray[Any]  # float32 or float64
 
-RARE = 0.2  # the share of rows below which those that use a column cost less than all do in a product of dense matrices
-WORTH = 8  # columns that it takes to win more by that than the second pass over the products costs
+# In columns of a product of dense matrices:
+ENTRY = 3.0  # what an entry of a sparse row costs,
+PASS = 25.0  # and another pass over the products
+RARE = 0.2  # the share of rows below which a column is rare
 PROBED = 1000  # rows by which the shares are told
 
 
@@ -41,9 +43,9 @@ class Columns:
     --------
     >>> import numpy as np
     >>> from maxmargin.problems.mixed_rows import Columns
-    >>> X = np.hstack([np.ones((20, 3)), np.eye(20)])
-    >>> Columns.of(X).common
-    array([0, 1, 2])
+    >>> X = np.hstack([np.ones((100, 60)), np.eye(100)])
+    >>> Columns.of(X).common.size
+    60
     """
 
     common: Numbers
@@ -56,9 +58,7 @@ class Columns:
         some = X[np.unique(np.linspace(0, X.shape[0] - 1, PROBED).astype(np.int64))]
         used = np.bincount(some.indices, minlength=X.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
         shares = used / some.shape[0]
-        rare = shares < RARE
-        if np.sum(1 - shares[rare] / RARE) < WORTH:
-            rare[:] = False
+        rare = min((shares < limit for limit in (0, RARE, np.inf)), key=lambda rare: _cost(shares, rare))
         common = np.flatnonzero(~rare)
         centre = None
         if centred:
@@ -79,10 +79,14 @@ class Columns:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Rows in two parts: their common columns and whatever a kernel has beside them, and the rare ones."""
+    """Rows in two parts, their common columns and the rare ones, with a few columns more that a kernel wants.
+
+    These stand at the end of the common ones, or of the rare ones where there are no others.
+    """
 
     common: Floats
     rare: Sparse
+    more: int = 0
 
     @classmethod
     def stacked(cls, n: int, parts: Iterable[Mixed]) -> Mixed:
@@ -94,28 +98,42 @@ class Mixed:
             common[start : start + len(part.common)] = part.common
             rare.append(part.rare)
             start += len(part.common)
-        return cls(common, Sparse.stacked(rare))
+        return cls(common, Sparse.stacked(rare), part.more)
 
     @property
     def dtype(self) -> Any:
         return self.common.dtype
 
     def __getitem__(self, which: Any) -> Mixed:
-        return Mixed(self.common[which], self.rare[which])
+        return replace(self, common=self.common[which], rare=self.rare[which])
 
     def astype(self, dtype: Any) -> Mixed:
         """The rows in another precision."""
-        return Mixed(self.common.astype(dtype), self.rare.astype(dtype))
+        return replace(self, common=self.common.astype(dtype), rare=self.rare.astype(dtype))
 
     def times(self, factor: float) -> Mixed:
         """The rows, multiplied."""
-        return Mixed(factor * self.common, self.rare.times(factor))
+        return replace(self, common=factor * self.common, rare=self.rare.times(factor))
 
     def beside(self, columns: Vector) -> Mixed:
         """The rows with more columns."""
         if not columns.shape[1]:
             return self
-        return replace(self, common=np.hstack([self.common, columns.astype(self.dtype)]))
+        columns, wide = columns.astype(self.dtype), self.common.shape[1] > 0
+        common, rare = (
+            (np.hstack([self.common, columns]), self.rare) if wide else (self.common, self.rare.beside(columns))
+        )
+        return Mixed(common, rare, columns.shape[1])
+
+    @property
+    def bare(self) -> Mixed:
+        """The rows without them."""
+        if not self.more:
+            return self
+        wide = self.common.shape[1] - self.more
+        return (
+            Mixed(self.common[:, :wide], self.rare) if wide >= 0 else Mixed(self.common, self.rare.without(self.more))
+        )
 
     @cached_property
     def sq_norms(self) -> Vector:
@@ -124,9 +142,11 @@ class Mixed:
 
     def products(self, asking: Mixed, out: Floats) -> None:
         """<x, z> for all rows x that ask, and these z."""
-        np.matmul(asking.common, self.common.T, out=out)
-        if self.rare.width:
-            self.rare.add_products(asking.rare, out)
+        dense = self.common.shape[1] > 0
+        if dense:
+            np.matmul(asking.common, self.common.T, out=out)
+        if self.rare.width or not dense:
+            self.rare.products(asking.rare, out, add=dense)
 
 
 @dataclass(frozen=True)
@@ -178,16 +198,30 @@ class Sparse:
         these = self._apart()
         return replace(these, data=factor * these.data)
 
+    def beside(self, columns: Floats) -> Sparse:
+        """The rows with more columns at the end."""
+        these, (n, more) = self._apart(), columns.shape
+        ends = np.repeat(these.indptr[1:], more)
+        indices = np.insert(these.indices, ends, np.tile(np.arange(self.width, self.width + more), n))
+        indptr = these.indptr + more * np.arange(n + 1)
+        return Sparse(np.insert(these.data, ends, columns.ravel()), indices, indptr, self.width + more, these.numbers)
+
+    def without(self, more: int) -> Sparse:
+        """The rows without so many columns at the end, each of which every row uses."""
+        these = self._apart()
+        kept, indptr = these.indices < self.width - more, these.indptr - more * np.arange(len(these.indptr))
+        return Sparse(these.data[kept], these.indices[kept], indptr, self.width - more, these.numbers)
+
     def sq_norms(self) -> Vector:
         """The square of the length of each row."""
         these = self._apart()
         owner = np.repeat(these.numbers, np.diff(these.indptr))
         return np.asarray(np.bincount(owner, np.square(these.data, dtype=np.float64), len(these.numbers)), np.float64)
 
-    def add_products(self, asking: Sparse, out: Floats) -> None:
-        """Add <x, z> for all rows x of the matrix that asks and these z."""
+    def products(self, asking: Sparse, out: Floats, add: bool) -> None:
+        """<x, z> for all rows x of the matrix that asks and these z, or that added to what is there."""
         x, z = ((rows.data, rows.indices, rows.indptr) for rows in (asking, self))
-        add_sparse_products(*x, *z, np.ascontiguousarray(self.numbers), self.width, out)
+        sparse_products(*x, *z, np.ascontiguousarray(self.numbers), self.width, add, out)
 
     def _apart(self) -> Sparse:
         """These rows alone, in this order."""
@@ -196,6 +230,12 @@ class Sparse:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         which = np.repeat(starts - indptr[:-1], sizes) + np.arange(indptr[-1])
         return Sparse(self.data[which], self.indices[which], indptr, self.width, np.arange(len(sizes)))
+
+
+def _cost(shares: Vector, rare: NDArray[np.bool_]) -> float:
+    """Of products, if these columns are sparse: in columns of a dense matrix."""
+    dense, sparse = np.count_nonzero(~rare), ENTRY * float(shares[rare].sum())
+    return (PASS + dense if dense else 0.0) + (PASS + sparse if rare.any() else 0.0)
 
 
 def _dense(X: Any, columns: Numbers) -> Floats:
