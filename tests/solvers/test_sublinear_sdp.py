@@ -1,5 +1,7 @@
 """Algorithm 3: the same game as Algorithm 2, and as the survey's lines; what it promises, and what it proves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -155,8 +157,11 @@ def test_near_the_best_in_far_fewer_rounds(exact, method):
 
 def test_several_runs_give_confidence():
     problem = SemidefiniteFeasibility(matrices(6, 3, 0))
-    result = solve(problem, SublinearSdp(eps=0.5, constant=1.0, confidence=0.9), random_state=0)
-    assert result.promise["failure_probability"] == 1 / 16
+    solver = SublinearSdp(eps=0.5, constant=1.0, confidence=0.9)
+    result = solve(problem, solver, random_state=0)
+    assert result.n_iter == 4 * solver.game(problem).rounds(problem)
+    assert result.promise == {}
+    assert replace(solver, constant=23).promise(problem) == {"eps": 0.5, "failure_probability": 1 / 16}
     assert result.reads["choosing"] > 0
 
 

@@ -326,6 +326,7 @@ class _Run:
         self.best_score = -math.inf
         self.proved = Certificate.missing("no check was made")
         self.certificate = self.proved
+        self.proof: tuple[Any, Any] = (None, None)  # the weights of the best bound, and their sum of rows
         self.proven_gap = math.inf  # the least of any solution, though another may be the best by a holdout
         self.evaluation: Evaluation | None = None
         self.chunk = 1
@@ -363,8 +364,8 @@ class _Run:
             with self.problem.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
                 certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
-            solution = Solution(evaluation.w, evaluation.b, *dual)
-            certificate = self.proved = certificate.tightened(self.proved)
+            certificate, self.proof = _best_proof(certificate, dual, self.proved, self.proof)
+            self.proved, solution = certificate, Solution(evaluation.w, evaluation.b, *self.proof)
             score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
         if self.holdout is not None:
             solution = solution or self.solution(state)
@@ -388,6 +389,8 @@ class _Run:
         elif self.certificate:
             # The best stays, but less may be possible than when it was found.
             self.certificate = self.certificate.tightened(self.proved)
+            assert self.best is not None
+            self.best = Solution(self.best.w, self.best.b, *self.proof)
             self.proven_gap = min(self.proven_gap, self.certificate.relative_gap)
         return row
 
@@ -438,6 +441,14 @@ def _take_state(result: Result) -> Any:
     return state
 
 
+def _best_proof(
+    new: Certificate, dual: tuple[Any, Any], known: Certificate, proof: tuple[Any, Any]
+) -> tuple[Certificate, tuple[Any, Any]]:
+    """The new certificate with the better of two bounds, and the weights that prove it."""
+    best = new.tightened(known)
+    return best, proof if new and known and best.dual != new.dual else dual
+
+
 def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> Result:
     """The same result with a certificate on the full data; its evaluation is used where there is one already.
 
@@ -450,14 +461,14 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
     with problem.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
         certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
-    certificate = certificate.tightened(result.certificate)
+    certificate, proof = _best_proof(certificate, dual, result.certificate, (result.solution.p, result.solution.v))
     trace = result.trace
     if trace[-1].iteration == result.best_iter:
         last = replace(trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
         trace = Trace([*trace[:-1], last])
     return replace(
         result,
-        solution=Solution(at.w, at.b, *dual),
+        solution=Solution(at.w, at.b, *proof),
         certificate=certificate,
         evaluation=at,
         trace=trace,

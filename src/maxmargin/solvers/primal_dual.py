@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,15 +46,33 @@ class Run:
 
 
 @dataclass
+class Best:
+    """Of several runs: the best answer by its value, and the best proof by its bound, which may be of another run."""
+
+    w: Any = None
+    value: float = -math.inf
+    proof: tuple[Any, ...] = ()
+    bound: float = math.inf
+
+    def keep(self, answer: Solution, value: float, bound: float) -> None:
+        """The answer of another run."""
+        if value > self.value:
+            self.w, self.value = answer.w, value
+        if answer.p is not None and (not self.proof or bound < self.bound):
+            self.proof, self.bound = (answer.p, answer.v), bound
+
+    def solution(self) -> Solution:
+        """The best answer with the best proof."""
+        return Solution(self.w, 0.0, *self.proof)
+
+
+@dataclass
 class State:
     """The run that is under way, and the best of those before it."""
 
     rng: np.random.Generator
     run: Run
-    best: Solution | None = None
-    value: float = -math.inf  # of the best
-    p: Vector | None = None  # the weights with the least bound so far
-    bound: float = math.inf
+    best: Best = field(default_factory=Best)
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,7 @@ class PrimalDual(Solver):
         With what probability it may not. Each run has 1/2; the best of several, by their values, has more.
     constant : float, default=23
         T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of the
-        theorem is for the worst case; 1 to 3 is often enough, and the certificate tells.
+        theorem is for the worst case; 1 to 3 is often enough, and the certificate tells, but nothing is promised.
 
     References
     ----------
@@ -176,30 +194,30 @@ class PrimalDual(Solver):
         state.run = self._new_run(problem)
 
     def _keep_best(self, problem: MaxMin, state: State) -> None:
-        x, p = self._mean(state.run), state.run.sum_p / state.run.t
-        value, bound = float(problem.values(x).min()), problem.bound(p)
-        if state.p is None or bound < state.bound:
-            state.p, state.bound = p, bound
-        if value > state.value:
-            state.value, state.best = value, Solution(x)
+        answer = self._answer(state.run)
+        assert answer.p is not None
+        state.best.keep(answer, float(problem.values(answer.w).min()), problem.bound(answer.p))
 
-    def _mean(self, run: Run) -> Any:
-        return self.player.settle(run.sum_x / run.t)
+    def _answer(self, run: Run) -> Solution:
+        """Line 12: the mean of x_t, and of the weights."""
+        if not run.t:
+            return Solution(np.array(run.player.x))
+        return Solution(self.player.settle(run.sum_x / run.t), 0.0, run.sum_p / run.t)
 
     def solution(self, problem: MaxMin, state: State) -> Solution:
-        """Line 12: the mean of x_t, of the best run where there are several; the last one counts when it has ended."""
-        run = state.run
-        if state.best is None and run.t:
-            return Solution(self._mean(run), 0.0, run.sum_p / run.t)
-        if run.t == run.T:
+        """The mean of x_t, of the best run where there are several; the last one counts when it has ended."""
+        if state.best.w is None:
+            return self._answer(state.run)
+        if state.run.t == state.run.T:
             self._keep_best(problem, state)
-        best = state.best or Solution(np.array(run.player.x))
-        return Solution(best.w, 0.0, state.p)
+        return state.best.solution()
 
     def iterations(self, problem: MaxMin) -> int:
         return self.runs * self.rounds(problem)
 
     def promise(self, problem: MaxMin) -> dict[str, float]:
+        if self.constant < CONSTANT:
+            return {}
         return {"eps": self.eps, "failure_probability": 0.5**self.runs}
 
 

@@ -17,7 +17,7 @@ Symbols as in the paper: w_t are the weights, v_t the clipped estimates, eta and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from maxmargin.core import l1_sample
 from maxmargin.problems import EnclosingBall, Problem, Solution
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.players import RunningMean
-from maxmargin.solvers.primal_dual import CONSTANT, fewest_rounds, rate_of_weights, runs_for
+from maxmargin.solvers.primal_dual import CONSTANT, Best, fewest_rounds, rate_of_weights, runs_for
 from maxmargin.solvers.weights import Weights
 
 Vector = NDArray[np.float64]
@@ -62,11 +62,7 @@ class State:
     scale: float
     sq_norms: Vector
     run: Run
-    left: int = 0  # runs that are still to come
-    best: Solution | None = None
-    radius: float = math.inf  # of the best
-    dual: tuple[Vector, Vector] | None = None  # the one with the largest bound so far
-    bound: float = -1.0
+    best: Best = field(default_factory=Best)
 
 
 @dataclass(frozen=True)
@@ -173,11 +169,9 @@ class SublinearBall(Solver):
                 origin = problem.X.dot_transposed(np.full(some.size, 1 / some.size), some)
                 sq_norms = np.maximum(0.0, sq_norms - 2 * problem.X.dot(origin) + origin @ origin)
         largest = float(sq_norms.max()) or 1.0
-        return State(
-            rng, origin, math.sqrt(largest), sq_norms / largest, self._first_round(problem), left=self.runs - 1
-        )
+        return State(rng, origin, math.sqrt(largest), sq_norms / largest, self._new_run(problem))
 
-    def _first_round(self, problem: EnclosingBall) -> Run:
+    def _new_run(self, problem: EnclosingBall) -> Run:
         n, d = problem.X.shape
         return Run(self.rounds(problem), Weights(np.ones(n), 1.0), np.zeros(d), np.zeros(d), np.zeros(n))
 
@@ -246,26 +240,22 @@ class SublinearBall(Solver):
     def _next_run(self, problem: EnclosingBall, state: State) -> None:
         """Keep the run that has ended if it is the best so far, and begin another one."""
         self._keep_best(problem, state)
-        state.run, state.left = self._first_round(problem), state.left - 1
+        state.run = self._new_run(problem)
 
     def _keep_best(self, problem: EnclosingBall, state: State) -> None:
         answer = self._answer(state)
         with problem.ledger.on("choosing"):
             radius = problem.evaluate(answer.w).value
-        if radius < state.radius:
-            state.radius, state.best = radius, answer
-        if answer.p is not None and answer.v is not None:
-            bound = problem.least_radius(answer.p, answer.v)
-            if bound > state.bound:
-                state.bound, state.dual = bound, (answer.p, answer.v)
+        least = problem.least_radius(answer.p, answer.v) if answer.p is not None and answer.v is not None else 0.0
+        state.best.keep(answer, -radius, -least)
 
     def solution(self, problem: EnclosingBall, state: State) -> Solution:
         """The mean of x_t, of the best run where there are several; the last one counts when it has ended."""
-        if state.best is None:
+        if state.best.w is None:
             return self._answer(state)
         if state.run.t == state.run.T:
             self._keep_best(problem, state)
-        return Solution(state.best.w, 0.0, *(state.dual or ()))
+        return state.best.solution()
 
     def iterations(self, problem: EnclosingBall) -> int | None:
         T = self.rounds(problem)

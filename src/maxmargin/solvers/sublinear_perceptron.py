@@ -19,6 +19,8 @@ from maxmargin.problems import SlackSVM, Solution
 from maxmargin.solvers._game import Game
 from maxmargin.solvers.base import Solver
 
+CONSTANT = 30.0  # from which on eps is promised
+
 
 @dataclass(frozen=True)
 class SublinearPerceptron(Solver):
@@ -31,7 +33,7 @@ class SublinearPerceptron(Solver):
     constant : float, default=30
         The number of rounds is :math:`T = \text{constant}^2 \varepsilon^{-2} \log n`. The survey writes 200 and says
         that about 30 should do. It does: its own last inequality bounds the error by
-        :math:`23\sqrt{\log n / T} + 2\sqrt{2/T}`, which is below eps from 30 on.
+        :math:`23\sqrt{\log n / T} + 2\sqrt{2/T}`, which is below eps from 30 on. With less nothing is promised.
 
     Notes
     -----
@@ -56,7 +58,7 @@ class SublinearPerceptron(Solver):
     separable_only: ClassVar[bool] = True
 
     eps: float = 0.25
-    constant: float = 30.0
+    constant: float = CONSTANT
 
     def __post_init__(self) -> None:
         if not 0 < self.eps < 1:
@@ -91,4 +93,4 @@ class SublinearPerceptron(Solver):
         return math.ceil((self.constant / self.eps) ** 2 * math.log(n))
 
     def promise(self, problem: SlackSVM) -> dict[str, float]:
-        return {"eps": self.eps, "failure_probability": 0.5}
+        return {"eps": self.eps, "failure_probability": 0.5} if self.constant >= CONSTANT else {}
