@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from maxmargin import SlackSVM, solve
 from maxmargin.core import l1_sample, l2_sample
-from maxmargin.problems import MaxMin
+from maxmargin.problems import MaxMin, Solution
 from maxmargin.problems.sets import Ball, Simplex
 from maxmargin.solvers import (
     TOOLBOX,
@@ -25,6 +25,7 @@ from maxmargin.solvers import (
     PrimalDual,
     SublinearPerceptron,
 )
+from maxmargin.solvers.base import Solver
 
 UNLIMITED = 2**62
 
@@ -355,3 +356,30 @@ def test_other_problems_are_refused():
     with pytest.raises(TypeError, match="solver 'primal_dual' solves a MaxMin; got a SlackSVM"):
         solve(SlackSVM(X, y, 0.0), PrimalDual(LazyGradient(Ball(2))))
     assert TOOLBOX["primal_dual"] is PrimalDual
+
+
+class TwoAnswers(Solver):
+    """First a good x with poor weights, then a poor x with good weights."""
+
+    name = ""
+    solves = MaxMin
+
+    def start(self, problem, rng, warm=None):
+        return {"done": 0}
+
+    def step(self, problem, state, iterations, budget):
+        state["done"] += 1
+        return 1
+
+    def solution(self, problem, state):
+        good, poor = np.array([0.5, 0.5]), np.array([1.0, 0.0])
+        return Solution(good, 0.0, poor) if state["done"] == 1 else Solution(poor, 0.0, good)
+
+
+def test_an_answer_comes_with_the_weights_that_prove_its_bound():
+    """Though another check found them."""
+    problem = MaxMin(2, sample=None, gradient=None, values=lambda x: x, bound=lambda p: float(p.max()))
+    result = solve(problem, TwoAnswers(), max_iter=2, certify="checks")
+    assert (result.certificate.primal, result.certificate.dual) == (0.5, 0.5)
+    np.testing.assert_array_equal(result.solution.w, [0.5, 0.5])
+    np.testing.assert_array_equal(result.solution.p, [0.5, 0.5])

@@ -269,14 +269,3 @@ def test_bad_parameters(given, message):
 def test_other_problems_are_refused():
     with pytest.raises(TypeError, match="solves a SemidefiniteFeasibility"):
         solve(SemidefiniteFeasibility(np.eye(2)[None]).X, SublinearSdp())
-
-
-@pytest.mark.parametrize("shift", [1.0, 0.0, -1.0])
-@pytest.mark.parametrize("tol", [None, 0.5])
-def test_the_weights_that_are_given_prove_the_bound(shift, tol):
-    """Also where the answer is of an earlier check than the bound."""
-    A = matrices(8, 4, 3, shift)
-    problem = SemidefiniteFeasibility(A, scale=1.0)
-    result = solve(problem, SublinearSdp(eps=0.2, constant=1.0), certify="checks", tol=tol, random_state=0)
-    largest = np.linalg.eigvalsh(np.tensordot(result.solution.p, A, 1))[-1]
-    assert largest == pytest.approx(result.certificate.dual, abs=1e-6)
