@@ -19,6 +19,7 @@ from maxmargin.cli.common import (
     Gamma,
     MaxIter,
     MaxTime,
+    Quiet,
     as_json,
     check_can_write,
     errors_in_a_line,
@@ -79,7 +80,7 @@ def ball(
         Path | None, typer.Option(help="The .npz file to write.", show_default="DATA with .ball.npz, here")
     ] = None,
     json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find the smallest ball around the rows of DATA, and say how small it provably is. Ctrl-C keeps the best so far.
 

@@ -36,6 +36,7 @@ Budget = Annotated[
 ]
 MaxTime = Annotated[float | None, typer.Option(help="Stop after so many seconds.")]
 MaxIter = Annotated[int | None, typer.Option(help="Stop after so many iterations.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
 
 

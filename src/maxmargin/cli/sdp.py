@@ -13,6 +13,7 @@ import typer
 from maxmargin.cli.common import (
     AsJson,
     MaxTime,
+    Quiet,
     as_json,
     check_can_write,
     errors_in_a_line,
@@ -74,7 +75,7 @@ def sdp(
         Path | None, typer.Option(help="Write V with X = VV', the multipliers y and the figures to this .npz.")
     ] = None,
     json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Maximise C.X over the X that PROBLEM allows, and say what no X can beat. Ctrl-C keeps the best answer so far."""
     if output is not None:

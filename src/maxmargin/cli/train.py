@@ -20,6 +20,7 @@ from maxmargin.cli.common import (
     LabelColumn,
     MaxIter,
     MaxTime,
+    Quiet,
     as_json,
     check_can_write,
     error_rate,
@@ -120,7 +121,7 @@ def train(
     label_column: LabelColumn = "last",
     plot: Annotated[Path | None, typer.Option(help="Draw how the run converged; certifies at each check.")] = None,
     json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a model on DATA, and say how good it provably is. Ctrl-C keeps the best model so far."""
     target = Path(stem(data) + ".mm") if model is None else model

@@ -54,7 +54,6 @@ class Rows:
     def __init__(self, X: Any, kernel: Kernel, threads: int = 1, rows: Numbers | None = None) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
-        self._from, self._which = X, rows
         if kernel.of_products:
             X = self._readable(X)
             self.columns = Columns.of(X, centred=kernel.of_differences)
@@ -62,6 +61,7 @@ class Rows:
         else:
             self.X = X if rows is None else kernel.part(X, rows)
             self.asked, self.d = kernel.asked(self.X), self.X.shape[1]
+        self._from, self._which = X, rows
 
     def _chunks(self, X: Any, rows: Numbers | None) -> Iterator[Mixed]:
         """What is laid down of some rows, a chunk at a time; rows that cannot be are refused."""
@@ -87,7 +87,7 @@ class Rows:
 
     @property
     def source(self) -> Any:
-        """The rows of X as they were given."""
+        """The rows of X as they were given, dense or CSR."""
         return self._from if self._which is None else self.kernel.part(self._from, self._which)
 
     def _some(self, numbers: Any) -> Any:

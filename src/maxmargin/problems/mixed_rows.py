@@ -62,19 +62,16 @@ class Columns:
         common = np.flatnonzero(~rare)
         centre = None
         if centred:
-            means = _dense(some, common).mean(axis=0, dtype=np.float64)
+            means = _dense(_some_columns(some, common)).mean(axis=0, dtype=np.float64)
             centre = np.where(np.isfinite(means), means, 0.0).astype(X.dtype)
         return cls(common, np.flatnonzero(rare), centre)
 
     def lay(self, X: Any) -> Mixed:
         """These rows, in two parts."""
-        common = _dense(X, self.common)
+        common = _dense(_some_columns(X, self.common))
         if self.centre is not None:
             common = common - self.centre
-        if not self.rare.size:
-            return Mixed(common, Sparse.none(X.shape[0], X.dtype))
-        rare = X[:, self.rare] if sp.issparse(X) else np.take(X, self.rare, axis=1)
-        return Mixed(common, Sparse.of(rare))
+        return Mixed(common, Sparse.of(_some_columns(X, self.rare)))
 
 
 @dataclass(frozen=True)
@@ -172,12 +169,6 @@ class Sparse:
         return cls(X.data, indices, indptr, X.shape[1], np.arange(X.shape[0]))
 
     @classmethod
-    def none(cls, n: int, dtype: Any) -> Sparse:
-        """So many rows without a column."""
-        nothing = np.empty(0, np.int32)
-        return cls(nothing.astype(dtype), nothing, np.zeros(n + 1, np.int64), 0, np.arange(n))
-
-    @classmethod
     def stacked(cls, parts: list[Sparse]) -> Sparse:
         """All rows of all of them."""
         parts = [part._apart() for part in parts]
@@ -238,8 +229,12 @@ def _cost(shares: Vector, rare: NDArray[np.bool_]) -> float:
     return (PASS + dense if dense else 0.0) + (PASS + sparse if rare.any() else 0.0)
 
 
-def _dense(X: Any, columns: Numbers) -> Floats:
-    """Some columns of a matrix."""
-    if sp.issparse(X):
-        return np.asarray(X[:, columns].toarray())
-    return np.asarray(X if columns.size == X.shape[1] else np.take(X, columns, axis=1))
+def _some_columns(X: Any, columns: Numbers) -> Any:
+    """Some columns of a matrix, in ascending order; no copy where these are all."""
+    if columns.size == X.shape[1]:
+        return X
+    return X[:, columns] if sp.issparse(X) else np.take(X, columns, axis=1)
+
+
+def _dense(X: Any) -> Floats:
+    return np.asarray(X.toarray() if sp.issparse(X) else X)

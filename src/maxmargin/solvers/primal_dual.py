@@ -135,10 +135,7 @@ class PrimalDual(Solver):
     def __post_init__(self) -> None:
         if not 0 < self.eps < 1:
             raise ValueError(f"eps must be between 0 and 1, as all |c_i(x)| <= 1; got {self.eps!r}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence must be between 0 and 1, and cannot be 1; got {self.confidence!r}")
-        if not self.constant > 0:
-            raise ValueError(f"constant must be positive (the theorem: {CONSTANT:g}); got {self.constant!r}")
+        check_promise(self.confidence, self.constant)
 
     @property
     def runs(self) -> int:
@@ -219,6 +216,14 @@ class PrimalDual(Solver):
         if self.constant < CONSTANT:
             return {}
         return {"eps": self.eps, "failure_probability": 0.5**self.runs}
+
+
+def check_promise(confidence: float, constant: float) -> None:
+    """Refuse what no number of runs, or of rounds, can give."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, and cannot be 1; got {confidence!r}")
+    if not constant > 0:
+        raise ValueError(f"constant must be positive (the theorem: {CONSTANT:g}); got {constant!r}")
 
 
 def runs_for(confidence: float) -> int:

@@ -27,7 +27,7 @@ from maxmargin.core import l1_sample
 from maxmargin.problems import EnclosingBall, Problem, Solution
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.players import RunningMean
-from maxmargin.solvers.primal_dual import CONSTANT, Best, fewest_rounds, rate_of_weights, runs_for
+from maxmargin.solvers.primal_dual import CONSTANT, Best, check_promise, fewest_rounds, rate_of_weights, runs_for
 from maxmargin.solvers.weights import Weights
 
 Vector = NDArray[np.float64]
@@ -125,10 +125,7 @@ class SublinearBall(Solver):
     def __post_init__(self) -> None:
         if self.eps is not None and not 0 < self.eps < 1:
             raise ValueError(f"eps must be between 0 and 1, as rows lie in the unit ball, or None; got {self.eps!r}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence must be between 0 and 1, and cannot be 1; got {self.confidence!r}")
-        if not self.constant > 0:
-            raise ValueError(f"constant must be positive (the theorem: {CONSTANT:g}); got {self.constant!r}")
+        check_promise(self.confidence, self.constant)
         if not self.columns >= 1:
             raise ValueError(f"columns must be a whole number of at least 1; got {self.columns!r}")
         if self.update is not None and not 0 < self.update <= 1:
