@@ -1,9 +1,15 @@
-"""Ctrl-C as a request to finish, not as a crash."""
+"""Ctrl-C as a request to finish, not as a crash.
+
+A fit that a person started ends at the first Ctrl-C and keeps its best model so far. A fit that is one of many, of a
+grid search or of a worker process, must not do so: there Ctrl-C is meant for the whole search, which would take the
+half-trained model for a finished one and go on. The call stack tells the two apart; see :func:`part_of_a_larger_job`.
+"""
 
 from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,10 +24,37 @@ class Interrupt:
         self.asked = False
 
 
-IMPATIENCE = 2.0
+IMPATIENCE = 2.0  # seconds within which a second Ctrl-C means the whole program, and not the fit of the moment
+
+JOB_RUNNERS = frozenset(
+    ("concurrent", "dask", "dask_ml", "distributed", "hyperopt", "imblearn", "joblib")
+    + ("mlxtend", "multiprocessing", "optuna", "ray", "sklearn", "skopt")
+)
+"""Packages that call `fit` many times on somebody's behalf."""
+
+PASSED_THROUGH = ("sklearn.base", "sklearn.callback", "sklearn.compose", "sklearn.pipeline", "sklearn.utils")
+"""Modules of those packages that hand one call of `fit` on, as a pipeline does: the fit is still the user's own."""
 
 _current: Interrupt | None = None
 _last = -math.inf  # when Ctrl-C was last pressed
+
+
+def part_of_a_larger_job() -> bool:
+    """Whether a search, an ensemble, a pool of workers or the like is among the callers.
+
+    Examples
+    --------
+    >>> from maxmargin.solvers.interrupt import part_of_a_larger_job
+    >>> part_of_a_larger_job()
+    False
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] in JOB_RUNNERS and not module.startswith(PASSED_THROUGH):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
@@ -29,20 +62,24 @@ def listen_for_interrupt() -> Iterator[Interrupt]:
     """Turn the first Ctrl-C inside the block into `interrupt.asked`; the second one raises KeyboardInterrupt.
 
     So does one within `IMPATIENCE` seconds of the last, though another block had that: who presses twice means the
-    whole program, a grid search say, and not one fit of it.
+    whole program, a loop over many fits say, and not one fit of it. In a part of a larger job the first one raises, so
+    that the job ends. So it does where the program handles Ctrl-C in its own way.
 
-    Work in small pieces can then stop between two of them with nothing half done. Inner blocks share the answer of the
+    Work in small pieces can stop between two of them with nothing half done. Inner blocks share the answer of the
     outermost one. Outside of the main thread Python hands signals to nobody else, so nothing is listened for there.
     """
     global _current
     if _current is not None:
         yield _current
         return
-    if threading.current_thread() is not threading.main_thread():
-        yield Interrupt()
-        return
-
     interrupt = Interrupt()
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        or part_of_a_larger_job()
+    ):
+        yield interrupt
+        return
 
     def on_signal(signum: int, frame: FrameType | None) -> None:
         global _last
@@ -51,15 +88,10 @@ def listen_for_interrupt() -> Iterator[Interrupt]:
             raise KeyboardInterrupt
         interrupt.asked = True
 
-    before = signal.getsignal(signal.SIGINT)
-    # A program that ignores Ctrl-C, or handles it in its own way, has its reasons.
-    if before is not signal.default_int_handler:
-        yield interrupt
-        return
     signal.signal(signal.SIGINT, on_signal)
     _current = interrupt
     try:
         yield interrupt
     finally:
         _current = None
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
