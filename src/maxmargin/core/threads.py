@@ -1,0 +1,322 @@
+"""The one place that knows about threads: how many to use, how to run work in them, and the BLAS library's own.
+
+Matrix products inside a fit are small, and many: a BLAS library that cuts them up for threads of its own loses more
+than it gains, as those threads wait for the next product by asking for it again and again and take the processor from
+whoever has work. So each fit and each prediction runs inside :func:`limit_blas`, and larger pieces of work are
+distributed here, by :func:`run_parallel`, in a way that does not depend on how many threads there are.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
+from functools import cached_property
+from queue import SimpleQueue
+from threading import Lock, RLock, get_ident, local
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+# How many threads to use
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """How many threads a fit or a prediction may use.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        A number of threads; -1 means all processors, -2 all but one, and so on, as joblib counts them. None means what
+        `joblib.parallel_config` says; where it says nothing, one inside a worker of joblib (a process or a thread), and
+        else as many as the process may use: affinity, the quota of a container, `OMP_NUM_THREADS` and
+        `threadpoolctl.threadpool_limits` are respected, as in scikit-learn's estimators that use OpenMP.
+
+    Examples
+    --------
+    >>> from maxmargin.core.threads import thread_count
+    >>> thread_count(1), thread_count(2)
+    (1, 2)
+    """
+    from joblib.parallel import effective_n_jobs, get_active_backend
+    from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
+    if n_jobs is None:
+        backend, n_jobs = get_active_backend()
+        if n_jobs is None:
+            return 1 if backend.nesting_level else min(_openmp_effective_n_threads(), _allowed_processors())
+    return int(effective_n_jobs(n_jobs))
+
+
+def _allowed_processors() -> int:
+    """The processors that the process may run on now; scikit-learn and OpenMP counted them when they were loaded."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# The BLAS library's own threads
+
+
+class limit_blas:
+    """A context in which no BLAS library uses more than some number of threads.
+
+    Contexts may be nested, and several threads may be inside at once: the least of their limits holds, and what was
+    set before the first one came is set again when the last one leaves, by whichever thread. A limit never raises what
+    the user has set. To enter and to leave takes a few microseconds.
+
+    Parameters
+    ----------
+    threads : int, default=1
+        The limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core.threads import limit_blas
+    >>> with limit_blas():
+    ...     product = np.eye(2) @ np.eye(2)  # on one thread
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
+        self._entered: tuple[_Scope, ...] = ()
+
+    def __enter__(self) -> Self:
+        try:
+            self._entered = tuple(scope for scope in (_process, _this_thread()) if scope.libraries)
+            for scope in self._entered:
+                scope.enter(id(self), self.threads)
+        except BaseException:  # Ctrl-C among others
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for scope in self._entered:
+            scope.leave(id(self))
+        self._entered = ()
+
+    # Ctrl-C may come as `__exit__` begins. The limit then ends with its object.
+    __del__ = __exit__
+
+
+UNFINISHED = -1
+
+
+class _Scope:
+    """Libraries whose number of threads is set for the process, or for one thread, and the limits that hold there."""
+
+    def __init__(self, of_thread: bool) -> None:
+        self.of_thread = of_thread
+        self.lock = RLock()
+        self.limits: dict[int, tuple[int, int]] = {}  # by context: the limit, and the thread that has entered
+        self.before: list[int] = []  # what each library had before the first limit
+        self.applied: int | None = None  # the least limit; None: there is none, UNFINISHED: setting it was interrupted
+
+    @cached_property
+    def libraries(self) -> list[Any]:
+        return [library for library in _blas_libraries() if _is_set_by_thread(library) == self.of_thread]
+
+    def enter(self, context: int, threads: int) -> None:
+        with self.lock:
+            if self.applied is None:
+                self.before = [library.get_num_threads() for library in self.libraries]
+            self.limits[context] = threads, get_ident()
+            self._apply()
+
+    def leave(self, context: int) -> None:
+        with self.lock:
+            self.limits.pop(context, None)
+            self._apply()
+
+    def _apply(self) -> None:
+        least = min([threads for threads, _ in self.limits.values()], default=None)
+        if least == self.applied:
+            return
+        self.applied = UNFINISHED
+        for library, before in zip(self.libraries, self.before, strict=True):
+            _set_num_threads(library, before if least is None else min(before, least))
+        self.applied = least
+
+    def after_fork(self) -> None:
+        """In the new process, only the thread that forked is left: limits of others have nobody to lift them."""
+        self.limits = {context: limit for context, limit in self.limits.items() if limit[1] == get_ident()}
+        self._apply()
+        self.lock.release()
+
+
+_found: list[Any] = []
+
+
+def _blas_libraries() -> list[Any]:
+    """NumPy's and SciPy's BLAS, which may be two, and any other that is loaded; looked up once."""
+    if not _found:
+        import scipy.linalg.blas  # noqa: F401  (SciPy loads its BLAS here, and must have done so before the look-up)
+        from threadpoolctl import ThreadpoolController  # which scikit-learn depends on
+
+        libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+        _found[:] = [library for library in libraries if library.get_num_threads() is not None]
+    return _found
+
+
+def _is_set_by_thread(library: Any) -> bool:
+    """Whether each thread has a setting of its own, as in an OpenBLAS that was built with OpenMP."""
+    return getattr(library, "threading_layer", "") == "openmp"
+
+
+def _set_num_threads(library: Any, threads: int) -> None:
+    # The public method does nothing, silently, in any thread but the first one that called it. Here the last one to
+    # leave sets the number back, whichever thread that is, and a lock keeps them from getting in each other's way.
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
+
+
+_process = _Scope(of_thread=False)
+_threads = local()
+
+
+def _this_thread() -> _Scope:
+    if not hasattr(_threads, "scope"):
+        _threads.scope = _Scope(of_thread=True)
+    return _threads.scope  # type: ignore[no-any-return]
+
+
+# Work in several threads
+
+
+def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
+    """What each task returns, in order. The calling thread works on them, and up to `threads` - 1 helpers with it.
+
+    The first error in any thread is raised here: the tasks that were not begun by then are dropped, and those that were
+    have ended. Helpers that cannot be started, for want of memory, are done without. Helpers stay for the next call,
+    hold the BLAS to one thread, and have the context variables (`np.errstate` for one) of the caller.
+
+    Parameters
+    ----------
+    tasks : sequence of callables
+        Each is called once, without arguments.
+    threads : int
+        How many threads there may be, the calling one included.
+
+    Returns
+    -------
+    list
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from maxmargin.core.threads import run_parallel
+    >>> run_parallel([partial(pow, 2, k) for k in range(4)], threads=2)
+    [1, 2, 4, 8]
+    """
+    threads = min(threads, len(tasks))
+    if threads <= 1:
+        return [task() for task in tasks]
+    job = _Job(tasks)
+    tickets = [_Ticket(job) for _ in range(threads - 1)]
+    try:
+        _helpers.offer(tickets)
+        job.work()
+    finally:
+        job.closed = True
+        for ticket in tickets:
+            ticket.withdraw()
+    if job.error is not None:
+        raise job.error
+    return [job.results[k] for k in range(len(tasks))]
+
+
+class _Job(Generic[T]):
+    """Tasks that several threads take from, one at a time."""
+
+    def __init__(self, tasks: Sequence[Callable[[], T]]) -> None:
+        self.waiting = iter(enumerate(tasks))
+        self.taking = Lock()
+        self.results: dict[int, T] = {}
+        self.error: BaseException | None = None
+        self.closed = False
+
+    def work(self) -> None:
+        """Do tasks until there are no more, or one of them, in any thread, has failed."""
+        try:
+            while not self.closed:
+                with self.taking:
+                    k, task = next(self.waiting, (-1, None))
+                if task is None:
+                    return
+                self.results[k] = task()
+        except BaseException as error:
+            self.error = error if self.error is None else self.error
+            self.closed = True
+
+
+class _Ticket:
+    """The chance of one helper to join a job: taken by a helper, or withdrawn by the caller, whoever comes first.
+
+    Locks alone decide, as they need no memory: a helper may die of the want of it before it has taken its ticket, and
+    the caller then has nothing to wait for.
+    """
+
+    def __init__(self, job: _Job[Any]) -> None:
+        self.job: _Job[Any] | None = job
+        self.context: Context | None = copy_context()
+        self.taken, self.done = Lock(), Lock()
+        self.done.acquire()
+
+    def help(self) -> None:
+        if not self.taken.acquire(blocking=False):
+            return
+        job, context = self.job, self.context
+        assert job is not None
+        assert context is not None
+        try:
+            with limit_blas():
+                context.run(job.work)
+        except BaseException as error:
+            job.error = error if job.error is None else job.error
+        finally:
+            self.done.release()
+
+    def withdraw(self) -> None:
+        """Wait for the helper where there is one; otherwise none comes."""
+        if not self.taken.acquire(blocking=False):
+            self.done.acquire()
+        self.job = self.context = None  # a helper that is busy elsewhere may look at this ticket much later
+
+
+class _Helpers:
+    """Threads that wait for tickets: to start one anew would take longer than a small piece of work."""
+
+    def __init__(self) -> None:
+        self.lock, self.count = Lock(), 0
+        self.tickets: SimpleQueue[_Ticket] = SimpleQueue()
+
+    def offer(self, tickets: Sequence[_Ticket]) -> None:
+        with self.lock:
+            try:
+                while self.count < len(tickets):
+                    # Not `threading.Thread`, whose `start` waits for ever where the new thread has no memory to begin.
+                    _thread.start_new_thread(_help, (self.tickets,))
+                    self.count += 1
+            except (RuntimeError, MemoryError):
+                pass  # the system gives no more: the caller and those that there are do all of the work
+            if self.count:
+                for ticket in tickets:
+                    self.tickets.put(ticket)
+
+
+def _help(tickets: SimpleQueue[_Ticket]) -> None:
+    while True:
+        tickets.get().help()
+
+
+_helpers = _Helpers()
+
+
+def _after_fork() -> None:
+    global _helpers
+    _helpers = _Helpers()  # threads do not follow into another process
+    _process.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_process.lock.acquire, after_in_parent=_process.lock.release, after_in_child=_after_fork)
