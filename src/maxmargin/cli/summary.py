@@ -85,7 +85,8 @@ def details(about: Mapping[str, Any]) -> Iterator[str]:
     zero = f"; rows that are all zero: {_short(about['n_zero_rows'])}" if "n_zero_rows" in about else ""
     yield _line("scale", _short(about["scale"]), zero)
     yield _line("checks", ", ".join(f"{count:,}" for count in about["checks"]))
-    yield _line("on the margin", f"{_short(about['n_support'])} examples")
+    if about["n_support"] is not None:
+        yield _line("on the margin", f"{about['n_support']:,} examples")
     for promise in (problem["promise"] for problem in about["problems"] if problem["promise"]):
         yield _line("promise", ", ".join(f"{name} {_short(value)}" for name, value in promise.items()))
     for name in about:

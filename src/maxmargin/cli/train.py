@@ -143,7 +143,10 @@ def train(
         "multi_class": multi_class,
     }
     of_lines = {"loss": loss, "intercept_scaling": intercept_scaling}
+    if C is not None and slack is not None:
+        raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
     common: dict[str, Any] = {
+        **given({"C": C, "slack": slack}),
         "solver": solver,
         "fit_intercept": intercept,
         "tol": tol,
@@ -159,10 +162,10 @@ def train(
     machine: LinearSVC | SVC
     if kernel is None:
         refuse(of_kernel, "needs --kernel")
-        machine = LinearSVC(C, slack, **given(of_lines), **common)
+        machine = LinearSVC(**given(of_lines), **common)
     else:
         refuse(of_lines, "does not go with --kernel: the loss is the hinge and the intercept free")
-        machine = SVC(C, slack, kernel=kernel, **given(of_kernel), **common)
+        machine = SVC(kernel=kernel, **given(of_kernel), **common)
     if not quiet:
         machine.set_callbacks(ShowProgress())
     started = time.perf_counter()

@@ -92,13 +92,14 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     """
 
     _solvers: ClassVar[Mapping[str, type[Solver]]]
+    _dual_name: ClassVar[str]  # the attribute with the dual variables, which a warm start needs
     _readable: ClassVar[Mapping[str, Any]] = {
         "accept_sparse": ("csr", "csc"),
         "dtype": (np.float64, np.float32),
         "ensure_all_finite": False,  # it is left to `_matrix` and the problem, who say where
     }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither"), None],
+        "C": [Interval(Real, 0, None, closed="neither")],
         "slack": [Interval(Real, 0, None, closed="left"), None],
         "solver": [str, Solver],
         "fit_intercept": ["boolean"],
@@ -115,6 +116,17 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+    # Values that scikit-learn takes and this does not: by parameter, the value and what to use instead.
+    _not_offered: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "C": (np.inf, "use slack=0 for a hard margin, or a large C such as 1e6"),
+    }
+
+    def _validate_params(self) -> None:
+        """Refuse parameters that are not valid, and say what to use in place of those that scikit-learn has."""
+        for name, (value, instead) in self._not_offered.items():
+            if getattr(self, name) == value:
+                raise ValueError(f"{type(self).__name__} does not offer {name}={value!r}: {instead}")
+        super()._validate_params()
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -273,7 +285,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         if solver.online:
             return [learned for learned, _ in before["_learned"]] if "_learned" in before else nowhere
         enough = self.budget is None or self.budget >= fit.matrix.stored
-        if not (solver.resumes and enough and "dual_coef_" in before and before.get("_n_rows") == n):
+        if not (solver.resumes and enough and self._dual_name in before and before.get("_n_rows") == n):
             return nowhere
         return [self._begin_at(before, fit, k) for k in range(len(fit.duels))]
 

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 from sklearn.base import ClassifierMixin
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Hidden, Interval, Options, StrOptions
+from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -45,8 +46,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     Parameters
     ----------
-    C : float or None, default=None
-        The weight of the losses, in scikit-learn's scaling. Give `C` or `slack`; neither means C = 1.
+    C : float, default=1.0
+        The weight of the losses, in scikit-learn's scaling. `slack` takes its place: with `slack`, or with a solver
+        for separable data (whose slack is 0), C must be left at 1.0.
     slack : float or None, default=None
         The mean slack: how far, on average, an example may fall short of the margin, in units of `scale_`.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
@@ -64,8 +66,14 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         says which one is for what.
     fit_intercept : bool, default=True
         Whether there is an intercept b, which is free.
+    shrinking : bool, default=True
+        Accepted as in scikit-learn; which samples sit out for a while is left to `solver`, and changes no optimum.
+    probability : {False}, default=False
+        Accepted as in scikit-learn, which deprecates it; for probabilities wrap the model in
+        :class:`sklearn.calibration.CalibratedClassifierCV`.
     tol : float or None, default=None
-        Stop when the relative duality gap is at most this. None: as the solver has it.
+        Stop when the relative duality gap is at most this, a share of the objective; scikit-learn's `tol` is a bound
+        on a violated condition, which is not comparable. None: the default of the solver.
     max_iter : int or None, default=None
         Stop after so many iterations of the solver. None, or -1 as in scikit-learn: no limit.
     max_time : float or None, default=None
@@ -85,7 +93,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     break_ties : bool, default=False
         Whether, between classes with as many votes, `decision_function` decides, and not the order of the classes.
     cache_size : float, default=2000
-        How many megabytes of rows of the kernel matrix to keep. No more is taken than the whole matrix has.
+        How many megabytes of rows of the kernel matrix to keep, in all as in scikit-learn (there 200). No more is
+        taken than the whole matrix has.
     certify : bool or "checks", default=True
         Whether to certify the model, once at the end, or at each check as well.
     warm_start : bool, default=False
@@ -109,13 +118,13 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         Their rows; empty for a precomputed kernel.
     n_support_ : array of shape (n_classes,)
         How many each class has.
-    dual_coef_ : array of shape (n_classes - 1, n_SV)
+    dual_coef_ : array or CSR matrix of shape (n_classes - 1, n_SV)
         Their coefficients in w, signed by label, in the layout of LIBSVM: a support vector of class i has those against
         each other class in the order of the classes. With `multi_class="ovr"`: of shape (n_classes, n_SV), one row a
-        model.
+        model. Sparse after a fit on sparse data, as `coef_` is.
     intercept_ : array of shape (1,), (n_classes * (n_classes - 1) / 2,) or (n_classes,)
         One for each binary model: that of the classes 0 and 1, 0 and 2, ..., 1 and 2, ...
-    coef_ : array of shape (1, d), (n_classes * (n_classes - 1) / 2, d) or (n_classes, d)
+    coef_ : array or CSR matrix of shape (1, d), (n_classes * (n_classes - 1) / 2, d) or (n_classes, d)
         w, for the linear kernel only.
     gamma_ : float
         What `gamma` came to; NaN for a kernel without it.
@@ -176,6 +185,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     """
 
     _solvers: ClassVar[Mapping[str, type[Solver]]] = KERNEL_SOLVERS
+    _dual_name: ClassVar[str] = "_dual_coef"
     _readable: ClassVar[Mapping[str, Any]] = {**MarginClassifier._readable, "accept_sparse": "csr"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MarginClassifier._parameter_constraints,
@@ -184,21 +194,30 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
+        "shrinking": ["boolean"],
+        "probability": ["boolean", Hidden(StrOptions({"deprecated"}))],  # scikit-learn's own default
         "multi_class": [StrOptions({"ovo", "ovr"})],
         "decision_function_shape": [StrOptions({"ovo", "ovr"})],
         "break_ties": ["boolean"],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
     }
 
+    _not_offered: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        **MarginClassifier._not_offered,
+        "probability": (True, "use sklearn.calibration.CalibratedClassifierCV(SVC(...), ensemble=False)"),
+    }
+
     def __init__(
         self,
-        C: float | None = None,
-        slack: float | None = None,
         *,
+        C: float = 1.0,
+        slack: float | None = None,
         kernel: str | Callable[..., Any] = "rbf",
         degree: int = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool = False,
         solver: str | Solver = "auto",
         fit_intercept: bool = True,
         tol: float | None = None,
@@ -224,6 +243,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -294,9 +315,19 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if self.kernel != "linear":
             raise AttributeError(f"coef_ is there with kernel='linear' only; got kernel={self.kernel!r}")
         check_is_fitted(self)
-        coef = self._sums(self.support_vectors_.T).T
+        coef = self._models_by_vectors() @ self.support_vectors_
+        if issparse(coef):
+            return _align_api_if_sparse(coef.tocsr())
         coef.flags.writeable = False  # a change would have no effect
         return coef
+
+    @property
+    def dual_coef_(self) -> Any:
+        """The coefficients of the support vectors, sparse after a fit on sparse data as in scikit-learn."""
+        check_is_fitted(self)
+        if issparse(self.support_vectors_):
+            return _align_api_if_sparse(csr_array(self._dual_coef))
+        return self._dual_coef
 
     # Fitting
 
@@ -385,19 +416,14 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     def _going_on_from(self, before: dict[str, Any], fit: Fit) -> Sequence[Solution | Learned | None]:
         layout = self.classes_.size - 1 if self._in_pairs else len(fit.duels)
-        if "dual_coef_" in before and len(before["dual_coef_"]) != layout:  # `multi_class` was another
+        if "_dual_coef" in before and len(before["_dual_coef"]) != layout:  # `multi_class` was another
             before = {}
         return super()._going_on_from(before, fit)
 
     def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         assert fit.recipe.C is not None
-        duel, beta, coef = fit.duels[k], np.zeros(fit.label.size), before["dual_coef_"]
-        if self._in_pairs:
-            i, j = self._contenders[k]
-            of_class = np.repeat(np.arange(self.classes_.size), before["n_support_"])
-            own = np.where(of_class == i, coef[j - 1], np.where(of_class == j, coef[i], 0.0))
-        else:
-            own = coef[k]
+        duel, beta, coef = fit.duels[k], np.zeros(fit.label.size), before["_dual_coef"]
+        own = coefficients_of_pair(coef, before["n_support_"], self._contenders[k]) if self._in_pairs else coef[k]
         # The weights of the examples grow with C, far more so than the model.
         beta[before["support_"]] = own * (fit.recipe.C / np.ravel(before["C_"])[k])
         beta = beta if fit.order is None else beta[fit.order]
@@ -424,9 +450,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         return {
             "classes_": self.classes_,
             "support_": numbers.astype(np.int32),
-            "support_vectors_": fit.X[numbers if self.kernel != "precomputed" else []],
+            "support_vectors_": _align_api_if_sparse(fit.X[numbers if self.kernel != "precomputed" else []]),
             "n_support_": np.bincount(fit.label[support], minlength=classes).astype(np.int32),
-            "dual_coef_": np.ascontiguousarray(weights[:, support]),
+            "_dual_coef": np.ascontiguousarray(weights[:, support]),
             "intercept_": np.array([model.intercept for model in models]),
             "shape_fit_": fit.X.shape,
             "_kernel": self._kernel,
@@ -466,13 +492,20 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _sums(self, block: Any) -> Vector:
         """For each row of numbers, one a support vector, its sums by the coefficients of each binary model."""
         if not self._in_pairs:
-            return np.asarray(block @ self.dual_coef_.T)
+            return np.asarray(block @ self._dual_coef.T)
         ends = np.cumsum(self.n_support_)[:-1]
         parts = [
-            np.asarray(block[:, some] @ self.dual_coef_[:, some].T)
+            np.asarray(block[:, some] @ self._dual_coef[:, some].T)
             for some in map(slice, [0, *ends], [*ends, self.support_.size])
         ]
         return np.column_stack([parts[i][:, j - 1] + parts[j][:, i] for i, j in self._contenders])
+
+    def _models_by_vectors(self) -> csr_array:
+        """The coefficients as a matrix with a row for each binary model and a column for each support vector."""
+        if not self._in_pairs:
+            return csr_array(self._dual_coef)
+        models = [coefficients_of_pair(self._dual_coef, self.n_support_, pair) for pair in self._contenders]
+        return csr_array(vstack([csr_array(model[None]) for model in models]))
 
     def _votes(self, scores: Vector) -> NDArray[np.int64]:
         votes = np.zeros((len(scores), self.classes_.size), dtype=np.int64)
@@ -487,6 +520,13 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.classifier_tags.poor_score = self._poor_score()
         return tags
+
+
+def coefficients_of_pair(coef: Vector, n_support: NDArray[np.int32], pair: tuple[int, ...]) -> Vector:
+    """The coefficients of all support vectors in the model of classes i and j, from LIBSVM's layout."""
+    i, j = pair
+    of_class = np.repeat(np.arange(n_support.size), n_support)
+    return np.where(of_class == i, coef[j - 1], np.where(of_class == j, coef[i], 0.0))
 
 
 def shuffled(n: int, held: Numbers) -> Numbers:

@@ -12,8 +12,8 @@ from scipy.sparse import issparse
 from sklearn.base import _fit_context
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from maxmargin.core import Matrix
@@ -23,14 +23,27 @@ from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.problems import LOSSES, MarginProblem, SlackSVM, Solution
 from maxmargin.solvers import SOLVERS, Learned, Solver
+from maxmargin.solvers.base import online_solvers
 
 
-def _learns_online(estimator: Any) -> bool:
-    solver = solver_named(estimator.solver, SOLVERS)
-    if solver is None or not solver.online:
-        online = ", ".join(repr(name) for name, other in sorted(SOLVERS.items()) if other.online)
-        raise AttributeError(f"partial_fit needs an online solver, {online}; got solver={estimator.solver!r}")
-    return True
+class _WithOnlineSolver(_AvailableIfDescriptor):  # type: ignore[misc]
+    """A method that is there with an online solver only; the AttributeError without one names those."""
+
+    def _check(self, obj: Any, owner: Any) -> None:
+        try:
+            solver = solver_named(obj.solver, SOLVERS)
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        if solver is None or not solver.online:
+            others = " and ".join(repr(name) for name in online_solvers() if name != "pegasos")
+            raise AttributeError(
+                f"{owner.__name__} has no {self.attribute_name} with solver={obj.solver!r}; it has with "
+                f"solver='pegasos' (and with {others}), which can go on with more rows"
+            )
+
+
+def _with_online_solver(method: Any) -> Any:
+    return _WithOnlineSolver(method, None, method.__name__)
 
 
 class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # type: ignore[misc]
@@ -55,27 +68,35 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
     Parameters
     ----------
-    C : float or None, default=None
-        The weight of the losses, in scikit-learn's scaling. Give `C` or `slack`; neither means C = 1 (for a solver of
-        separable data: slack = 0).
+    penalty : {"l2"}, default="l2"
+        The norm of w that is penalised, as in scikit-learn. "l1" is not offered.
+    loss : {"hinge", "squared_hinge"} or None, default=None
+        The loss of a sample. None: the squared hinge (scikit-learn's default) with a solver of the form with C, the
+        hinge with a solver of the form with slack, which has no other.
+    dual : {"auto", True, False}, default="auto"
+        Accepted as in scikit-learn, where it chooses between two algorithms; here `solver` does, and both values
+        reach the same optimum.
+    tol : float or None, default=None
+        Stop when the relative duality gap is at most this, a share of the objective; scikit-learn's `tol` is a bound
+        on a gradient, which is not comparable. None: the default of the solver, 0.001 for "newton" and "sdca"; the
+        sublinear solvers have none, because each measurement of the gap reads all of the data.
+    C : float, default=1.0
+        The weight of the losses, in scikit-learn's scaling. `slack` takes its place: with `slack`, or with a solver
+        for separable data (whose slack is 0), C must be left at 1.0.
     slack : float or None, default=None
-        The mean slack :math:`\nu` of the data scaled into the unit ball: how far, on average, an example may fall
+        The mean slack :math:`\nu` of the data scaled into the unit ball: how far, on average, a sample may fall
         short of the margin. It must cover what label noise costs.
+    multi_class : {"ovr"}, default="ovr"
+        With more than two classes, one model for each class against the rest. "crammer_singer" is not offered.
     solver : str or Solver, default="auto"
         "auto", the name of a solver, or a solver object with parameters of its own; docs/solvers.md says which one is
         for what, and what "auto" takes.
-    loss : {"hinge", "squared_hinge"} or None, default=None
-        The loss of an example. None: the squared hinge with a solver of the form with C, the hinge with one of the form
-        with slack, which knows no other.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     intercept_scaling : float or None, default=None
-        None: the intercept is free. A number B: it is penalised as the weight of one more feature of the value B, as in
-        LIBLINEAR and in scikit-learn's LinearSVC (there B = 1), by a solver of the form with C. It plays no part with
-        `fit_intercept=False`.
-    tol : float or None, default=None
-        Stop when the relative duality gap is at most this. None: as the solver has it, which may be never; the
-        sublinear solvers are there not to read all of the data, as each check of the gap does.
+        None: the intercept is not regularised. A number B: it is penalised as the weight of one more feature of the
+        value B, as in LIBLINEAR; 1 gives what scikit-learn's LinearSVC gives by default. It needs a solver of the form
+        with C and plays no part with `fit_intercept=False`.
     max_iter : int or None, default=None
         Stop after so many iterations. What one iteration is depends on the solver: a visit to a row, or to all rows.
     max_time : float or None, default=None
@@ -94,6 +115,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     scale : float or None, default=None
         The unit of the slack: rows are divided by this to lie in the unit ball. None: the largest row norm, which takes
         a pass over the data.
+    keep_dual : bool, default=False
+        Whether the fitted model keeps the dual variables, `support_` and `dual_coef_`, one number for each support
+        vector: often far more than the model itself. `warm_start=True` keeps them as well.
     warm_start : bool, default=False
         Whether `fit` begins at the model of the last `fit`. That pays where the data is the same and C or the weights
         are others: the stop rules, the gap above all, mean the same wherever a fit begins. It needs the same numbers of
@@ -141,9 +165,12 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     n_zero_rows_ : int or None
         How many rows are all zero; None where `scale` was given and nobody looked.
     support_ : array of shape (n_support,)
-        The examples with a weight in the dual, where the solver has one or the model was certified.
+        The samples with a weight in the dual, with `keep_dual=True` or `warm_start=True`, where the solver has such
+        weights or the model was certified.
     dual_coef_ : array of shape (1, n_support) or (n_classes, n_support)
-        Their weights in `coef_`, signed by their labels: exact at the optimum.
+        Their weights in `coef_`, signed by their labels: exact at the optimum. There where `support_` is.
+    support_vectors_ : array or sparse matrix of shape (n_support, d)
+        The rows of `support_`, taken from the training data as long as that is alive.
     promise_ : dict
         What the solver's theorem promises, where it ran to its own end: `eps` and `failure_probability`.
 
@@ -171,23 +198,36 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     """
 
     _solvers: ClassVar[Mapping[str, type[Solver]]] = SOLVERS
+    _dual_name: ClassVar[str] = "dual_coef_"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MarginClassifier._parameter_constraints,
+        "penalty": [StrOptions({"l2"})],
         "loss": [StrOptions(set(LOSSES)), None],
+        "dual": ["boolean", StrOptions({"auto"})],
+        "multi_class": [StrOptions({"ovr"})],
         "intercept_scaling": [Interval(Real, 0, None, closed="neither"), None],
         "scale": [Interval(Real, 0, None, closed="neither"), None],
+        "keep_dual": ["boolean"],
+    }
+    _not_offered: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        **MarginClassifier._not_offered,
+        "penalty": ("l1", "use penalty='l2', or sklearn.svm.LinearSVC(penalty='l1', dual=False) for sparse models"),
+        "multi_class": ("crammer_singer", "use multi_class='ovr', or sklearn.svm.LinearSVC for that formulation"),
     }
 
     def __init__(
         self,
-        C: float | None = None,
-        slack: float | None = None,
-        *,
-        solver: str | Solver = "auto",
+        penalty: str = "l2",
         loss: str | None = None,
+        *,
+        dual: bool | str = "auto",
+        tol: float | None = None,
+        C: float = 1.0,
+        slack: float | None = None,
+        multi_class: str = "ovr",
+        solver: str | Solver = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
-        tol: float | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
         budget: int | None = None,
@@ -196,18 +236,22 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         class_weight: Any = None,
         certify: bool | str = True,
         scale: float | None = None,
+        keep_dual: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
         self.C = C
         self.slack = slack
+        self.multi_class = multi_class
         self.solver = solver
-        self.loss = loss
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
-        self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
         self.budget = budget
@@ -216,12 +260,13 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         self.class_weight = class_weight
         self.certify = certify
         self.scale = scale
+        self.keep_dual = keep_dual
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
-    @available_if(_learns_online)
+    @_with_online_solver
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from more rows, one pass over them; for the online solvers.
@@ -328,6 +373,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
             self.__dict__.pop(name, None)
         if fit.recipe.solver.online:
             self._learned = [(model.learned, model.seen) for model in models]
+        if not (self.keep_dual or self.warm_start):
+            return
         alphas = [m.alpha for m in models if m.alpha is not None]
         if len(alphas) == len(models):
             weights = np.stack(alphas)
@@ -337,7 +384,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     @property
     def support_vectors_(self) -> Any:
         """The rows of `support_`, taken from the training data as long as that is alive: no copy is kept."""
-        check_is_fitted(self, "support_")
+        check_is_fitted(self)
+        if not hasattr(self, "support_"):
+            raise AttributeError("this model has no dual variables; fit it with keep_dual=True to have support vectors")
         X = self._training_data() if self._training_data is not None else None
         if X is None:
             raise AttributeError("the training data is gone; the support vectors are its rows model.support_")

@@ -126,8 +126,9 @@ class KernelLayout(Layout):
         }
 
     def arrays(self, model: SVC) -> Arrays:
-        names = ("support", "n_support", "dual_coef", "intercept", "class_weight", "n_iter")
+        names = ("support", "n_support", "intercept", "class_weight", "n_iter")
         arrays = {name: getattr(model, f"{name}_") for name in names}
+        arrays["dual_coef"] = model._dual_coef
         vectors = model.support_vectors_
         if not sp.issparse(vectors):
             return {**arrays, "support_vectors": vectors}
@@ -169,6 +170,7 @@ class KernelLayout(Layout):
         if header["vectors"]["stored"] is not None:
             parts = tuple(arrays.pop(f"vectors_{part}") for part in ("data", "indices", "indptr"))
             model.support_vectors_ = _rows(parts, (header["n_support"], header["n_features_in"]))
+        model._dual_coef = arrays.pop("dual_coef")
         super().restore(model, header, arrays)
         of_class, which = model.n_support_, model.support_
         if (of_class < 0).any() or of_class.sum() != which.size:

@@ -13,6 +13,8 @@ from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import LOSSES, Certificate, MarginProblem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, Learned, OnlineSolver, Solver, auto_solver, solve, solve_for_C
 
+DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -54,30 +56,33 @@ class Recipe:
         scale: float | None = None,
     ) -> Recipe:
         """The recipe for these parameters and this data; parameters that do not go together are refused."""
-        C, slack, solvers = estimator.C, estimator.slack, estimator._solvers
+        slack, solvers = estimator.slack, estimator._solvers
 
         def names(form: type[MarginProblem]) -> str:
             return ", ".join(name for name, other in solvers.items() if other.solves is form)
 
-        if C is not None and slack is not None:
-            raise ValueError(f"both C={C!r} and slack={slack!r} were given, which say the same thing: give one")
         solver = solver_named(estimator.solver, solvers)
         if solver is None:
             solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X, estimator.budget)
         slack_form = issubclass(solver.solves, SlackSVM)
-        if C is None and slack is None:
-            C, slack = (None, 0.0) if solver.separable_only else (1.0, None)
+        if slack is None and solver.separable_only:
+            slack = 0.0
+        C = estimator.C if slack is None else None
+        if slack is not None and estimator.C != DEFAULT_C:
+            if solver.separable_only:
+                raise ValueError(
+                    f"solver {solver.name!r} is for separable data and takes slack=0 only; got C={estimator.C!r}. "
+                    'For data with noise use solver="auto".'
+                )
+            raise ValueError(
+                f"both C={estimator.C!r} and slack={slack!r} were given, which say the same thing: give one"
+            )
         if loss is None:
             loss = "hinge" if slack_form else "squared_hinge"
         if slack is not None and not slack_form:
             raise ValueError(
                 f"solver {solver.name!r} solves the form with C; got slack={slack!r}. Give C instead, or a solver of "
                 f"the form with slack: {names(SlackSVM)}."
-            )
-        if C is not None and solver.separable_only:
-            raise ValueError(
-                f"solver {solver.name!r} is for separable data and takes slack=0 only; got C={C!r}. "
-                'For data with noise use solver="auto".'
             )
         if slack_form and loss != "hinge":
             raise ValueError(
