@@ -100,7 +100,7 @@ def test_an_estimator(classes):
     display = ConvergenceDisplay.from_estimator(model.fit(X, y))
     assert len(display.axes_) == 2
     labels = [line.get_label() for line in display.axes_[1].get_lines()]
-    assert labels == (["LinearSVC holdout"] if classes == 2 else [f"class {k} holdout" for k in range(3)])
+    assert labels == (["LinearSVC holdout"] if classes == 2 else [f"{k} against the rest holdout" for k in range(3)])
     display.figure_.canvas.draw()
 
 

@@ -369,16 +369,10 @@ def test_not_certified(case):
     assert np.isfinite(result.solution.w).all()
 
 
-def test_trace_as_a_table_and_as_a_picture(case):
+def test_the_trace_can_be_drawn(case):
     result = case.solve(max_iter=50, certify="checks", random_state=0)
-    table = result.trace.to_pandas()
-    assert list(table.columns) == [
-        "iteration", "seconds", "entries_read", "kernel_evaluations", "primal", "dual", "gap", "holdout_error",
-    ]  # fmt: skip
-    assert len(table) == len(result.trace)
-    assert table.iteration.is_monotonic_increasing
     picture = result.trace.plot()
-    assert len(picture.axes_) == 1
+    picture.figure_.canvas.draw()
     plt.close(picture.figure_)
 
 

@@ -84,7 +84,7 @@ def details(about: Mapping[str, Any]) -> Iterator[str]:
     yield _line("reads", ", ".join(f"{purpose} {count:,}" for purpose, count in about["reads"].items()))
     zero = f"; rows that are all zero: {_short(about['n_zero_rows'])}" if "n_zero_rows" in about else ""
     yield _line("scale", _short(about["scale"]), zero)
-    yield _line("checks", ", ".join(f"{count:,}" for count in about["checks"]))
+    yield _line("checks", ", ".join(f"{trace['checks']:,}" for trace in about["traces"]))
     if about["n_support"] is not None:
         yield _line("on the margin", f"{about['n_support']:,} examples")
     for promise in (problem["promise"] for problem in about["problems"] if problem["promise"]):
@@ -97,7 +97,7 @@ def details(about: Mapping[str, Any]) -> Iterator[str]:
 _KNOWN = {
     *("data", "rows", "stored", "seconds", "test_error", "test_rows", "test_data", "format", "format_version"),
     *("library_version", "estimator", "parameters", "classes", "n_features_in", "feature_names_in", "problems"),
-    *("checks", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
+    *("traces", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
     *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
 }
 

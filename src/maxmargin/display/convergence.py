@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.solvers import Trace
+from maxmargin.solvers import Trace, Traces
 
 LABELS = {
     "entries_read": "entries read",
@@ -53,19 +53,15 @@ class ConvergenceDisplay:
         self.traces, self.x, self.stored = dict(traces), x, stored
 
     @classmethod
-    def from_trace(cls, trace: Trace, *, name: str = "", ax: Any = None, **options: Any) -> ConvergenceDisplay:
-        """Draw one run."""
-        return cls({name: trace}, **options).plot(ax=ax)
+    def from_trace(cls, trace: Trace | Traces, *, name: str = "", ax: Any = None, **options: Any) -> ConvergenceDisplay:
+        """Draw one run, or those of all binary problems of a fit."""
+        return cls(dict(trace.items()) if isinstance(trace, Traces) else {name: trace}, **options).plot(ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> ConvergenceDisplay:
         """Draw the fit of an estimator, one curve a binary problem."""
         check_is_fitted(estimator, "trace_")
-        if isinstance(estimator.trace_, Trace):
-            return cls({type(estimator).__name__: estimator.trace_}, **options).plot(ax=ax)
-        classes = [" or ".join(str(estimator.classes_[k]) for k in which) for which in estimator._contenders]
-        names = [f"class {name}" for name in classes]
-        return cls(dict(zip(names, estimator.trace_, strict=True)), **options).plot(ax=ax)
+        return cls.from_trace(estimator.trace_, name=type(estimator).__name__, ax=ax, **options)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
         """Draw; `ax` takes the axes to draw into, one for each panel that the traces have figures for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -28,7 +28,7 @@ from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.tasks import FitTasks
 from maxmargin.problems import MarginProblem, Solution
 from maxmargin.problems.feature_samples import ENTRIES
-from maxmargin.solvers import Holdout, Learned, Solver, listen_for_interrupt
+from maxmargin.solvers import Holdout, Learned, Solver, Traces, listen_for_interrupt
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -249,6 +249,16 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return [(k,) for k in range(self.classes_.size)] if self.classes_.size > 2 else [(1,)]
 
     @property
+    def _problem_names(self) -> list[str]:
+        """What each binary problem tells apart, e.g. "3 against 5" or "3 against the rest"."""
+        named = [[str(self.classes_[k]) for k in which] for which in self._contenders]
+        return [" against ".join(labels if len(labels) > 1 else [*labels, "the rest"]) for labels in named]
+
+    def _of_all_problems(self, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]) -> Any:
+        """The value of the one binary problem, or where there are several a collection of them by their names."""
+        return collection(dict(zip(self._problem_names, values, strict=True))) if len(values) > 1 else values[0]
+
+    @property
     def _side_by_side(self) -> bool:
         """Whether binary models are fitted in threads, each in one."""
         return bool(self.classes_.size > 2)
@@ -333,7 +343,8 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         self.margin_, self.slack_, self.C_ = (
             np.array(each(name)) if many else each(name) for name in ("margin", "slack", "C")
         )
-        self.certificate_, self.trace_, self.stopped_ = each("certificate"), each("trace"), each("stopped")
+        self.certificate_, self.stopped_ = each("certificate"), each("stopped")
+        self.trace_ = self._of_all_problems(Traces, [model.trace for model in models])
         self.promise_ = each("promise")
         self.n_iter_: Any = max(m.n_iter for m in models)
         kernel, read = fit.recipe.solver.kernel, int(fit.matrix.ledger.stored)

@@ -148,7 +148,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         `slack_` tells how far examples fall short of the margin on average; a fit with this slack is another model.
     certificate_ : Certificate
         Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
-    trace_ : Trace
+    trace_ : Trace or Traces
         One row a check: `trace_.to_pandas()`, `trace_.plot()`.
     stopped_ : str
         The stop rule that ended the fit.
@@ -174,8 +174,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     promise_ : dict
         What the solver's theorem promises, where it ran to its own end: `eps` and `failure_probability`.
 
-    With more than two classes `margin_`, `slack_` and `C_` are arrays, and `certificate_`, `trace_`, `stopped_` and
-    `promise_` lists, of one item a class in the order of `classes_`.
+    With more than two classes `margin_`, `slack_` and `C_` are arrays, `trace_` is a `Traces`, and `certificate_`,
+    `stopped_` and `promise_` are lists, of one item a class in the order of `classes_`.
 
     See Also
     --------

@@ -46,10 +46,10 @@ from maxmargin.estimators.model_fields import (
 )
 from maxmargin.estimators.model_layout import LAYOUTS
 from maxmargin.problems import Certificate
-from maxmargin.solvers import Row, Trace
+from maxmargin.solvers import Row, Trace, Traces
 
 FORMAT = "maxmargin model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 _HEADER = "model.json"
 _TRACE_TYPES = {field.name: "<i8" if field.type == "int" else "<f8" for field in dataclasses.fields(Row)}
@@ -131,7 +131,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     """The model in a file, and the notes that were saved with it."""
     with open(path, "rb") as file, _naming(path, file), zipfile.ZipFile(file) as archive:
         header = _read_header(archive)
-        model, layout, checks = _build(header), LAYOUTS[header["estimator"]], header["checks"]
+        model, layout, checks = _build(header), LAYOUTS[header["estimator"]], [of["checks"] for of in header["traces"]]
         shapes = layout.shapes(model, header)
         shapes |= {f"trace_{name}": (dtype, (sum(checks),)) for name, dtype in _TRACE_TYPES.items()}
         if wrong := set(archive.namelist()) ^ {_HEADER, *(f"{name}.npy" for name in shapes)}:
@@ -141,8 +141,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         layout.restore(model, header, arrays)
 
     rows = [Row(**dict(zip(columns, cells, strict=True))) for cells in zip(*columns.values(), strict=True)]
-    traces = [Trace(rows[start:end]) for start, end in pairwise(accumulate(checks, initial=0))]
-    model.trace_ = traces if len(traces) > 1 else traces[0]
+    ends = pairwise(accumulate(checks, initial=0))
+    traces = [Trace(rows[start:end], of["tol"]) for (start, end), of in zip(ends, header["traces"], strict=True)]
+    model.trace_ = model._of_all_problems(Traces, traces)
     return model, header["notes"]
 
 
@@ -166,7 +167,7 @@ def describe(model: Any) -> dict[str, Any]:
         "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if features is None else features.tolist(),
         "problems": [to_json(dict(zip(each, of_one, strict=True))) for of_one in zip(*each.values(), strict=True)],
-        "checks": [len(trace) for trace in traces],
+        "traces": [{"checks": len(trace), "tol": trace.tol} for trace in traces],
         **LAYOUTS[type(model).__name__].describe(model),
     }
 
@@ -278,7 +279,7 @@ def _build(header: dict[str, Any]) -> Any:
         raise Wrong(str(error)) from error
     model.classes_, d, names = header["classes"], header["n_features_in"], header["feature_names_in"]
     k = len(model._contenders)
-    if len(problems) != k or len(header["checks"]) != k:
+    if len(problems) != k or len(header["traces"]) != k:
         raise Wrong(f"it has {len(problems)} problems for {model.classes_.size} classes")
     model.n_features_in_ = d
     if names is not None:
@@ -321,6 +322,6 @@ _FIELDS: dict[str, Reader] = {
     "n_features_in": count,
     "feature_names_in": optional(list_of(text)),
     "problems": list_of(record(**_PROBLEM)),
-    "checks": list_of(count),
+    "traces": list_of(record(checks=count, tol=optional(number))),
     "notes": table(scalar),
 }

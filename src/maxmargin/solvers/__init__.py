@@ -28,7 +28,7 @@ from maxmargin.solvers.stochastic_gradient import StochasticGradient
 from maxmargin.solvers.sublinear_ball import SublinearBall
 from maxmargin.solvers.sublinear_perceptron import SublinearPerceptron
 from maxmargin.solvers.sublinear_sdp import SublinearSdp, decide, decided
-from maxmargin.solvers.trace import Row, Trace
+from maxmargin.solvers.trace import Row, Trace, Traces
 
 __all__ = [
     "KERNEL_SOLVERS",
@@ -69,6 +69,7 @@ __all__ = [
     "SublinearPerceptron",
     "SublinearSdp",
     "Trace",
+    "Traces",
     "auto_solver",
     "decide",
     "decided",

@@ -99,8 +99,11 @@ class Solver(ABC):
         return False
 
     def estimated_gap(self, problem: Any, state: Any) -> float:
-        """What the solver thinks that the relative gap is, at no cost: above `tol`, a check does not measure it."""
-        return 0.0
+        """The solver's own estimate of the relative gap, which costs nothing: above `tol`, a check does not measure it.
+
+        NaN where the solver has no estimate: then every check measures the gap.
+        """
+        return math.nan
 
     def promise(self, problem: Any) -> dict[str, float]:
         """What the algorithm's theorem promises after all its iterations, where it does."""

@@ -216,9 +216,7 @@ def solve(
         may_end = tol is not None or budget is not None
         max_iter = solver.default_iterations(problem) * (20 if may_end else 4 if early_stopping else 1)
     limit = _Limits.of(problem, solver, max_iter, max_time, budget)
-    run = _Run(
-        problem, solver, holdout, math.inf if certify == "checks" else tol, warm if isinstance(warm, Result) else None
-    )
+    run = _Run(problem, solver, holdout, tol, certify == "checks", warm if isinstance(warm, Result) else None)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, problem.meanwhile():
         state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
@@ -312,11 +310,18 @@ class _Run:
     """The moving parts of one call of :func:`solve`."""
 
     def __init__(
-        self, problem: Problem, solver: Solver, holdout: Holdout | None, measure: float | None, warm: Result | None
+        self,
+        problem: Problem,
+        solver: Solver,
+        holdout: Holdout | None,
+        tol: float | None,
+        every_check: bool,
+        warm: Result | None,
     ) -> None:
-        # The gap is measured where the solver thinks that it is at most `measure`.
-        self.problem, self.solver, self.holdout, self.measure = problem, solver, holdout, measure
-        self.trace = Trace(() if warm is None else warm.trace)
+        self.problem, self.solver, self.holdout = problem, solver, holdout
+        # The gap is measured where the solver's own estimate is at most `measure`; None: nowhere.
+        self.measure = math.inf if every_check else tol
+        self.trace = Trace(() if warm is None else warm.trace, tol)
         last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
         self.started = time.perf_counter() - last.seconds
         self.already_read = problem.ledger.stored - last.entries_read
@@ -359,7 +364,8 @@ class _Run:
         """Measure where the run stands, write it into the trace, and keep the best solution."""
         seconds, error, score = self.seconds(), math.nan, math.nan
         solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
-        if self.worth_measuring(state):
+        estimate = self.solver.estimated_gap(self.problem, state)
+        if self.worth_measuring(estimate):
             solution = self.solution(state)
             with self.problem.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
@@ -380,6 +386,7 @@ class _Run:
             dual=certificate.dual,
             gap=certificate.gap,
             holdout_error=error,
+            estimated_gap=estimate if math.isfinite(estimate) else math.nan,
         )
         self.trace.append(row)
         # Of equals the latest: it has learned more. So it has where nothing was measured.
@@ -394,11 +401,10 @@ class _Run:
             self.proven_gap = min(self.proven_gap, self.certificate.relative_gap)
         return row
 
-    def worth_measuring(self, state: Any) -> bool:
+    def worth_measuring(self, estimate: float) -> bool:
         """Whether the gap may be small enough. After an estimate that promised too much, the next must promise more."""
         if self.measure is None:
             return False
-        estimate = self.solver.estimated_gap(self.problem, state)
         self.waited += 1
         if estimate > self.measure or (self.waited < LONGEST_WAIT and estimate > 0.7 * self.last_estimate):
             return False
@@ -465,7 +471,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
     trace = result.trace
     if trace[-1].iteration == result.best_iter:
         last = replace(trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
-        trace = Trace([*trace[:-1], last])
+        trace = Trace([*trace[:-1], last], trace.tol)
     return replace(
         result,
         solution=Solution(at.w, at.b, *proof),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, overload
 
@@ -15,7 +16,22 @@ from numpy.typing import NDArray
 class Row:
     """One check of a run. What was not measured is NaN.
 
-    Entries are those of the matrix that the problem is on: of a kernel's matrix, each is a kernel evaluation.
+    Attributes
+    ----------
+    iteration : int
+        Iterations made so far.
+    seconds : float
+        Time since the run began.
+    entries_read : int
+        Entries read so far of the matrix that the problem is on: of a kernel's matrix, each is a kernel evaluation.
+    kernel_evaluations : int
+        The same number where the problem is on a kernel's matrix, else 0.
+    primal, dual, gap : float
+        The value reached, the bound that no solution can beat, and their distance, where the check certified them.
+    holdout_error : float
+        The share of the holdout that is misclassified.
+    estimated_gap : float
+        The solver's own estimate of the relative gap, where it has one. It costs nothing and proves nothing.
     """
 
     iteration: int
@@ -26,6 +42,13 @@ class Row:
     dual: float = math.nan
     gap: float = math.nan
     holdout_error: float = math.nan
+    estimated_gap: float = math.nan
+
+    @property
+    def relative_gap(self) -> float:
+        """The certified gap as a share of the larger of value and bound, which is what `tol` is compared with."""
+        size = max(abs(self.primal), abs(self.dual))
+        return self.gap / size if size > 0 else self.gap
 
     def line(self) -> str:
         """The row for a person to read: what was measured."""
@@ -33,6 +56,8 @@ class Row:
         parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.entries_read:,} {what}"]
         if not math.isnan(self.gap):
             parts.append(f"value {self.primal:.4g}, bound {self.dual:.4g}")
+        elif math.isfinite(self.estimated_gap):
+            parts.append(f"gap about {100 * self.estimated_gap:.2g} %")
         if not math.isnan(self.holdout_error):
             parts.append(f"holdout error {100 * self.holdout_error:.2f} %")
         return ", ".join(parts)
@@ -40,6 +65,13 @@ class Row:
 
 class Trace(Sequence[Row]):
     """The checks of a run, in order.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The checks.
+    tol : float or None
+        The relative gap that the run was to reach, where it had such a stop rule.
 
     Examples
     --------
@@ -51,15 +83,16 @@ class Trace(Sequence[Row]):
     0.2
     """
 
-    def __init__(self, rows: Sequence[Row] = ()) -> None:
+    def __init__(self, rows: Sequence[Row] = (), tol: float | None = None) -> None:
         self._rows = list(rows)
+        self.tol = tol
 
     def append(self, row: Row) -> None:
         """Add a check."""
         self._rows.append(row)
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column of the table as an array."""
+        """One column of the table as an array: a field of :class:`Row`, or its `relative_gap`."""
         return np.array([getattr(row, name) for row in self._rows])
 
     def to_pandas(self) -> Any:
@@ -85,10 +118,92 @@ class Trace(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> Trace: ...
     def __getitem__(self, index: int | slice) -> Row | Trace:
-        return Trace(self._rows[index]) if isinstance(index, slice) else self._rows[index]
+        return Trace(self._rows[index], self.tol) if isinstance(index, slice) else self._rows[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Trace) and self._rows == other._rows
+        if not isinstance(other, Trace) or len(self) != len(other) or self.tol != other.tol:
+            return False
+        # What neither of the two has measured is equal, though NaN is not.
+        return all(
+            np.array_equal(self.column(field.name), other.column(field.name), equal_nan=True) for field in fields(Row)
+        )
 
     def __repr__(self) -> str:
         return f"Trace of {len(self)} checks" + (f", the last one {self._rows[-1]}" if self._rows else "")
+
+
+class Traces(Sequence[Trace]):
+    """The traces of the binary problems of one fit, in order, each with a name. It cannot be changed.
+
+    Parameters
+    ----------
+    traces : mapping of str to Trace
+        The trace of each binary problem, by the name of the problem.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names, in the same order as the traces.
+
+    Examples
+    --------
+    >>> from maxmargin.solvers import Row, Trace, Traces
+    >>> traces = Traces({"0 against 1": Trace([Row(1, 0.1, 100)]), "0 against 2": Trace([Row(3, 0.2, 300)])})
+    >>> len(traces), traces.names
+    (2, ('0 against 1', '0 against 2'))
+    >>> traces[1] == traces["0 against 2"]
+    True
+    """
+
+    def __init__(self, traces: Mapping[str, Trace]) -> None:
+        self._traces = dict(traces)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the binary problems."""
+        return tuple(self._traces)
+
+    def items(self) -> Iterator[tuple[str, Trace]]:
+        """Name and trace of each binary problem."""
+        return iter(self._traces.items())
+
+    def to_pandas(self) -> Any:
+        """One table of all traces as a pandas DataFrame; the column "problem" names the binary problem of a row."""
+        import pandas
+
+        tables = {name: trace.to_pandas() for name, trace in self._traces.items()}
+        for name, table in tables.items():
+            table.insert(0, "problem", name)
+        return pandas.concat(tables.values(), ignore_index=True)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the traces; see :class:`maxmargin.display.ConvergenceDisplay` for the options."""
+        from maxmargin.display import ConvergenceDisplay
+
+        return ConvergenceDisplay.from_trace(self, **options)
+
+    def __len__(self) -> int:
+        return len(self._traces)
+
+    def __iter__(self) -> Iterator[Trace]:
+        return iter(self._traces.values())
+
+    @overload
+    def __getitem__(self, index: int | str) -> Trace: ...
+    @overload
+    def __getitem__(self, index: slice) -> Traces: ...
+    def __getitem__(self, index: int | str | slice) -> Trace | Traces:
+        if isinstance(index, str):
+            try:
+                return self._traces[index]
+            except KeyError:
+                raise KeyError(f"no binary problem is named {index!r}; the names are {', '.join(self.names)}") from None
+        if isinstance(index, slice):
+            return Traces(dict(list(self._traces.items())[index]))
+        return list(self._traces.values())[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Traces) and list(self._traces.items()) == list(other._traces.items())
+
+    def __repr__(self) -> str:
+        return f"Traces of {len(self)} binary problems, {sum(map(len, self))} checks: {reprlib.repr(list(self.names))}"
