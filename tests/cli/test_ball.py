@@ -47,7 +47,9 @@ def written(path, name):
 
 @pytest.mark.parametrize("name", ["rows.svm", "rows.csv", "rows.npy", "rows.npz"])
 def test_every_format_gives_the_same_ball(run, tmp_path, name):
-    run(written(tmp_path, name), "--tol", "1e-6")
+    labels = ["--label-column", "last"] if name in ("rows.csv", "rows.npy") else []
+    result = run(written(tmp_path, name), "--tol", "1e-6", *labels)
+    assert "note: the labels of rows" in result.stderr
     wanted = EnclosingBall(tol=1e-6).fit(rows())
     with np.load(tmp_path / "rows.ball.npz", allow_pickle=False) as found:
         np.testing.assert_allclose(found["center"], wanted.center_, atol=1e-4)
@@ -69,7 +71,8 @@ def test_what_is_printed(run, tmp_path):
 
 
 def test_a_kernel(run, tmp_path):
-    run(written(tmp_path, "rows.npy"), "--kernel", "rbf", "--gamma", "0.5", "--nu", "0.1", "--output", "out.npz")
+    options = ["--kernel", "rbf", "--gamma", "0.5", "--nu", "0.1", "--output", "out.npz", "--label-column", "last"]
+    run(written(tmp_path, "rows.npy"), *options)
     model = EnclosingBall(0.1, kernel="rbf", gamma=0.5).fit(rows())
     with np.load(tmp_path / "out.npz", allow_pickle=False) as found:
         np.testing.assert_array_equal(found["support"], model.support_)
@@ -89,14 +92,15 @@ def test_the_sublinear_solver(run, tmp_path):
     assert about["entries_read"] <= 3000
 
 
-def test_all_columns_can_be_features(run, tmp_path):
+def test_all_columns_are_features_unless_one_is_left_out(run, tmp_path):
     for name, features in (("rows.csv", 5), ("rows.npy", 5), ("rows.svm", 4), ("rows.npz", 4)):
-        about = json.loads(run(written(tmp_path, name), "--label-column", "none", "--json", "--quiet").stdout)
-        assert about["features"] == features
+        path = written(tmp_path, name)
+        assert json.loads(run(path, "--json", "--quiet").stdout)["features"] == features
+    assert json.loads(run("rows.csv", "--label-column", "0", "--json", "--quiet").stdout)["features"] == 4
     words = tmp_path / "words.csv"
     words.write_text("1.0,2.0,a\n2.0,3.0,b\n")
-    assert "not numbers" in run(words, "--label-column", "none", exits=2).stderr
-    run(words)
+    assert "--label-column 2" in run(words, exits=2).stderr
+    assert "the last of 3 columns, are left out" in run(words, "--label-column", "last").stderr
 
 
 @pytest.mark.parametrize(

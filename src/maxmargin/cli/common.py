@@ -12,10 +12,11 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import numpy as np
 import typer
 
+from maxmargin.data import Table
+from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
+
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_COMPRESSED = (".gz", ".bz2", ".xz")
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `maxmargin train` writes it.")]
 LabelColumn = Annotated[
@@ -25,7 +26,12 @@ LabelColumn = Annotated[
     ),
 ]
 # Options that more than one command has
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="LIBSVM, CSV, .npy or .npz; text files may be compressed.")]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help="LIBSVM, CSV, .npy or .npz, compressed or not; a pipe will do, and - is standard input."
+    ),
+]
 Gamma = Annotated[str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")]
 Degree = Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")]
 Coef0 = Annotated[float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")]
@@ -70,6 +76,41 @@ def check_can_write(path: Path, data: Path) -> None:
         raise ValueError(f"cannot write {path}: give the name of a file in a folder that exists")
     if path.exists() and data.exists() and path.samefile(data):
         raise ValueError(f"{path} is the data; give another name for what is written")
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a source can be read only once: standard input, a pipe, a device."""
+    return str(path) == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def source_name(path: Path) -> str:
+    """What a summary calls the data."""
+    if str(path) == STANDARD_INPUT:
+        return "standard input"
+    return str(path) if is_stream(path) else path.name
+
+
+def refuse_same_stream(data: Path, test: Path) -> None:
+    """Refuse to read a stream twice: nothing would be left of it."""
+    one, other = (Path("/dev/stdin") if str(path) == STANDARD_INPUT else path for path in (data, test))
+    if is_stream(data) and is_stream(test) and (one == other or one.samefile(other)):
+        raise ValueError(f"DATA and --test are both {source_name(data)}, which can be read only once: save it first")
+
+
+def result_path(path: Path | None, option: str, data: Path, suffix: str) -> Path:
+    """Where a result goes: where it was said to, else to the current folder, named after the data."""
+    if path is None and is_stream(data):
+        raise ValueError(f"{source_name(data)} is no file to name the result after; say where it goes: {option} FILE")
+    path = Path(stem(data) + suffix) if path is None else path
+    check_can_write(path, data)
+    return path
+
+
+def check_features(path: Path, table: Table, d: int, whose: str) -> None:
+    """Refuse rows with another number of features than the model takes, and say what was counted."""
+    if table.X.shape[1] != d:
+        labels = f" (without the labels: {table.labels_in})" if table.labels_in else ""
+        raise ValueError(f"{source_name(path)} has {table.X.shape[1]} features{labels}, but {whose} {d}")
 
 
 def position_or_name(label_column: str) -> str | int:
@@ -144,4 +185,4 @@ def stem(path: Path) -> str:
     >>> stem(Path("rows.csv.gz"))
     'rows'
     """
-    return Path(path.stem).stem if path.suffix in _COMPRESSED else path.stem
+    return Path(path.stem).stem if path.suffix in COMPRESSED else path.stem

@@ -5,34 +5,34 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from maxmargin.cli.common import (
     AsJson,
+    Data,
     LabelColumn,
     ModelFile,
     as_json,
     check_can_write,
+    check_features,
     error_rate,
     errors_in_a_line,
     label_text,
     position_or_name,
     say,
+    source_name,
 )
-from maxmargin.data import atomic_write, read_table
+from maxmargin.data import atomic_write, load_table
 from maxmargin.estimators import load_model
 
 
 @errors_in_a_line
 def predict(
     model: ModelFile,
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="LIBSVM, CSV, .npy or .npz; text files may be compressed.")
-    ],
+    data: Data,
     output: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     decision: Annotated[bool, typer.Option("--decision", help="Decision values instead of labels.")] = False,
     label_column: LabelColumn = "last",
@@ -45,7 +45,9 @@ def predict(
     if output is not None:
         check_can_write(output, data)
     machine = load_model(model)
-    X, y = _read(data, machine.n_features_in_, label_column)
+    table = load_table(data, label_column=position_or_name(label_column), n_features=machine.n_features_in_)
+    check_features(data, table, machine.n_features_in_, "the model was trained on")
+    X, y = table.X, table.y
     with warnings.catch_warnings():
         # The files have no names of features to compare.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
@@ -54,7 +56,7 @@ def predict(
     error = None
     if y is not None and np.isin(label_text(y), label_text(machine.classes_)).any():
         error = error_rate(labels, y)
-        say(f"{error:.2%} of {len(labels):,} labels are not those in {data.name}")
+        say(f"{error:.2%} of {len(labels):,} labels are not those in {source_name(data)}")
     if json:
         text = as_json({"labels": labels.tolist(), "decisions": scores.tolist(), "error": error})
     elif decision:
@@ -68,19 +70,3 @@ def predict(
     else:
         with atomic_write(output) as file:
             file.write(f"{text}\n".encode())
-
-
-def _read(path: Path, d: int, label_column: str) -> tuple[Any, NDArray[Any] | None]:
-    """Rows as the model takes them, and their labels where there are any."""
-    X, y = read_table(path, n_features=d, label_column=position_or_name(label_column))
-    if (
-        isinstance(X, np.ndarray)
-        and X.shape[1] == d - 1
-        and label_column in ("first", "last")
-        and y.dtype.kind in "iuf"
-    ):
-        # What was taken for labels is the feature that is missing.
-        return np.column_stack([y, X] if label_column == "first" else [X, y]), None
-    if X.shape[1] != d:
-        raise ValueError(f"{path} has {X.shape[1]} features, but the model was trained on {d}")
-    return X, y

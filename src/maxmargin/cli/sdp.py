@@ -18,6 +18,7 @@ from maxmargin.cli.common import (
     check_can_write,
     errors_in_a_line,
     say,
+    source_name,
 )
 from maxmargin.data import ProgramArrays, atomic_write, read_program
 from maxmargin.problems import SemidefiniteProgram
@@ -50,7 +51,7 @@ def sdp(
         Path,
         typer.Argument(
             metavar="PROBLEM",
-            help="An SDPA sparse file (.dat-s, may be compressed), or arrays C, A, b, sense, trace_bound in .npz.",
+            help="An SDPA sparse file (.dat-s), or arrays C, A, b, sense, trace_bound in .npz; - is standard input.",
         ),
     ],
     eps: Annotated[
@@ -93,7 +94,7 @@ def sdp(
         callback=None if quiet else _show,
         random_state=random_state,
     )
-    about = {"problem": problem.name, **_summary(program, result), "seconds": time.perf_counter() - started}
+    about = {"problem": source_name(problem), **_summary(program, result), "seconds": time.perf_counter() - started}
     if output is not None:
         with atomic_write(output) as file:
             figures = {name: about[name] for name in ("value", "bound", "violation", "status")}

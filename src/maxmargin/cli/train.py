@@ -23,6 +23,7 @@ from maxmargin.cli.common import (
     Quiet,
     as_json,
     check_can_write,
+    check_features,
     error_rate,
     errors_in_a_line,
     given,
@@ -30,12 +31,14 @@ from maxmargin.cli.common import (
     one_of,
     position_or_name,
     refuse,
+    refuse_same_stream,
+    result_path,
     say,
-    stem,
+    source_name,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
-from maxmargin.data import atomic_write, read_table
+from maxmargin.data import atomic_write, load_table, required_labels
 from maxmargin.display import ConvergenceDisplay
 from maxmargin.estimators import SVC, LinearSVC, save_model
 from maxmargin.problems import LOSSES
@@ -124,17 +127,18 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model on DATA, and say how good it provably is. Ctrl-C keeps the best model so far."""
-    target = Path(stem(data) + ".mm") if model is None else model
-    check_can_write(target, data)
+    target = result_path(model, "--model", data, ".mm")
     if plot is not None:
         check_can_write(plot, data)
         _check_can_plot(plot, certify, early_stopping)
-    X, y = read_table(data, label_column=position_or_name(label_column))
-    X_test: Any = None
     if test is not None:
-        X_test, y_test = read_table(test, label_column=position_or_name(label_column), n_features=X.shape[1])
-        if X_test.shape[1] != X.shape[1]:
-            raise ValueError(f"{test} has {X_test.shape[1]} features, but {data} has {X.shape[1]}")
+        refuse_same_stream(data, test)
+    table = load_table(data, label_column=position_or_name(label_column))
+    X, y = table.X, required_labels(source_name(data), table)
+    if test is not None:
+        tested = load_table(test, label_column=position_or_name(label_column), n_features=X.shape[1])
+        check_features(test, tested, X.shape[1], f"{source_name(data)} has")
+        y_test = required_labels(source_name(test), tested)
     of_kernel = {
         "gamma": number_or_name(gamma),
         "degree": degree,
@@ -171,14 +175,14 @@ def train(
     started = time.perf_counter()
     machine.fit(X, y)
     notes: dict[str, Any] = {
-        "data": data.name,
+        "data": source_name(data),
         "rows": X.shape[0],
         "stored": X.size,  # of a sparse matrix, this counts what it stores
         "seconds": time.perf_counter() - started,
     }
     if test is not None:
-        error = error_rate(machine.predict(X_test), y_test)
-        notes |= {"test_data": test.name, "test_rows": X_test.shape[0], "test_error": error}
+        error = error_rate(machine.predict(tested.X), y_test)
+        notes |= {"test_data": source_name(test), "test_rows": y_test.size, "test_error": error}
     save_model(machine, target, notes=notes)
     if plot is not None:
         _draw(machine, plot, notes["stored"])

@@ -3,7 +3,7 @@
 from maxmargin.data.atomic import atomic_write
 from maxmargin.data.constraints import SymmetricMatrices, as_symmetric_matrices
 from maxmargin.data.datasets import find_dataset, load_adult
-from maxmargin.data.files import read_table
+from maxmargin.data.files import Table, load_table, read_table, required_labels
 from maxmargin.data.libsvm import LibsvmError, read_libsvm, write_libsvm
 from maxmargin.data.matrix import as_matrix, refuse_not_finite
 from maxmargin.data.programs import read_program
@@ -16,16 +16,19 @@ __all__ = [
     "ProgramArrays",
     "SdpaError",
     "SymmetricMatrices",
+    "Table",
     "as_matrix",
     "as_symmetric_matrices",
     "atomic_write",
     "find_dataset",
     "load_adult",
+    "load_table",
     "read_libsvm",
     "read_program",
     "read_sdpa",
     "read_table",
     "refuse_not_finite",
+    "required_labels",
     "write_libsvm",
     "write_sdpa",
 ]

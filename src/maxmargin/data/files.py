@@ -11,7 +11,8 @@ import zipfile
 import zlib
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,18 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from maxmargin.data.libsvm import read_libsvm
-from maxmargin.data.streams import FileFormatError, naming_damage, open_to_read, plain_suffix
+from maxmargin.data.signatures import foreign_format
+from maxmargin.data.streams import (
+    HEAD_BYTES,
+    FileFormatError,
+    InputStream,
+    naming_damage,
+    open_to_read,
+    plain_suffix,
+    random_access,
+)
+
+Format = Literal["auto", "libsvm", "csv", "npy", "npz"]
 
 _FORMATS = {
     ".libsvm": "libsvm",
@@ -30,12 +42,32 @@ _FORMATS = {
     ".npy": "npy",
     ".npz": "npz",
 }
+_NPY = b"\x93NUMPY"  # how a .npy file starts
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file holds.
+
+    Attributes
+    ----------
+    X : array, memory map or CSR array of shape (n, d)
+        The rows.
+    y : array of shape (n,) or None
+        Their labels; None where the file has none.
+    labels_in : str
+        Which column held the labels, in words; empty where they were not in a column.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    labels_in: str = ""
 
 
 def read_table(
     path: str | os.PathLike[str],
     *,
-    format: Literal["auto", "libsvm", "csv", "npy", "npz"] = "auto",
+    format: Format = "auto",
     label_column: str | int = "last",
     labels: str | os.PathLike[str] | None = None,
     header: bool | Literal["auto"] = "auto",
@@ -53,20 +85,21 @@ def read_table(
                                                       are finite numbers. Labels are numbers if all of them are, else
                                                       strings.
     "npy"      .npy                                   a matrix whose first or last column holds the labels, or all of
-                                                      it the rows if `labels` names another file; mapped, not read
+                                                      it the rows if `labels` names another file; mapped, not read,
+                                                      where it is a file that is not compressed
     "npz"      .npz                                   arrays X and y, or what `scipy.sparse.save_npz` writes, with y
                                                       among the arrays or in the file `labels`
     ========== ====================================== ==============================================================
 
-    Any other name is judged by the file's first lines: LIBSVM or CSV. LIBSVM and CSV files may be compressed: .gz,
-    .bz2, .xz.
+    The first bytes tell .npy and .npz files, and files that are compressed by gzip, bzip2 or xz, whatever their names;
+    what has none of these names is judged by its first lines: LIBSVM or CSV. All of them may come from a pipe.
 
     Parameters
     ----------
     path : str or path
-        The file.
+        The file, or "-" for standard input.
     format : str
-        What the file is; "auto" goes by its name, then by its first lines.
+        What the file is; "auto" goes by its first bytes, its name, then its first lines.
     label_column : str or int
         Where the labels are in CSV and .npy files: "first", "last", a name in the header, or a position counted from
         0 (from the end if negative). A name in the header comes before the words "first" and "last".
@@ -76,7 +109,9 @@ def read_table(
         Whether a CSV file starts with a line of names; "auto": if no cell of its first line is a number.
     dtype : float64 or float32
         Type of X where text is read or integers are converted. Floating point arrays stay as they are.
-    n_features, zero_based
+    n_features : int, optional
+        How many features there are, where that is known; see :func:`read_libsvm`.
+    zero_based : bool or "auto"
         For LIBSVM files, see :func:`read_libsvm`.
 
     Returns
@@ -103,36 +138,103 @@ def read_table(
     >>> y.tolist()
     ['setosa', 'virginica']
     """
-    if format == "auto":
-        format = _FORMATS.get(plain_suffix(path)) or _guess(path)  # type: ignore[assignment]
-    if labels is not None and format not in ("npy", "npz"):
-        raise ValueError(f"labels={os.fspath(labels)!r} was given, but {path} has its own: it is a {format} file")
-    match format:
-        case "libsvm":
-            return read_libsvm(path, n_features=n_features, dtype=dtype, zero_based=zero_based)
-        case "csv":
-            return _read_csv(path, label_column, header, np.dtype(dtype))
-        case "npy":
-            return _checked(path, *_read_npy(path, label_column, labels), np.dtype(dtype))
-        case "npz":
-            return _checked(path, *_read_npz(path, labels), np.dtype(dtype))
-    raise ValueError(f"format is {format!r}; expected 'auto', 'libsvm', 'csv', 'npy' or 'npz'")
+    table = load_table(
+        path,
+        format=format,
+        label_column=label_column,
+        labels=labels,
+        header=header,
+        dtype=dtype,
+        n_features=n_features,
+        zero_based=zero_based,
+    )
+    return table.X, required_labels(path, table)
 
 
-def _guess(path: str | os.PathLike[str]) -> str:
-    """LIBSVM or CSV, by the first line that tells."""
-    with open_to_read(path) as file, naming_damage(lambda why: FileFormatError(path, None, None, why)):
-        for _ in range(100):
-            line = file.readline(1 << 16).partition(b"#")[0]
-            _, *pairs = line.split() or [b""]
-            if pairs and all(b":" in pair for pair in pairs):
-                return "libsvm"
-            if any(separator in line.strip() for separator in (b",", b";", b"\t")):
-                return "csv"
-            if pairs:
-                raise FileFormatError(
-                    path, None, None, "neither LIBSVM (label index:value ...) nor CSV; say which it is with format=..."
-                )
+def load_table(
+    path: str | os.PathLike[str],
+    *,
+    format: Format = "auto",
+    label_column: str | int | None = "last",
+    labels: str | os.PathLike[str] | None = None,
+    header: bool | Literal["auto"] = "auto",
+    dtype: DTypeLike = np.float64,
+    n_features: int | None = None,
+    zero_based: bool | Literal["auto"] = "auto",
+) -> Table:
+    """Read rows, and labels where there are any; parameters are those of :func:`read_table`.
+
+    Of a CSV or .npy file all columns are features if `label_column` is None, or if there are `n_features` of them.
+    """
+    if format not in ("auto", "libsvm", "csv", "npy", "npz"):
+        raise ValueError(f"format is {format!r}; expected 'auto', 'libsvm', 'csv', 'npy' or 'npz'")
+    kind = np.dtype(dtype)
+    with open_to_read(path) as stream:
+        with _naming_damage_of(stream):
+            empty = not stream.peek(1)
+        if empty:
+            raise FileFormatError(stream.name, None, None, "no rows: there is nothing in it")
+        if format == "auto":
+            format = _format_of(stream)
+        if labels is not None and format not in ("npy", "npz"):
+            raise ValueError(
+                f"labels={os.fspath(labels)!r} was given, but {stream.name} has its own: it is a {format} file"
+            )
+        match format:
+            case "libsvm":
+                table = Table(*read_libsvm(stream, n_features=n_features, dtype=kind, zero_based=zero_based))
+            case "csv":
+                table = _read_csv(stream, label_column, header, kind, n_features)
+            case "npy":
+                table = _checked(stream.name, _read_npy(stream, label_column, labels, n_features), kind)
+            case _:
+                table = _checked(stream.name, _read_npz(stream, labels), kind)
+    if table.X.shape[0] == 0:
+        raise FileFormatError(stream.name, None, None, "no rows")
+    return table
+
+
+def required_labels(path: str | os.PathLike[str], table: Table) -> NDArray[Any]:
+    """The labels, which must be there."""
+    if table.y is None:
+        raise FileFormatError(
+            path,
+            None,
+            None,
+            f"{table.X.shape[1]} features and no labels. Give labels in one more column; for an .npz file as the array "
+            "y; or, in Python, in a file of their own with labels=...",
+        )
+    return table.y
+
+
+def _format_of(stream: InputStream) -> Format:
+    """By its first bytes, then by its name, then by the first line that tells LIBSVM from CSV."""
+    head = stream.head
+    if head.startswith(_NPY):
+        return "npy"
+    if head.startswith(b"PK"):
+        return "npz"
+    if foreign := foreign_format(head):
+        raise FileFormatError(stream.name, None, None, foreign)
+    if known := _FORMATS.get(plain_suffix(stream.name)):
+        return known  # type: ignore[return-value]
+    lines = head.split(b"\n")
+    if len(head) == HEAD_BYTES:  # what was read ahead may end within a word
+        lines[-1] = lines[-1].rpartition(b" ")[0] or lines[-1]
+    for line in lines[:100]:
+        line = line.partition(b"#")[0]
+        _, *pairs = line.split() or [b""]
+        if pairs and all(b":" in pair for pair in pairs):
+            return "libsvm"
+        if any(separator in line.strip() for separator in (b",", b";", b"\t")):
+            return "csv"
+        if pairs:
+            raise FileFormatError(
+                stream.name,
+                None,
+                None,
+                "its first lines are neither LIBSVM (label index:value ...) nor CSV; in Python, say which: format=...",
+            )
     # A label on each line and nothing else: rows without entries.
     return "libsvm"
 
@@ -141,58 +243,67 @@ def _guess(path: str | os.PathLike[str]) -> str:
 
 
 def _read_csv(
-    path: str | os.PathLike[str], label_column: str | int, header: bool | Literal["auto"], dtype: np.dtype[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    stream: InputStream,
+    label_column: str | int | None,
+    header: bool | Literal["auto"],
+    dtype: np.dtype[Any],
+    n_features: int | None,
+) -> Table:
     if dtype not in (np.float32, np.float64):
         raise TypeError(f"dtype is {dtype}; expected float32 or float64")
     largest = float(np.finfo(dtype).max)
     numbers, labels = array("d"), list[str]()
     names: list[str] | None = None
-    width = at = 0
-    with io.TextIOWrapper(open_to_read(path), encoding="utf-8-sig", newline="") as file:
-        for line, row in _csv_rows(path, file):
-            if not width:
-                width = len(row)
-                if header is True or (header == "auto" and not any(map(_is_number, row))):
-                    names = [cell.strip() for cell in row]
-                at = _label_position(path, label_column, names, width)
-                if names is not None:
-                    continue
-            if len(row) != width:
-                raise FileFormatError(path, line, None, f"{len(row)} cells, but the first line has {width}")
-            label = row.pop(at)
-            try:
-                values = list(map(float, row))
-            except ValueError:
-                values = [math.nan]
-            # False for NaN too. A sum that is too large though each of its terms is not passes the closer look.
-            if not sum(map(abs, values)) <= largest:
-                _check_cells(path, line, [*row[:at], label, *row[at:]], at, names, largest)
-            numbers.extend(values)
-            labels.append(label)
-    if not labels:
-        raise FileFormatError(path, None, None, "no rows")
-    X = np.frombuffer(numbers, dtype=np.float64).astype(dtype, copy=False)
-    return X.reshape(len(labels), width - 1), _plain_labels(labels)
+    n = width = 0
+    at: int | None = None
+    for line, row in _csv_rows(stream):
+        if not width:
+            width = len(row)
+            if header is True or (header == "auto" and not any(map(_is_number, row))):
+                names = [cell.strip() for cell in row]
+            at = _label_position(stream.name, label_column, names, width, n_features)
+            if names is not None:
+                continue
+        if len(row) != width:
+            raise FileFormatError(stream.name, line, None, f"{len(row)} cells, but the first line has {width}")
+        label = [] if at is None else [row.pop(at)]
+        try:
+            values = list(map(float, row))
+        except ValueError:
+            values = [math.nan]
+        # False for NaN too. A sum that is too large though each of its terms is not passes the closer look.
+        if not sum(map(abs, values)) <= largest:
+            _check_cells(stream.name, line, [*row[:at], *label, *row[at:]] if label else row, at, names, largest)
+        numbers.extend(values)
+        labels.extend(label)
+        n += 1
+    X = np.frombuffer(numbers, dtype=np.float64).astype(dtype, copy=False).reshape(n, -1 if n else 0)
+    return Table(X, None) if at is None else Table(X, _plain_labels(labels), _place(at, names, width))
 
 
-def _csv_rows(path: str | os.PathLike[str], file: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(stream: InputStream) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not empty, with the number of the line each ends on."""
     line = 0
-    with naming_damage(lambda why: FileFormatError(path, line + 1, None, why)):
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    with naming_damage(lambda why: FileFormatError(stream.name, line + 1, None, why)):
         try:
-            first = file.readline()
-            separator = "\t" if plain_suffix(path) == ".tsv" else max(",;\t", key=first.count)
-            reader = csv.reader(itertools.chain([first], file), delimiter=separator)
+            first = text.readline()
+            separator = "\t" if plain_suffix(stream.name) == ".tsv" else max(",;\t", key=first.count)
+            reader = csv.reader(itertools.chain([first], text), delimiter=separator)
             for row in reader:
                 line = reader.line_num
                 if row:
                     yield line, row
         except (csv.Error, UnicodeDecodeError) as error:
-            raise FileFormatError(path, line + 1, None, f"not a CSV file in UTF-8 ({error})") from error
+            raise FileFormatError(stream.name, line + 1, None, f"not a CSV file in UTF-8 ({error})") from error
 
 
-def _label_position(path: str | os.PathLike[str], label_column: str | int, names: list[str] | None, width: int) -> int:
+def _label_position(
+    path: str, label_column: str | int | None, names: list[str] | None, width: int, n_features: int | None
+) -> int | None:
+    """The position of the labels among the columns; None if all of them are features."""
+    if label_column is None or width == n_features:
+        return None
     if names is not None and label_column in names:
         return names.index(str(label_column))
     position = (
@@ -206,6 +317,13 @@ def _label_position(path: str | os.PathLike[str], label_column: str | int, names
     return position % width
 
 
+def _place(at: int, names: list[str] | None, width: int) -> str:
+    """Which column this is, in words."""
+    name = f", named {names[at]!r}" if names is not None else ""
+    ends = {0: "the first", width - 1: "the last"}
+    return f"{ends.get(at, f'number {at + 1}')} of {width} columns{name}"
+
+
 def _is_number(cell: str) -> bool:
     try:
         float(cell)
@@ -215,14 +333,19 @@ def _is_number(cell: str) -> bool:
 
 
 def _check_cells(
-    path: str | os.PathLike[str], line: int, cells: list[str], at: int, names: list[str] | None, largest: float
+    path: str, line: int, cells: list[str], at: int | None, names: list[str] | None, largest: float
 ) -> None:
     """Raise for the first cell, other than the label at `at`, that is not a finite number."""
     for column, cell in enumerate(cells):
         if column == at or (_is_number(cell) and abs(float(cell)) <= largest):
             continue
         name = f" of the column {names[column]!r}" if names is not None else ""
-        hint = " If the first line holds names, say header=True." if line == 1 else ""
+        hint = ""
+        if cell.strip() and not _is_number(cell):
+            where = names[column] if names is not None else "first" if column == 0 else column
+            hint = f" If the labels are in this column, say label_column={where!r} (--label-column {where})."
+        if line == 1:
+            hint += " If the first line holds names, say header=True."
         raise FileFormatError(
             path,
             line,
@@ -242,58 +365,75 @@ def _plain_labels(labels: list[str]) -> NDArray[Any]:
 
 
 def _read_npy(
-    path: str | os.PathLike[str], label_column: str | int, labels: str | os.PathLike[str] | None
-) -> tuple[Any, Any]:
-    table = _mapped(path)
+    stream: InputStream, label_column: str | int | None, labels: str | os.PathLike[str] | None, n_features: int | None
+) -> Table:
+    table = _read_array(stream)
     if labels is not None:
-        return table, _read_labels(labels)
-    if table.ndim != 2 or table.shape[1] < 2:
-        raise FileFormatError(
-            path, None, None, f"expected a matrix, one column of it labels; its shape is {table.shape}"
-        )
-    at = _label_position(path, label_column, None, table.shape[1])
+        return Table(table, _read_labels(labels))
+    if table.ndim != 2:
+        raise FileFormatError(stream.name, None, None, f"expected a matrix; its shape is {table.shape}")
+    width = table.shape[1]
+    at = _label_position(stream.name, label_column, None, width, n_features)
+    if at is None:
+        return Table(table, None)
     if at == 0:
-        return table[:, 1:], np.array(table[:, 0])
-    if at == table.shape[1] - 1:
-        return table[:, :-1], np.array(table[:, -1])
+        return Table(table[:, 1:], np.array(table[:, 0]), _place(at, None, width))
+    if at == width - 1:
+        return Table(table[:, :-1], np.array(table[:, -1]), _place(at, None, width))
     raise ValueError(
-        f"label_column is {label_column}, but the labels of {path} must be in the first or the last column, so that "
-        "the rest can be read in place. Or save them apart, and give that file as labels=..."
+        f"label_column is {label_column}, but the labels of {stream.name} must be in the first or the last column, so "
+        "that the rest can be read in place. Or save them apart, and give that file as labels=..."
     )
 
 
-def _read_npz(path: str | os.PathLike[str], labels: str | os.PathLike[str] | None) -> tuple[Any, Any]:
-    with _naming_other_files(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+def _read_npz(stream: InputStream, labels: str | os.PathLike[str] | None) -> Table:
+    with (
+        _naming_damage_of(stream),
+        random_access(stream) as file,
+        _naming_other_files(stream.name),
+        np.load(file, allow_pickle=False) as arrays,
+    ):
         if "X" in arrays:
             X = arrays["X"]
         elif {"data", "shape"} <= set(arrays):
-            X = sp.load_npz(path).tocsr()
+            file.seek(0)
+            X = sp.load_npz(file).tocsr()
         else:
-            raise FileFormatError(path, None, None, f"expected arrays X and y; found {', '.join(arrays) or 'none'}")
-        if labels is not None:
-            return X, _read_labels(labels)
-        if "y" in arrays:
-            return X, arrays["y"]
-    raise FileFormatError(path, None, None, "no labels: save them as the array y, or give their file as labels=...")
+            raise FileFormatError(stream.name, None, None, _other_archive(list(arrays)))
+        return Table(X, _read_labels(labels) if labels is not None else arrays.get("y"))
+
+
+def _other_archive(names: list[str]) -> str:
+    """What a zip archive is that does not hold the arrays that are expected."""
+    if "model.json" in names:
+        return "a model file of maxmargin; expected data"
+    if "xl/workbook.xml" in names:
+        return "an Excel workbook, which is not read here; export it as CSV"
+    return f"expected arrays X and y; found {', '.join(names[:10]) or 'none'}"
 
 
 def _read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    if plain_suffix(path) == ".npy":
-        return np.array(_mapped(path))
-    with (
-        io.TextIOWrapper(open_to_read(path), encoding="utf-8-sig") as file,
-        naming_damage(lambda why: FileFormatError(path, None, None, why)),
-    ):
-        return _plain_labels([line.strip() for line in file if line.strip()])
+    with open_to_read(path) as stream, _naming_damage_of(stream):
+        if stream.head.startswith(_NPY):
+            return np.array(_read_array(stream))
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig")
+        return _plain_labels([line.strip() for line in text if line.strip()])
 
 
-def _mapped(path: str | os.PathLike[str]) -> Any:
-    with _naming_other_files(path):
-        return np.lib.format.open_memmap(path, mode="r")
+def _read_array(stream: InputStream) -> Any:
+    """The array in a .npy file; mapped where it can be."""
+    with _naming_damage_of(stream), _naming_other_files(stream.name):
+        if stream.path is not None:
+            return np.lib.format.open_memmap(stream.path, mode="r")
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _naming_damage_of(stream: InputStream) -> AbstractContextManager[None]:
+    return naming_damage(lambda why: FileFormatError(stream.name, None, None, why))
 
 
 @contextmanager
-def _naming_other_files(path: str | os.PathLike[str]) -> Iterator[None]:
+def _naming_other_files(path: str) -> Iterator[None]:
     """Turn what NumPy raises for a file that it cannot read, or refuses because it holds a pickle, into our error."""
     try:
         yield
@@ -303,11 +443,12 @@ def _naming_other_files(path: str | os.PathLike[str]) -> Iterator[None]:
         raise FileFormatError(path, None, None, f"not a file of plain arrays that NumPy can read ({error})") from error
 
 
-def _checked(path: str | os.PathLike[str], X: Any, y: NDArray[Any], dtype: np.dtype[Any]) -> tuple[Any, NDArray[Any]]:
+def _checked(path: str, table: Table, dtype: np.dtype[Any]) -> Table:
+    X, y = table.X, table.y
     if X.ndim != 2:
         raise FileFormatError(path, None, None, f"expected rows of shape (n, d); got shape {X.shape}")
-    if y.shape != X.shape[:1]:
+    if y is not None and y.shape != X.shape[:1]:
         raise FileFormatError(path, None, None, f"{X.shape[0]} rows, but labels of shape {y.shape}")
     if X.dtype.kind not in "biuf":
         raise FileFormatError(path, None, None, f"expected numbers; X holds {X.dtype}")
-    return X if X.dtype in (np.float32, np.float64) else X.astype(dtype), y
+    return table if X.dtype in (np.float32, np.float64) else replace(table, X=X.astype(dtype))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.data.sdpa import ProgramArrays, read_sdpa
-from maxmargin.data.streams import FileFormatError, plain_suffix
+from maxmargin.data.sdpa import ProgramArrays, parse_sdpa
+from maxmargin.data.streams import FileFormatError, open_to_read, plain_suffix, random_access
 
 _CSR = ("A_data", "A_indices", "A_indptr")
 _KNOWN = {"A", *_CSR, "C", "b", "sense", "trace_bound", "trace"}
@@ -21,7 +21,7 @@ _KNOWN = {"A", *_CSR, "C", "b", "sense", "trace_bound", "trace"}
 def read_program(path: str | os.PathLike[str]) -> ProgramArrays:
     """Read a semidefinite program: max C.X with A_i.X >=, <= or = b_i, X positive semidefinite, tr X <= trace_bound.
 
-    A name that ends in .npz means a file of arrays, as :func:`numpy.savez` writes it:
+    A zip archive is a file of arrays, as :func:`numpy.savez` writes it:
 
     ================================ ================== ==============================================================
     array                            shape              what it is
@@ -35,7 +35,8 @@ def read_program(path: str | os.PathLike[str]) -> ProgramArrays:
     trace                            ()                 "at most" (if it is not there) or "exactly"
     ================================ ================== ==============================================================
 
-    Any other name means an SDPA sparse file (.dat-s), see :func:`maxmargin.data.read_sdpa`.
+    Anything else is an SDPA sparse file (.dat-s), see :func:`maxmargin.data.read_sdpa`. Both may be compressed and come
+    from a pipe; the path "-" means standard input.
 
     Examples
     --------
@@ -49,13 +50,14 @@ def read_program(path: str | os.PathLike[str]) -> ProgramArrays:
     >>> program.sense.tolist(), program.trace_bound
     (['<='], 2.0)
     """
-    if plain_suffix(path) != ".npz":
-        return read_sdpa(path)
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return _program({name: arrays[name] for name in arrays})
-    except (EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise FileFormatError(path, None, None, f"not a file of a program's arrays: {error}") from error
+    with open_to_read(path) as stream:
+        if not stream.head.startswith(b"PK") and plain_suffix(path) != ".npz":
+            return parse_sdpa(stream)
+        try:
+            with random_access(stream) as file, np.load(file, allow_pickle=False) as arrays:
+                return _program({name: arrays[name] for name in arrays})
+        except (EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+            raise FileFormatError(stream.name, None, None, f"not a file of a program's arrays: {error}") from error
 
 
 def _program(arrays: dict[str, Any]) -> ProgramArrays:

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.data.streams import FileFormatError, naming_damage, open_to_read, open_to_write
+from maxmargin.data.streams import FileFormatError, InputStream, naming_damage, open_to_read, open_to_write
 
 _PUNCTUATION = str.maketrans(",(){}", "     ")
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -102,8 +102,13 @@ def read_sdpa(path: str | os.PathLike[str]) -> ProgramArrays:
     (array([[[1., 0.],
             [0., 1.]]]), array([1.]))
     """
-    with open_to_read(path) as file:
-        return _Reading(path, file).program()
+    with open_to_read(path) as stream:
+        return parse_sdpa(stream)
+
+
+def parse_sdpa(stream: InputStream) -> ProgramArrays:
+    """The same from a file that is open."""
+    return _Reading(stream.name, stream).program()
 
 
 def write_sdpa(

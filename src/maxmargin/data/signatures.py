@@ -1,0 +1,48 @@
+"""Binary formats that are not read here, told by their first bytes, and what to do with such a file."""
+
+from __future__ import annotations
+
+_AS_ARRAYS = "load it and save the rows X and the labels y with numpy.savez"
+_AS_CSV = "export it as CSV"
+_DECOMPRESS = "decompress it on the way: {} FILE | maxmargin ... -"
+
+_SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
+    (b"PAR1", "a Parquet file", _AS_ARRAYS),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _AS_ARRAYS),
+    (b"ARROW1", "an Arrow (Feather) file", _AS_ARRAYS),
+    (b"FEA1", "a Feather file", _AS_ARRAYS),
+    (b"ORC", "an ORC file", _AS_ARRAYS),
+    (b"Obj\x01", "an Avro file", _AS_ARRAYS),
+    (b"MATLAB", "a MATLAB file", _AS_ARRAYS),
+    (b"CDF", "a NetCDF file", _AS_ARRAYS),
+    (b"\x80", "a Python pickle", f"pickles can run code when they are opened; {_AS_ARRAYS}"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook", _AS_CSV),
+    (b"SQLite format 3", "an SQLite database", _AS_CSV),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", _DECOMPRESS.format("zstdcat")),
+    (b"\x04\x22\x4d\x18", "compressed with lz4", _DECOMPRESS.format("lz4cat")),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
+    (b"Rar!", "a RAR archive", "unpack it first"),
+    (b"\x1f\x8b", "compressed twice", "decompress it once"),
+    (b"%PDF", "a PDF document", _AS_CSV),
+    (b"\xff\xfe", "text in UTF-16", "save it in UTF-8"),
+    (b"\xfe\xff", "text in UTF-16", "save it in UTF-8"),
+)
+
+
+def foreign_format(head: bytes) -> str:
+    """What a file is and what to do with it, if its first bytes are those of no format that is read; else nothing.
+
+    >>> foreign_format(b"PAR1,PAR2,kind\\n1,2,yes\\n")  # a CSV file
+    ''
+    >>> foreign_format(b"ustar of something\\0")
+    'binary data in a format that is not known; expected LIBSVM, CSV, .npy or .npz'
+    """
+    # Text holds no NUL byte. A pickle need not have one either, but no text in UTF-8 starts with its first byte.
+    if b"\0" not in head and not head.startswith(b"\x80"):
+        return ""
+    if head[257:262] == b"ustar":
+        return "a tar archive; unpack it first"
+    for signature, name, remedy in _SIGNATURES:
+        if head.startswith(signature):
+            return f"{name}, which is not read here; {remedy}"
+    return "binary data in a format that is not known; expected LIBSVM, CSV, .npy or .npz"
