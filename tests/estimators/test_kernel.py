@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import load_digits, make_moons
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -502,13 +502,15 @@ def test_ctrl_c_keeps_the_models_so_far():
                 if self.seen == 3:
                     signal.raise_signal(signal.SIGINT)
 
-        model = SVC(solver=Decomposition(block=2), max_iter=100, tol=0.0).set_callbacks(Interrupter()).fit(X, y)
+        model = SVC(solver=Decomposition(block=2), max_iter=100, tol=0.0).set_callbacks(Interrupter())
+        with pytest.warns(ConvergenceWarning, match="2 of 3 binary problems have a preliminary model only"):
+            model.fit(X, y)
     finally:
         signal.signal(signal.SIGINT, before)
     assert model.stopped_ == ["interrupted"] * 3
     assert model.certificate_[0]
-    assert str(model.certificate_[2]) == "not certified: interrupted before this class"
-    assert model.predict(X).shape == y.shape
+    assert "a preliminary model" in str(model.certificate_[2])
+    assert model.score(X, y) > 0.6
     assert model.fit_status_ == 1
 
 

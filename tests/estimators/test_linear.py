@@ -3,6 +3,7 @@ import os
 import pickle
 import signal
 import tracemalloc
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import sklearn.svm
 from sklearn.base import clone, is_classifier
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import make_classification
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -836,6 +837,10 @@ class Interrupter:
                 os.kill(os.getpid(), signal.SIGINT)
 
 
+def warns_of_preliminary_models():
+    return pytest.warns(ConvergenceWarning, match="binary problems have a preliminary model only")
+
+
 @pytest.fixture
 def default_ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -846,7 +851,9 @@ def default_ctrl_c():
 @pytest.mark.parametrize("classes", [2, 4])
 def test_ctrl_c_keeps_the_model(quick, classes, default_ctrl_c):
     X, y = clouds(classes=classes)
-    model = quick.set_params(max_iter=2 * quick.max_iter).set_callbacks(Interrupter(1)).fit(X, y)
+    model = quick.set_params(max_iter=2 * quick.max_iter).set_callbacks(Interrupter(1))
+    with warns_of_preliminary_models() if classes > 2 else nullcontext():
+        model.fit(X, y)
     stopped = [model.stopped_] if classes == 2 else model.stopped_
     assert stopped == ["interrupted"] * len(stopped)
     assert 0 < model.n_iter_ < quick.max_iter
@@ -854,19 +861,19 @@ def test_ctrl_c_keeps_the_model(quick, classes, default_ctrl_c):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if classes > 2:
         assert model.certificate_[0]
-        assert str(model.certificate_[-1]) == "not certified: interrupted before this class"
-        assert set(model.predict(X)) <= set(model.classes_)
+        assert "a preliminary model" in str(model.certificate_[-1])
+        assert model.score(X, y) > 0.5  # of four classes, three of which have a preliminary model only
     assert model.decision_function(X).shape == ((90,) if classes == 2 else (90, classes))
 
 
 def test_ctrl_c_reaches_every_thread(default_ctrl_c):
     X, y = clouds(classes=4)
     model = LinearSVC(slack=0.02, max_iter=5_000_000, n_jobs=2, random_state=0)  # more than there is time for
-    model.set_callbacks(Interrupter(1)).fit(X, y)
+    with warns_of_preliminary_models():
+        model.set_callbacks(Interrupter(1)).fit(X, y)
     assert model.stopped_ == ["interrupted"] * 4
     assert 0 < model.n_iter_ < 5_000_000
     assert [bool(certificate) for certificate in model.certificate_] == [True, True, False, False]
-    assert set(model.predict(X)) <= {0, 1, 2, 3}
 
 
 def test_a_second_ctrl_c_raises(quick, default_ctrl_c):

@@ -22,6 +22,7 @@ from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.estimators.base import MarginClassifier, Vector
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.laid import Laid, by_chunks
+from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.recipe import solver_named
 from maxmargin.estimators.tasks import FitTasks
 from maxmargin.problems import EnclosingBall as BallProblem
@@ -174,22 +175,22 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         -------
         self
         """
+        deadline = Deadline(self.max_time)
         solver = solver_named(self.solver, BALL_SOLVERS) or CoreSet()
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
         X = validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
         problem = BallProblem(self._matrix(X, effective_n_jobs(self.n_jobs)), nu=self.nu)
-        tasks = FitTasks(self, 1, {"X": X, "y": y, "metadata": {}})
-        with tasks.one(0, lambda solution: self._predictor(X, problem, solution)) as progress:
-            result = solve(
-                problem,
-                solver,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                max_time=self.max_time,
-                budget=self.budget,
-                callback=progress,
-                random_state=check_random_state(self.random_state).randint(2**31 - 1),
-            )
+        tasks = FitTasks(self, [""], {"X": X, "y": y, "metadata": {}})
+        result = solve(
+            problem,
+            solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_time=deadline.share(1, 1),
+            budget=self.budget,
+            callback=tasks.listener(0, lambda solution: self._predictor(X, problem, solution)),
+            random_state=check_random_state(self.random_state).randint(2**31 - 1),
+        )
         self._publish(X, problem, solver, result)
         tasks.finish(lambda: self._predictor(X, problem, result.solution))
         return self

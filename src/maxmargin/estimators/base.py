@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
@@ -22,13 +21,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core import Matrix
+from maxmargin.core.threads import thread_count
 from maxmargin.data import refuse_not_finite
 from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.limits import Deadline, budget_shares
 from maxmargin.estimators.recipe import Recipe, solver_named
+from maxmargin.estimators.rounds import PRELIMINARY_TOL, Rounds, round_sizes
 from maxmargin.estimators.tasks import FitTasks
-from maxmargin.problems import MarginProblem, Solution
+from maxmargin.problems import Certificates, MarginProblem, Solution
 from maxmargin.problems.feature_samples import ENTRIES
-from maxmargin.solvers import Holdout, Learned, Solver, Traces, listen_for_interrupt
+from maxmargin.solvers import Holdout, Learned, Solver, Traces
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -66,22 +68,34 @@ class Fit:
         The order in which problems have the rows of X; None: as they are.
     label : array of shape (n,)
         The class of each example, by its place in `classes_`, in that order.
+    weights, class_weights : arrays
+        The weight of each example, 0 where it is held out, and of each class.
     recipe : Recipe
     matrix : Matrix or KernelMatrix
         What the problems read.
     first : MarginProblem
         The problem of the first duel, on all rows: others are made from it.
     duels : list of Duel
+    places : array of shape (n,)
+        Where the examples stand among all of the data: in a preliminary round they are a part of it.
     """
 
     given: Any
     X: Any
     order: Numbers | None
     label: Numbers
+    weights: Vector
+    class_weights: Vector
     recipe: Recipe
     matrix: Any
     first: MarginProblem
     duels: list[Duel]
+    places: Numbers
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which examples are learned from."""
+        return self.weights > 0
 
 
 class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -146,15 +160,66 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         -------
         self
         """
+        deadline = Deadline(self.max_time)
         solver_named(self.solver, self._solvers)  # an unknown one is refused before any data is looked at
         before = vars(self).copy()  # the model of an earlier fit, for a warm start
+        seeds = check_random_state(self.random_state)
+        fit = self._set_up(X, y, sample_weight, seeds)
+        warm = self._going_on_from(before, fit)
+        seed_of = seeds.randint(2**31 - 1, size=len(fit.duels))
+        budget_of = budget_shares(self.budget, [duel.y.size for duel in fit.duels])
+        names = self._problem_names if len(fit.duels) > 1 else [""]
+        models: list[BinaryModel | None] = [None] * len(fit.duels)
+        tasks = FitTasks(self, names, {"X": fit.X, "y": y, "metadata": {"sample_weight": sample_weight}})
+
+        def solve(of: Fit, k: int, max_time: float | None) -> BinaryModel:
+            problem, held, whole = self._problem(of, k), of.duels[k].held, of is fit
+            model = of.recipe.fit(
+                problem,
+                self.scale_,
+                warm[k] if whole else None,
+                tol=self.tol if whole else max(PRELIMINARY_TOL, self.tol or 0.0),
+                max_iter=self._most_iterations,
+                max_time=max_time,
+                budget=budget_of[k],
+                holdout=Holdout(problem.X, problem.y[held], held) if held.size else None,
+                early_stopping=self.early_stopping and whole,
+                certify=self.certify,
+                random_state=int(seed_of[k]),
+                callback=(
+                    tasks.listener(k, partial(self._predictor_on_the_way, fit, models, k, problem.scale))
+                    if whole
+                    else lambda progress: tasks.given_up
+                ),
+            )
+            with tasks.lock:
+                self._add_up(fit.matrix, problem.X)
+            return model
+
+        rounds = Rounds(
+            fit,
+            models,
+            part=partial(self._part, fit),
+            solve=solve,
+            tasks=tasks,
+            deadline=deadline,
+            threads=thread_count(self.n_jobs) if self._side_by_side else 1,
+        )
+        # A model to begin with is there after a warm start, and a budget has no room for samples that are read twice.
+        begins = len(fit.duels) > 1 and self.budget is None and not any(warm)
+        fitted = rounds.run(round_sizes(fit.label.size) if begins else [])
+        self._publish(fit, fitted)
+        tasks.finish(lambda: self._predictor(fit, fitted))
+        return self
+
+    def _set_up(self, X: Any, y: Any, sample_weight: Any, seeds: np.random.RandomState) -> Fit:
+        """What is to be solved: the data is validated, and classes, scale and solver are known from here on."""
         given = X
         X, y = validate_data(self, X, y, **self._readable)
         self.classes_, label = classes_of(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         # Models side by side have one thread each. Where they are not, reading has the threads.
-        threads = 1 if self._side_by_side else effective_n_jobs(self.n_jobs)
-        seeds = check_random_state(self.random_state)
+        threads = 1 if self._side_by_side else thread_count(self.n_jobs)
         held = self._held_out_rows(label, seeds)
         order = self._order(label, held)
         if order is not None:
@@ -164,49 +229,37 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         if held.size:
             weights = weights.copy()  # they may be the caller's
             weights[held] = 0.0
-        duels = self._duels(label, weights, self._class_weights(y), held)
-        whole = duels[0] if duels[0].rows is None else one_against_rest(0, label, weights, np.ones(2), held)
-        first = recipe.problem(matrix, whole.y, whole.weights)
-        fit = Fit(given, X, order, label, recipe, matrix, first, duels)
+        class_weights = self._class_weights(y)
+        duels = self._duels(label, weights, class_weights, held)
+        first = self._first_problem(recipe, matrix, duels[0], label, weights, held)
         self.scale_ = self._scale(first)
-        warm = self._going_on_from(before, fit)
-        seed_of = seeds.randint(2**31 - 1, size=len(duels))
-        models: list[BinaryModel | None] = [None] * len(duels)
-        tasks = FitTasks(self, len(duels), {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}})
+        places = np.arange(label.size)
+        return Fit(given, X, order, label, weights, class_weights, recipe, matrix, first, duels, places)
 
-        def fit_one(k: int) -> None:
-            if interrupt.asked and k > 0:
-                return
-            problem, held = self._problem(fit, k), duels[k].held
-            with tasks.one(k, partial(self._predictor_on_the_way, fit, models, k, problem.scale)) as progress:
-                models[k] = recipe.fit(
-                    problem,
-                    self.scale_,
-                    warm[k],
-                    tol=self.tol,
-                    max_iter=self._most_iterations,
-                    max_time=self.max_time,
-                    budget=self.budget,
-                    holdout=Holdout(problem.X, problem.y[held], held) if held.size else None,
-                    early_stopping=self.early_stopping,
-                    certify=self.certify,
-                    random_state=int(seed_of[k]),
-                    callback=progress,
-                )
-            with tasks.lock:
-                self._add_up(matrix, problem.X)
+    def _first_problem(
+        self, recipe: Recipe, matrix: Any, duel: Duel, label: Numbers, weights: Vector, held: Numbers, **options: Any
+    ) -> MarginProblem:
+        """The problem of the first duel, or of the first class against the rest: on all rows."""
+        whole = duel if duel.rows is None else one_against_rest(0, label, weights, np.ones(2), held)
+        return recipe.problem(matrix, whole.y, whole.weights, **options)
 
-        with listen_for_interrupt() as interrupt:
-            tasks.run(fit_one, self.n_jobs if self._side_by_side else 1)
-        self._publish(fit, self._every(fit, models))
-        tasks.finish(lambda: self._predictor(fit, self._every(fit, models)))
-        return self
+    def _part(self, fit: Fit, places: Numbers) -> Fit:
+        """The fit of a part of the samples alone, of which none is held out."""
+        label, weights, nobody = fit.label[places], fit.weights[places], np.zeros(0, dtype=np.int64)
+        matrix = self._rows_of(fit, places)
+        duels = self._duels(label, weights, fit.class_weights, nobody)
+        first = self._first_problem(fit.recipe, matrix, duels[0], label, weights, nobody, scale=self.scale_)
+        return replace(fit, label=label, weights=weights, matrix=matrix, first=first, duels=duels, places=places)
 
     # To be said by each classifier
 
     @abstractmethod
     def _matrix(self, X: Any, order: Numbers | None, threads: int) -> Any:
         """What the problems read: the rows of X in some order."""
+
+    @abstractmethod
+    def _rows_of(self, fit: Fit, places: Numbers) -> Any:
+        """The same of a part of the rows."""
 
     @abstractmethod
     def _recipe(self, matrix: Any) -> Recipe:
@@ -251,8 +304,9 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     @property
     def _problem_names(self) -> list[str]:
         """What each binary problem tells apart, e.g. "3 against 5" or "3 against the rest"."""
-        named = [[str(self.classes_[k]) for k in which] for which in self._contenders]
-        return [" against ".join(labels if len(labels) > 1 else [*labels, "the rest"]) for labels in named]
+        labels = [str(value).removesuffix(".0") for value in self.classes_.tolist()]
+        named = [[labels[k] for k in which] for which in self._contenders]
+        return [" against ".join(of if len(of) > 1 else [*of, "the rest"]) for of in named]
 
     def _of_all_problems(self, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]) -> Any:
         """The value of the one binary problem, or where there are several a collection of them by their names."""
@@ -343,9 +397,9 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         self.margin_, self.slack_, self.C_ = (
             np.array(each(name)) if many else each(name) for name in ("margin", "slack", "C")
         )
-        self.certificate_, self.stopped_ = each("certificate"), each("stopped")
+        self.certificate_ = self._of_all_problems(Certificates, [model.certificate for model in models])
         self.trace_ = self._of_all_problems(Traces, [model.trace for model in models])
-        self.promise_ = each("promise")
+        self.stopped_, self.promise_ = each("stopped"), each("promise")
         self.n_iter_: Any = max(m.n_iter for m in models)
         kernel, read = fit.recipe.solver.kernel, int(fit.matrix.ledger.stored)
         self.reads_ = fit.matrix.ledger.summary()

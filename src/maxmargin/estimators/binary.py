@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maxmargin.problems import (
     Certificate,
+    Expansion,
     MarginProblem,
     RegularizedSVM,
     SlackSVM,
@@ -35,6 +36,8 @@ class BinaryModel:
         The weight of each example in `coef`, signed by its label.
     learned, seen : Learned or None, float
         What an online solver goes on from, and the total weight of the rows that it has seen.
+    preliminary : bool
+        Whether it was found on a part of the samples only.
     """
 
     coef: Any  # an array or an Expansion, alike in what is done with it here
@@ -42,7 +45,7 @@ class BinaryModel:
     margin: float = math.nan
     slack: float = math.nan
     C: float = math.nan
-    certificate: Certificate = field(default_factory=lambda: Certificate.missing("interrupted before this class"))
+    certificate: Certificate = field(default_factory=lambda: Certificate.missing("the fit has not come to it yet"))
     trace: Trace = field(default_factory=Trace)
     stopped: str = "interrupted"
     n_iter: int = 0
@@ -50,6 +53,7 @@ class BinaryModel:
     promise: dict[str, float] = field(default_factory=dict)
     learned: Learned | None = None
     seen: float = 0.0
+    preliminary: bool = False
 
     @classmethod
     def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
@@ -71,8 +75,28 @@ class BinaryModel:
 
     @classmethod
     def unreached(cls, zero: Any, n: int) -> BinaryModel:
-        """The model of a class that an interrupted fit did not come to: it never claims an example."""
+        """Stands for the model of a binary problem that a fit has not come to: it never claims a sample."""
         return cls(zero, -1.0, alpha=np.zeros(n))
+
+    def of_all_samples(self, places: NDArray[np.int64], n: int) -> BinaryModel:
+        """The same model, found on a part of the samples of its problem: those at `places` among all n of them."""
+
+        def spread(values: NDArray[np.float64], others: float) -> NDArray[np.float64]:
+            every = np.full(n, others)
+            every[places] = values
+            return every
+
+        coef, alpha = self.coef, self.alpha
+        if isinstance(coef, Expansion):
+            coef = Expansion(spread(coef.beta, 0.0), spread(coef.f, np.nan))
+        why_not = f"a preliminary model, found on {places.size:,} of {n:,} samples, as the fit was stopped"
+        return replace(
+            self,
+            coef=coef,
+            alpha=None if alpha is None else spread(alpha, 0.0),
+            certificate=Certificate.missing(why_not),
+            preliminary=True,
+        )
 
     def _of_regularized(self, problem: RegularizedSVM, result: Result, scale: float) -> BinaryModel:
         norm, p = length(self.coef), result.solution.p

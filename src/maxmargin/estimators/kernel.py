@@ -344,9 +344,16 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
         K = KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads, rows=order)
-        n = X.shape[0]
+        return self._with_shared_rows(K)
+
+    def _rows_of(self, fit: Fit, places: Numbers) -> KernelMatrix:
+        return self._with_shared_rows(fit.matrix.part(places))
+
+    def _with_shared_rows(self, K: KernelMatrix) -> KernelMatrix:
+        """The same matrix; where it is small it is computed at once, as each row of it is needed for many pairs."""
+        n = K.shape[0]
         if self._in_pairs and len(K.kept) == n <= SMALL * self.classes_.size and self.budget is None:
-            K.fetch(np.arange(n))  # small problems read all of their rows, each of them in many pairs
+            K.fetch(np.arange(n))
         return K
 
     def _set_kernel(self, kernel: Kernel) -> None:

@@ -310,7 +310,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         matrix = as_matrix(X)
         recipe = self._recipe(matrix)
-        duels = self._duels(label, weights, self._class_weights(self.classes_), np.zeros(0, dtype=np.int64))
+        class_weights = self._class_weights(self.classes_)
+        duels = self._duels(label, weights, class_weights, np.zeros(0, dtype=np.int64))
         first = recipe.problem(matrix, duels[0].y, duels[0].weights, part=True)
         # What is looked at to find the scale need not be looked at again, and one scale serves all rows that come.
         if not begins or self.scale is not None:
@@ -325,7 +326,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         for problem, (learned, seen) in zip(problems, self._learned, strict=True):
             options = {"max_time": self.max_time, "budget": self.budget, "random_state": seeds.randint(2**31 - 1)}
             models.append(recipe.learn(problem, learned, seen, **options))
-        self._publish(Fit(None, X, None, label, recipe, matrix, first, duels), models)
+        places = np.arange(label.size)
+        fit = Fit(None, X, None, label, weights, class_weights, recipe, matrix, first, duels, places)
+        self._publish(fit, models)
         self.n_zero_rows_: int | None = None
         return self
 
@@ -334,6 +337,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         if self.scale is not None:  # without a given scale, the norms of the rows will tell
             self._refuse_not_finite(matrix)
         return matrix
+
+    def _rows_of(self, fit: Fit, places: Numbers) -> Matrix:
+        return as_matrix(fit.X[places])
 
     def _recipe(self, matrix: Matrix) -> Recipe:
         return Recipe.of(self, matrix, loss=self.loss, intercept_scaling=self.intercept_scaling, scale=self.scale)

@@ -45,7 +45,7 @@ from maxmargin.estimators.model_fields import (
     to_json,
 )
 from maxmargin.estimators.model_layout import LAYOUTS
-from maxmargin.problems import Certificate
+from maxmargin.problems import Certificate, Certificates
 from maxmargin.solvers import Row, Trace, Traces
 
 FORMAT = "maxmargin model"
@@ -290,6 +290,7 @@ def _build(header: dict[str, Any]) -> Any:
         values = [problem[name] for problem in problems]
         as_array = k > 1 and name in ("margin", "slack", "C")
         setattr(model, f"{name}_", np.array(values) if as_array else values if k > 1 else values[0])
+    model.certificate_ = model._of_all_problems(Certificates, [problem["certificate"] for problem in problems])
     return model
 
 

@@ -1,7 +1,7 @@
 """What is solved: values, dual bounds and certificates, and nothing about how."""
 
 from maxmargin.problems.ball import EnclosingBall
-from maxmargin.problems.certificate import Certificate
+from maxmargin.problems.certificate import Certificate, Certificates
 from maxmargin.problems.convert import certify_C, equivalent_C, equivalent_slack, reached_slack
 from maxmargin.problems.eigen import factor
 from maxmargin.problems.expansion import Expansion, length
@@ -19,6 +19,7 @@ from maxmargin.problems.slack import SlackSVM
 __all__ = [
     "LOSSES",
     "Certificate",
+    "Certificates",
     "EnclosingBall",
     "Evaluation",
     "Expansion",

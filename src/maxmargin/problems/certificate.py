@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
+
+SAYABLE_GAP = 0.5  # the relative gap beyond which a percentage says little, and a sentence says that it is loose
 
 FORMS: dict[str, Form] = {}
 """What values are certified, by name: each problem says what its own are."""
@@ -108,6 +111,80 @@ class Certificate:
         return FORMS[self.form].sentence(self) + (f" (provided that {self.provided})" if self.provided else "")
 
 
+class Certificates(Sequence[Certificate]):
+    """The certificates of the binary problems of one fit; together they claim what the loosest of them claims.
+
+    Parameters
+    ----------
+    certificates : mapping of str to Certificate
+        By the name of the binary problem, such as "3 against 5".
+
+    Examples
+    --------
+    >>> from maxmargin.problems import Certificate, Certificates
+    >>> print(Certificates({"1 against 2": Certificate(1.0, 0.9995, form="C"), "1 against 3": Certificate(2.0, 2.0)}))
+    all 2 within 0.05 % of the best possible; the loosest: 1 against 2
+    """
+
+    def __init__(self, certificates: Mapping[str, Certificate]) -> None:
+        self._by_name = dict(certificates)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the binary problems."""
+        return tuple(self._by_name)
+
+    @property
+    def loosest(self) -> str:
+        """The name of the binary problem with the largest relative gap; one without a certificate comes first."""
+        return max(self._by_name, key=lambda name: _looseness(self._by_name[name]))
+
+    @property
+    def relative_gap(self) -> float:
+        """The largest relative gap; infinite where a binary problem has no certificate."""
+        return _looseness(self._by_name[self.loosest])
+
+    @overload
+    def __getitem__(self, which: int | str) -> Certificate: ...
+    @overload
+    def __getitem__(self, which: slice) -> Certificates: ...
+    def __getitem__(self, which: int | str | slice) -> Certificate | Certificates:
+        if isinstance(which, str):
+            return self._by_name[which]
+        if isinstance(which, slice):
+            return Certificates({name: self._by_name[name] for name in self.names[which]})
+        return self._by_name[self.names[which]]
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self._by_name.values())
+
+    def __bool__(self) -> bool:
+        return all(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Certificates) and self._by_name == other._by_name
+
+    def __str__(self) -> str:
+        missing = [name for name, certificate in self._by_name.items() if not certificate]
+        if missing:
+            return f"{len(missing)} of {len(self)} not certified; the first, {missing[0]}: {self[missing[0]].why_not}"
+        if self.relative_gap > SAYABLE_GAP or any(certificate.primal <= 0 for certificate in self):
+            return f"the loosest of {len(self)}, {self.loosest}: {self[self.loosest]}"
+        return (
+            f"all {len(self)} within {100 * self.relative_gap:.2g} % of the best possible; the loosest: {self.loosest}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Certificates: {self}>"
+
+
+def _looseness(certificate: Certificate) -> float:
+    return certificate.relative_gap if certificate else math.inf
+
+
 def _margin(at: Certificate) -> str:
     if at.dual <= 0:
         return f"no positive margin exists at this slack (at most {at.dual:.3g}): allow more slack"
@@ -117,7 +194,7 @@ def _margin(at: Certificate) -> str:
 
 
 def _objective(at: Certificate) -> str:
-    if at.relative_gap <= 0.5:
+    if at.relative_gap <= SAYABLE_GAP:
         return f"the objective is within {100 * at.relative_gap:.2g} % of the best possible at this C"
     times = f"{at.primal / at.dual:.2g} times" if at.dual > 0 else "any number of times"
     return f"loose: the objective may be {times} the best possible at this C; a longer run would tell more"

@@ -91,7 +91,7 @@ class KernelMatrix:
     def part(self, numbers: Numbers) -> KernelMatrix:
         """The matrix of some of the rows, with a ledger and a cache of its own, which begins with what is kept here."""
         other = copy(self)
-        del other.laid
+        other.__dict__.pop("laid", None)  # it may not be there yet
         other._lay_down = lambda: self.laid.part(numbers)
         other._begin(len(numbers))
         places = self.place[numbers]

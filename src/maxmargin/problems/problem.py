@@ -94,6 +94,10 @@ class Problem(ABC):
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
         """The value at a point, from all of the data, and the weights of the dual that it suggests."""
 
+    def evaluation_cost(self, w: Any) -> int:
+        """How many entries must be read to evaluate w, beyond a pass over the data."""
+        return 0
+
     @abstractmethod
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0

@@ -95,6 +95,9 @@ class RowProblem(Problem):
             return Certificate(value, bound, INDEFINITE, form)
         return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "")
 
+    def evaluation_cost(self, w: Any) -> int:
+        return 0 if self.sums_are_cheap else int(np.count_nonzero(np.isnan(w.f)) * np.count_nonzero(w.beta))
+
     def sq_norms(self) -> Vector:
         """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""
         if self._sq_norms is None:

@@ -8,7 +8,7 @@ from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.for_C import solve_for_C
 from maxmargin.solvers.for_sdp import SdpAnswer, SdpResult, SdpTry, solve_sdp
 from maxmargin.solvers.hybrid import Hybrid
-from maxmargin.solvers.interrupt import listen_for_interrupt
+from maxmargin.solvers.interrupt import NoModelYet, listen_for_interrupt
 from maxmargin.solvers.kernel_pegasos import KernelPegasos
 from maxmargin.solvers.kernel_perceptron import KernelPerceptron
 from maxmargin.solvers.kernel_sdca import KernelSdca
@@ -47,6 +47,7 @@ __all__ = [
     "LazyGradient",
     "Learned",
     "Newton",
+    "NoModelYet",
     "OnlineSolver",
     "Pegasos",
     "Perceptron",

@@ -23,13 +23,22 @@ class Interrupt:
     def __init__(self) -> None:
         self.asked = False
 
+    def answer(self) -> bool:
+        """Whether the user has asked to stop since the last answer: what is left to do may still be done."""
+        asked, self.asked = self.asked, False
+        return asked
+
+
+class NoModelYet(KeyboardInterrupt):
+    """Ctrl-C came before the first iteration: there is no model to keep."""
+
 
 IMPATIENCE = 2.0  # seconds within which a second Ctrl-C means the whole program, and not the fit of the moment
 
-JOB_RUNNERS = frozenset(
-    ("concurrent", "dask", "dask_ml", "distributed", "hyperopt", "imblearn", "joblib")
-    + ("mlxtend", "multiprocessing", "optuna", "ray", "sklearn", "skopt")
-)
+JOB_RUNNERS = {
+    *("concurrent", "dask", "dask_ml", "distributed", "hyperopt", "imblearn", "joblib"),
+    *("mlxtend", "multiprocessing", "optuna", "ray", "sklearn", "skopt"),
+}
 """Packages that call `fit` many times on somebody's behalf."""
 
 PASSED_THROUGH = ("sklearn.base", "sklearn.callback", "sklearn.compose", "sklearn.pipeline", "sklearn.utils")

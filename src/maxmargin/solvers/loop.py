@@ -19,11 +19,13 @@ from maxmargin.data import as_matrix
 from maxmargin.problems import Certificate, Evaluation, KernelMatrix, Problem, RegularizedSVM, Solution
 from maxmargin.problems.problem import CLOSE_ENOUGH
 from maxmargin.solvers.base import KERNEL_SOLVERS, SOLVERS, TOOLBOX, UNLIMITED, Learned, Solver, online_solvers
-from maxmargin.solvers.interrupt import Interrupt, listen_for_interrupt
+from maxmargin.solvers.interrupt import Interrupt, NoModelYet, listen_for_interrupt
 from maxmargin.solvers.trace import Row, Trace
 
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
 TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
+OUT_OF_TIME = ("interrupted", "max_time")  # ends after which nobody should be kept waiting
+MOST_AFTER_TIME = 0.2  # entries that may be read after such an end for a certificate, as a share of those read before
 LONGEST_WAIT = 10  # checks between two measurements of the gap that seem worth it
 
 
@@ -103,13 +105,18 @@ class Progress:
     row : Row
         The new row of the trace.
     done : float
-        The share of the work that is done, between 0 and 1, by the stop rule that is nearest; NaN if none tells.
+        The share of the work that is done, between 0 and 1, by the stop rule that is nearest; NaN if none tells. The
+        way from the first known gap to `tol` is measured in powers of ten, as gaps fall by about equal factors.
+    gap, tol : float
+        The relative duality gap, measured or estimated by the solver, and the gap to stop at; NaN where there is none.
     solution : callable
         Gives the current solution.
     """
 
     row: Row
     done: float
+    gap: float
+    tol: float
     solution: Callable[[], Solution]
 
 
@@ -240,7 +247,13 @@ def solve(
                 status = "max_time"
             row = run.check(state)
             next_check = max(done + 1, solver.next_check(problem, state, done))
-            progress = Progress(row, limit.share(run), lambda: run.best_solution(state))
+            progress = Progress(
+                row,
+                run.share_done(limit, tol),
+                run.gap,
+                math.nan if tol is None else tol,
+                lambda: run.best_solution(state),
+            )
             if callback is not None and callback(progress) and not status:
                 status = "callback"
             if not status and tol is not None and run.proven_gap <= tol:
@@ -253,10 +266,14 @@ def solve(
             if not status and (interrupt.asked or limit.late(run)):
                 status = "interrupted" if interrupt.asked else "max_time"
         if interrupt.asked and run.n_iter == 0:
-            raise KeyboardInterrupt("before the first iteration: there is no model to keep")
+            raise NoModelYet("before the first iteration: there is no model to keep")
         result = run.result("interrupted" if interrupt.asked else status, state)
         if certify:
-            result = certified(problem, result, keep_bias=holdout is not None)
+            if run.can_afford_certificate(result):
+                result = certified(problem, result, keep_bias=holdout is not None)
+            else:
+                no_time = Certificate.missing("the time was up before the model was evaluated on all samples")
+                result = replace(result, certificate=no_time)
         return replace(result, status="interrupted") if interrupt.asked else result
 
 
@@ -292,18 +309,10 @@ class _Limits:
     def late(self, run: _Run) -> bool:
         return run.seconds() >= self.max_time
 
-    def share(self, run: _Run) -> float:
-        """How near the nearest limit is."""
-        shares = [
-            used / most
-            for used, most in (
-                (run.n_iter, self.max_iter),
-                (run.entries(), self.budget),
-                (run.seconds(), self.max_time),
-            )
-            if most < UNLIMITED
-        ]
-        return min(1.0, max(shares)) if shares else math.nan
+    def shares(self, run: _Run) -> list[float]:
+        """The share of each limit that is used up."""
+        used = (run.n_iter, self.max_iter), (run.entries(), self.budget), (run.seconds(), self.max_time)
+        return [so_far / most for so_far, most in used if most < UNLIMITED]
 
 
 class _Run:
@@ -336,6 +345,7 @@ class _Run:
         self.evaluation: Evaluation | None = None
         self.chunk = 1
         self.last_estimate, self.waited = math.inf, 0  # of the gap when it was last measured; checks since then
+        self.gap = self.first_gap = math.nan  # the relative gap, measured or estimated: the last and the first known
 
     def seconds(self) -> float:
         return time.perf_counter() - self.started
@@ -389,6 +399,7 @@ class _Run:
             estimated_gap=estimate if math.isfinite(estimate) else math.nan,
         )
         self.trace.append(row)
+        self.note_gap(certificate.relative_gap if certificate else estimate)
         # Of equals the latest: it has learned more. So it has where nothing was measured.
         if not score < self.best_score:
             self.best, self.best_iter, self.best_score = solution, self.n_iter, score
@@ -400,6 +411,19 @@ class _Run:
             self.best = Solution(self.best.w, self.best.b, *self.proof)
             self.proven_gap = min(self.proven_gap, self.certificate.relative_gap)
         return row
+
+    def note_gap(self, gap: float) -> None:
+        """Remember a relative gap, where it is known."""
+        if 0 < gap < math.inf:
+            self.gap = gap
+            self.first_gap = gap if math.isnan(self.first_gap) else self.first_gap
+
+    def share_done(self, limit: _Limits, tol: float | None) -> float:
+        """How near the nearest stop rule is."""
+        shares = limit.shares(self)
+        if tol and tol < self.first_gap:
+            shares.append(math.log(self.first_gap / self.gap) / math.log(self.first_gap / tol))
+        return min(1.0, max(0.0, *shares)) if shares else math.nan
 
     def worth_measuring(self, estimate: float) -> bool:
         """Whether the gap may be small enough. After an estimate that promised too much, the next must promise more."""
@@ -423,6 +447,12 @@ class _Run:
     def stale(self, state: Any) -> bool:
         """Whether the error on the holdout stayed above its best for longer than the solver has patience for."""
         return self.n_iter >= self.solver.patience(self.problem, state, self.best_iter)
+
+    def can_afford_certificate(self, result: Result) -> bool:
+        """Whether evaluating the answer on all samples is a small part of the work so far, where time is up."""
+        if result.status not in OUT_OF_TIME or result.evaluation is not None:
+            return True
+        return self.problem.evaluation_cost(result.solution.w) <= MOST_AFTER_TIME * self.entries()
 
     def result(self, status: str, state: Any) -> Result:
         return Result(
@@ -459,11 +489,11 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> R
     """The same result with a certificate on the full data; its evaluation is used where there is one already.
 
     The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
-    Who has interrupted the run is not kept waiting: its bound is not tightened.
+    Where the time is up, the bound is not tightened.
     """
     if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
         return replace(result, reads=problem.ledger.summary())  # the last check has done it all
-    rounds = 0 if result.status == "interrupted" else TIGHTENING_ROUNDS
+    rounds = 0 if result.status in OUT_OF_TIME else TIGHTENING_ROUNDS
     with problem.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
         certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)

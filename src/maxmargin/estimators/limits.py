@@ -1,0 +1,58 @@
+"""The limits of a whole fit, dealt out to its binary problems."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+
+class Deadline:
+    """When a fit has to end: `max_time` seconds after this was made.
+
+    Parameters
+    ----------
+    max_time : float or None
+        None: never.
+    """
+
+    def __init__(self, max_time: float | None) -> None:
+        self.at = math.inf if max_time is None else time.perf_counter() + max_time
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is up."""
+        return time.perf_counter() >= self.at
+
+    def share(self, waiting: int, threads: int) -> float | None:
+        """The seconds for the next of so many problems that wait, of which as many run at once as there are threads.
+
+        What one problem leaves over goes to those that come after it. None: there is no limit.
+        """
+        if math.isinf(self.at):
+            return None
+        # The least that a solver accepts: it makes one iteration in any case.
+        return max(self.at - time.perf_counter(), 1e-9) * min(threads, waiting) / waiting
+
+
+def budget_shares(budget: int | None, sizes: Sequence[int]) -> list[int | None]:
+    """A budget dealt out to binary problems by their numbers of samples; together they never exceed it.
+
+    What one problem leaves over is not given to another: which one would get it depends on the order in which threads
+    finish, and the same seed must give the same model.
+
+    Examples
+    --------
+    >>> from maxmargin.estimators.limits import budget_shares
+    >>> budget_shares(100, [300, 100])
+    [75, 25]
+    """
+    if budget is None:
+        return [None] * len(sizes)
+    total = sum(sizes)
+    shares = [budget * size // total for size in sizes]
+    if min(shares) == 0:
+        raise ValueError(
+            f"budget={budget:,} is shared by {len(sizes):,} binary problems and leaves some of them nothing; give more"
+        )
+    return list(shares)
