@@ -210,7 +210,6 @@ def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:
 
 
 def _draw(machine: LinearSVC | SVC, path: Path, stored: int) -> None:
-    cost: dict[str, Any] = {"x": "kernel_evaluations"} if isinstance(machine, SVC) else {"stored": stored}
-    display = ConvergenceDisplay.from_estimator(machine, **cost)
+    display = ConvergenceDisplay.from_estimator(machine, stored=stored)
     with atomic_write(path) as file:
         display.figure_.savefig(file, format=path.suffix[1:])

@@ -1,32 +1,54 @@
-"""How a run came to its answer."""
+"""Pictures of how a fit converged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.solvers import Trace, Traces
 
 LABELS = {
     "entries_read": "entries read",
-    "seconds": "seconds",
+    "seconds": "time",
     "iteration": "iterations",
     "kernel_evaluations": "kernel evaluations",
 }
 
+MOST_COLOURS = 6  # runs that are told apart by colour and marker; of more, only the one with the largest gap is
+MARKERS = "os^DvP"  # one a run, so that runs can be told apart without colours
+LOG_COST = 50.0  # the axis of the cost is logarithmic if the largest cost is at least this many times the smallest
+SMALLEST_GAP = 1e-12  # relative gaps below this are rounding errors, and are drawn at the bottom of the axis
+PANEL_SIZE = (7.2, 2.7)  # width and height of a panel in inches
+
+Vector = NDArray[np.float64]
+
 
 class ConvergenceDisplay:
-    """Value, bound and holdout error of one or several runs against what they cost.
+    """Draws how one or several runs converged, against what they cost.
+
+    There are up to three panels, of which those are drawn that the traces have figures for:
+
+    - the relative gap on a logarithmic axis, with a line at `tol`. Dots are gaps that were measured;
+      between them the line follows the solver's own estimates, which cost nothing;
+    - the value reached and the bound on the best possible value, where they were measured at two checks or more
+      (``certify="checks"``). The panel shows what lies near the last value and cuts off what is far from it;
+    - the error on the holdout (``early_stopping=True``).
+
+    Of more than six runs, such as the 45 binary problems of ten classes, the one with the largest gap is drawn in
+    colour and named, and the others in grey; in place of the values a panel counts the problems within `tol`.
 
     Parameters
     ----------
-    traces : mapping of str to Trace
+    traces : mapping of str to Trace, or Traces
         The runs, by the name that the legend shows.
-    x : {"entries_read", "seconds", "iteration", "kernel_evaluations"}
-        What is drawn to the right.
+    x : {"entries_read", "seconds", "iteration", "kernel_evaluations"} or None
+        What the runs cost. None: kernel evaluations where all runs made some, entries read where all read some and
+        none made evaluations, else seconds.
     stored : int or None
         How many entries the data holds; drawn as a line on the axis of entries read.
 
@@ -34,8 +56,7 @@ class ConvergenceDisplay:
     ----------
     figure_ : matplotlib Figure
     axes_ : list of matplotlib Axes
-        One for margins or objectives (value and bound), one for the holdout error; those for which the traces have
-        figures.
+        One for each panel, from the top.
 
     Examples
     --------
@@ -43,78 +64,315 @@ class ConvergenceDisplay:
     >>> from maxmargin.solvers import Row, Trace
     >>> trace = Trace([Row(1, 0.1, 10, primal=0.1, dual=0.4, gap=0.3), Row(2, 0.2, 20, primal=0.2, dual=0.3, gap=0.1)])
     >>> display = ConvergenceDisplay.from_trace(trace)
-    >>> len(display.axes_)
-    1
+    >>> [axes.get_ylabel() for axes in display.axes_]
+    ['relative gap', 'value (larger is better)']
     """
 
-    def __init__(self, traces: Mapping[str, Trace], *, x: str = "entries_read", stored: int | None = None) -> None:
-        if x not in LABELS:
-            raise ValueError(f"x must be one of {', '.join(LABELS)}; got {x!r}")
-        self.traces, self.x, self.stored = dict(traces), x, stored
+    def __init__(
+        self, traces: Mapping[str, Trace] | Traces, *, x: str | None = None, stored: int | None = None
+    ) -> None:
+        self.traces = dict(traces.items())
+        if x is not None and x not in LABELS:
+            raise ValueError(f"x must be one of {', '.join(LABELS)}, or None; got {x!r}")
+        self.x, self.stored = x or self._common_cost(), stored
 
     @classmethod
-    def from_trace(cls, trace: Trace | Traces, *, name: str = "", ax: Any = None, **options: Any) -> ConvergenceDisplay:
-        """Draw one run, or those of all binary problems of a fit."""
-        return cls(dict(trace.items()) if isinstance(trace, Traces) else {name: trace}, **options).plot(ax=ax)
+    def from_trace(
+        cls, trace: Trace | Traces, *, name: str | None = None, ax: Any = None, **options: Any
+    ) -> ConvergenceDisplay:
+        """Draw one run, or those of all binary problems of a fit.
+
+        Parameters
+        ----------
+        trace : Trace or Traces
+            What `model.trace_` or `result.trace` is.
+        name : str or None
+            What the title calls it.
+        ax : matplotlib Axes, a sequence of them, or None
+            See :meth:`plot`.
+        **options
+            Parameters of the class.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        display = cls(trace if isinstance(trace, Traces) else {name or "": trace}, **options)
+        return display.plot(ax=ax, name=name)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> ConvergenceDisplay:
-        """Draw the fit of an estimator, one curve a binary problem."""
+    def from_estimator(
+        cls, estimator: Any, *, name: str | None = None, ax: Any = None, **options: Any
+    ) -> ConvergenceDisplay:
+        """Draw the fit of an estimator.
+
+        Parameters
+        ----------
+        estimator : LinearSVC, SVC or EnclosingBall
+            A fitted one.
+        name : str or None
+            What the title calls it; None: its class.
+        ax : matplotlib Axes, a sequence of them, or None
+            See :meth:`plot`.
+        **options
+            Parameters of the class.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
         check_is_fitted(estimator, "trace_")
-        return cls.from_trace(estimator.trace_, name=type(estimator).__name__, ax=ax, **options)
+        return cls.from_trace(estimator.trace_, name=name or type(estimator).__name__, ax=ax, **options)
 
-    def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw; `ax` takes the axes to draw into, one for each panel that the traces have figures for."""
+    def plot(self, ax: Any = None, *, name: str | None = None) -> ConvergenceDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, a sequence of them, or None
+            Where to draw: the first panel goes into the first axes, and so on; panels for which no axes are left are
+            not drawn. None: a new figure with a title, for all panels.
+        name : str or None
+            What the title calls the runs.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("drawing needs matplotlib; install it with: pip install 'maxmargin[plot]'") from error
 
-        panels = [
-            panel
-            for panel, column in ((self._draw_values, "primal"), (self._draw_errors, "holdout_error"))
-            if any(np.isfinite(trace.column(column)).any() for trace in self.traces.values())
-        ]
+        panels = self._panels()
         if not panels:
             raise ValueError(
-                "the trace has neither certified values nor holdout errors to draw; "
-                'fit with certify="checks" or early_stopping=True'
+                "the trace has neither gaps nor holdout errors to draw; fit with certify=True, with a tol, or with "
+                "early_stopping=True"
             )
         if ax is None:
+            width, height = PANEL_SIZE
             self.figure_, axes = plt.subplots(
-                len(panels), 1, sharex=True, squeeze=False, figsize=(7, 3.2 * len(panels)), layout="constrained"
-            )
+                len(panels), 1, sharex=True, squeeze=False, layout="constrained",
+                figsize=(width, 0.5 + height * len(panels)),
+            )  # fmt: skip
             self.axes_ = list(axes[:, 0])
+            self.figure_.suptitle(self._title(name or ""))
+            # Above the curves, so that it covers none.
+            legend = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "ncols": 3, "borderaxespad": 0.2}
         else:
             self.axes_ = list(np.atleast_1d(ax))
             self.figure_ = self.axes_[0].figure
-        if len(self.axes_) != len(panels):
-            raise ValueError(f"this trace needs {len(panels)} axes, one a panel; got {len(self.axes_)}")
-        for panel, axes in zip(panels, self.axes_, strict=True):
+            legend = {"loc": "best"}
+        if len(self.axes_) > len(panels):
+            raise ValueError(f"there are {len(panels)} panels to draw; got {len(self.axes_)} axes for them")
+        for panel, axes in zip(panels, self.axes_, strict=False):
+            self._set_cost_axis(axes)
             panel(axes)
-            axes.set_xscale("log")
             axes.grid(alpha=0.3)
             if self.stored is not None and self.x == "entries_read":
-                axes.axvline(self.stored, color="0.4", linestyle=":", label="all entries once")
-            axes.legend()
-        self.axes_[-1].set_xlabel(LABELS[self.x])
+                axes.axvline(self.stored, color=_ink(axes), linestyle=":", label="all entries once")
+            axes.legend(**legend)
+        own = ", of each binary problem" if self._many else ""
+        self.axes_[-1].set_xlabel(LABELS[self.x] + own)
         return self
 
+    # What there is to draw
+
+    @property
+    def _many(self) -> bool:
+        return len(self.traces) > MOST_COLOURS
+
+    @property
+    def _tol(self) -> float | None:
+        """The `tol` of the runs, where those that have one have the same."""
+        found = {trace.tol for trace in self.traces.values()} - {None}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def _last_gaps(self) -> dict[str, float]:
+        """The relative gap that was last known, of the runs of which one was."""
+        gaps = {name: known_gap(trace) for name, trace in self.traces.items()}
+        return {name: float(gap[np.isfinite(gap)][-1]) for name, gap in gaps.items() if np.isfinite(gap).any()}
+
+    def _common_cost(self) -> str:
+        """A measure of the cost that all runs have: evaluations and entries cannot be compared, and may be zero."""
+        last = [trace[-1] for trace in self.traces.values() if len(trace)]
+        if all(row.kernel_evaluations for row in last):
+            return "kernel_evaluations"
+        return "entries_read" if all(row.entries_read and not row.kernel_evaluations for row in last) else "seconds"
+
+    def _panels(self) -> Sequence[Callable[[Any], None]]:
+        traces = self.traces.values()
+        panels: list[Callable[[Any], None]] = []
+        if any(np.isfinite(known_gap(trace)).any() for trace in traces):
+            panels.append(self._draw_gaps)
+        if self._many and self._tol is not None:
+            panels.append(self._draw_count)
+        if not self._many and any(np.isfinite(trace.column("gap")).sum() > 1 for trace in traces):
+            panels.append(self._draw_values)
+        if any(np.isfinite(trace.column("holdout_error")).any() for trace in traces):
+            panels.append(self._draw_errors)
+        return panels
+
+    def _title(self, name: str) -> str:
+        """What the picture shows, in a line."""
+        gaps, parts = self._last_gaps, []
+        if len(self.traces) > 1 and gaps:
+            loosest = max(gaps, key=lambda of: gaps[of])
+            parts.append(f"the largest gap of {len(self.traces)} is {_percent(gaps[loosest])} ({loosest})")
+        elif gaps:
+            parts.append(f"relative gap {_percent(*gaps.values())}")
+        if len(self.traces) == 1:
+            errors = next(iter(self.traces.values())).column("holdout_error")
+            if np.isfinite(errors).any():
+                parts.append(f"best holdout error {_percent(float(np.nanmin(errors)))}")
+        return ": ".join(part for part in (name, ", ".join(parts)) if part)
+
+    def _set_cost_axis(self, axes: Any) -> None:
+        """A logarithmic axis for costs of many sizes, one from zero for others, with numbers such as "20 M"."""
+        from matplotlib.ticker import EngFormatter, NullFormatter
+
+        drawn = [
+            (trace, np.isfinite(known_gap(trace)) | np.isfinite(trace.column("holdout_error")))
+            for trace in self.traces.values()
+        ]
+        costs = np.concatenate([trace.column(self.x)[seen | (len(drawn) == 1)] for trace, seen in drawn])
+        least, most = costs.min(), max(costs.max(), self.stored or 0 if self.x == "entries_read" else 0) or 1
+        if least > 0 and most >= LOG_COST * least:
+            axes.set_xscale("log")
+            axes.set_xlim(least / 1.3, 1.3 * most)
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        else:
+            axes.set_xlim(0, 1.05 * most)
+        axes.xaxis.set_major_formatter(EngFormatter(unit="s" if self.x == "seconds" else ""))
+
+    # The panels
+
+    def _draw_gaps(self, axes: Any) -> None:
+        from matplotlib.ticker import FuncFormatter
+
+        gaps = {name: known_gap(trace) for name, trace in self.traces.items()}
+        bottom, top = _decades(np.concatenate([*gaps.values(), [] if self._tol is None else [self._tol]]))
+        axes.set_yscale("log")
+        axes.set_ylim(0.7 * bottom, 1.4 * top)
+        estimated = False
+        for name, style in self._styles(axes, self._last_gaps):
+            trace, known = self.traces[name], np.isfinite(gaps[name])
+            measured = np.isfinite(trace.column("gap"))[known]
+            estimated = estimated or not measured.all()
+            cost, gap = trace.column(self.x)[known], np.clip(gaps[name][known], bottom, top)
+            axes.plot(cost, gap, **{"markevery": np.flatnonzero(measured).tolist(), **style})
+            if len(self.traces) == 1 and trace.column(self.x)[0] < cost[0]:
+                axes.axvspan(0, cost[0], color=_ink(axes), alpha=0.07, linewidth=0, label="not known yet")
+        if len(self.traces) == 1:
+            axes.get_lines()[0].set_label("_" if estimated else "measured")
+        if estimated and not self._many:
+            colour = axes.get_lines()[0].get_color() if len(self.traces) == 1 else _ink(axes)
+            axes.plot([], [], color=colour, label="estimated by the solver")
+            axes.plot([], [], "o", markersize=4, color=colour, label="measured")
+        if self._tol is not None:
+            axes.axhline(self._tol, color=_ink(axes), linestyle="--", linewidth=1, label=f"tol = {_percent(self._tol)}")
+        axes.set_ylabel("relative gap")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
+
+    def _draw_count(self, axes: Any) -> None:
+        """How many of the runs are within `tol`, by what each of them has cost until then."""
+        tol, ends = self._tol, []
+        for trace in self.traces.values():
+            within = np.flatnonzero(trace.column("relative_gap") <= tol)
+            ends += trace.column(self.x)[within[:1]].tolist()
+        most = max(trace.column(self.x).max(initial=0) for trace in self.traces.values())
+        cost, count = [0, *sorted(ends), most], [*range(len(ends) + 1), len(ends)]
+        axes.step(cost, count, where="post", label=f"{len(ends)} within tol in the end")
+        axes.axhline(len(self.traces), color=_ink(axes), linestyle=":", label=f"all {len(self.traces)}")
+        axes.set_ylim(0, 1.08 * len(self.traces))
+        axes.set_ylabel("problems within tol")
+
     def _draw_values(self, axes: Any) -> None:
-        for name, trace in self.traces.items():
-            at, primal, dual = (trace.column(column) for column in (self.x, "primal", "dual"))
-            seen = np.isfinite(primal)
-            # A margin is to be large and its bound lies above it; an objective is to be small.
-            what, side = ("objective", "least") if (primal > dual).any() else ("margin", "most")
-            line = axes.plot(at[seen], primal[seen], marker=".", label=f"{name} {what} reached".strip())[0]
-            bound = f"{name} best possible, at {side}".strip()
-            axes.plot(at[seen], dual[seen], color=line.get_color(), linestyle="--", label=bound)
-            axes.fill_between(at[seen], primal[seen], dual[seen], color=line.get_color(), alpha=0.15)
-            axes.set_ylabel("objective" if what == "objective" else "margin (scaled data)")
+        values = {}
+        for name, style in self._styles(axes, self._last_gaps):
+            trace = self.traces[name]
+            measured = np.isfinite(trace.column("gap"))
+            if not measured.any():
+                continue
+            cost, primal, dual = (trace.column(column)[measured] for column in (self.x, "primal", "dual"))
+            smaller = bool((primal > dual).any())
+            one = len(self.traces) == 1
+            line = axes.plot(cost, primal, **(style | {"label": "reached"} if one else style))[0]
+            side = "at least" if smaller else "at most"
+            bound = axes.plot(cost, dual, color=line.get_color(), linestyle="--")[0]
+            bound.set_label(f"bound: the best is {side} this" if one else f"_{name}")
+            if one:
+                axes.fill_between(cost, primal, dual, color=line.get_color(), alpha=0.15)
+            values[name] = np.concatenate([primal, dual, [primal[-1], dual[-1]]])
+            axes.set_ylabel(f"value ({'smaller' if smaller else 'larger'} is better)")
+        if len(self.traces) > 1:
+            axes.plot([], [], color=_ink(axes), linestyle="--", label="bounds")
+        best = values[min(values, key=lambda name: self._last_gaps[name])]
+        axes.set_ylim(*_near(best[-2:], np.concatenate([*values.values()])))
+        axes.ticklabel_format(axis="y", useOffset=False)
 
     def _draw_errors(self, axes: Any) -> None:
-        for name, trace in self.traces.items():
-            at, error = trace.column(self.x), trace.column("holdout_error")
-            seen = np.isfinite(error)
-            axes.plot(at[seen], 100 * error[seen], marker=".", label=f"{name} holdout".strip())
-        axes.set_ylabel("error, %")
+        from matplotlib.ticker import FuncFormatter
+
+        errors = {name: trace.column("holdout_error") for name, trace in self.traces.items()}
+        best = {name: float(np.nanmin(error)) for name, error in errors.items() if np.isfinite(error).any()}
+        for name, style in self._styles(axes, best):
+            seen = np.isfinite(errors[name])
+            cost = self.traces[name].column(self.x)[seen]
+            axes.plot(cost, errors[name][seen], **style)
+        if len(self.traces) == 1:
+            axes.get_lines()[-1].set_label("error on the holdout")
+            axes.axhline(*best.values(), color=_ink(axes), linestyle=":", label=f"best: {_percent(*best.values())}")
+        axes.set_ylabel("holdout error")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
+
+    def _styles(self, axes: Any, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The runs that have a size and how to draw each; of many, the largest comes last and stands out."""
+        if not self._many:
+            for marker, name in zip(MARKERS, self.traces, strict=False):
+                if name in sizes:
+                    yield name, {"marker": marker, "markersize": 4, "label": name}
+            return
+        largest = max(sizes, key=lambda name: sizes[name])
+        others = [name for name in sizes if name != largest]
+        for name in others:
+            label = f"{len(others)} others" if name == others[0] else f"_{name}"
+            grey = {"color": _ink(axes), "alpha": 0.3, "linewidth": 0.8, "markersize": 2.5}
+            yield name, {**grey, "marker": "o", "markevery": [-1], "label": label}
+        yield largest, {"color": "C0", "linewidth": 2, "marker": "o", "markersize": 4, "label": f"largest: {largest}"}
+
+
+def known_gap(trace: Trace) -> Vector:
+    """The relative gap at each check: measured where it was, else as the solver estimated it, else NaN."""
+    measured: Vector = trace.column("relative_gap")
+    return np.where(np.isfinite(measured), measured, trace.column("estimated_gap"))
+
+
+def _decades(gaps: Vector) -> tuple[float, float]:
+    """The powers of ten between which the gaps are drawn; those of zero get a decade of their own at the bottom."""
+    gaps = gaps[np.isfinite(gaps)]
+    least = gaps[gaps > SMALLEST_GAP].min(initial=0.1)
+    bottom = 10.0 ** (math.floor(math.log10(least)) - bool((gaps <= SMALLEST_GAP).any()))
+    # Above 1, value and bound lie on either side of zero, or one is zero: how far apart they are means nothing.
+    return bottom, 10.0 ** math.ceil(math.log10(min(1.0, max(gaps.max(), 2 * bottom))))
+
+
+def _near(last: Vector, seen: Vector) -> tuple[float, float]:
+    """The range of the values seen that lies no farther from the last ones than their own size, and a little space."""
+    size = np.abs(last).max() or np.abs(seen).max() or 1.0
+    low, high = max(seen.min(), last.min() - size), min(seen.max(), last.max() + size)
+    low = max(low, 0.0) if last.min() >= 0 else low
+    space = 0.05 * (high - low) or 0.05 * size
+    return (0.0 if 0 <= low < space else low - space), high + space
+
+
+def _percent(share: float) -> str:
+    digits = np.format_float_positional(100 * share, 3, unique=False, fractional=False, trim="-")
+    return f"{digits if share >= 1e-8 else f'{100 * share:.3g}'} %"
+
+
+def _ink(axes: Any) -> Any:
+    """The colour of text in the style at hand: readable on its background, light or dark."""
+    return axes.xaxis.label.get_color()
