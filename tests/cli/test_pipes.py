@@ -88,13 +88,13 @@ def test_every_command_reads_every_format_from_a_pipe(run, tmp_path, name, pack)
     assert run("predict", "file.mm", fifo(data)).stdout == expected
     options = ["--json", "--quiet", *(["--label-column", "last"] if name in ("csv", "npy") else [])]
     radius = json.loads(run("ball", path, *options).stdout)["radius"]
-    about = json.loads(run("ball", "-", *options, "--output", "ball.out", stdin=data).stdout)
+    about = json.loads(run("ball", "-", *options, "--model", "ball.mm", stdin=data).stdout)
     assert (about["rows"], about["radius"]) == (N, radius)
 
 
 def test_what_comes_from_a_pipe_has_no_name_for_the_result(run):
     assert "say where it goes: --model FILE" in run("train", "-", exits=2, stdin=b"1 1:1\n").stderr
-    assert "say where it goes: --output FILE" in run("ball", "-", exits=2, stdin=b"1 1:1\n").stderr
+    assert "say where it goes: --model FILE" in run("ball", "-", exits=2, stdin=b"1 1:1\n").stderr
 
 
 def test_a_pipe_is_not_read_twice(run):
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_stream_is_said(run, tmp_path, command):
     (tmp_path / "rows.csv").write_bytes(bytes_of("csv"))
     run("train", "rows.csv", *FAST, "--model", "m.mm")
     before = set(os.listdir())
-    args = {"train": ["-", "--model", "x"], "predict": ["m.mm", "-"], "ball": ["-", "--output", "x"]}[command]
+    args = {"train": ["-", "--model", "x"], "predict": ["m.mm", "-"], "ball": ["-", "--model", "x"]}[command]
     cut = gzip.compress(bytes_of("libsvm"))[:-1000]
     for stdin, says in (b"", "standard input: no rows"), (cut, r"standard input, line"), (b"PAR1\0", "a Parquet file"):
         result = run(command, *args, exits=2, stdin=stdin)

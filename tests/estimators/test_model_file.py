@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pickle
 import warnings
 import zipfile
@@ -13,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from maxmargin import SVC, LinearSVC, ModelFileError, load_model, save_model
+from maxmargin import SVC, EnclosingBall, LinearSVC, ModelFileError, load_model, save_model
 from maxmargin.estimators.model_file import FORMAT_VERSION, read_model
-from maxmargin.solvers import SOLVERS, Decomposition, Trace, Traces
+from maxmargin.solvers import SOLVERS, Decomposition, SublinearBall, Trace, Traces
 
 RNG = np.random.default_rng(0)
 LABELS = {
@@ -132,6 +133,65 @@ def test_a_kernel_machine_comes_back(tmp_path, classes, options):
     assert clone(loaded).fit(X, np.arange(50) % 2).score(X, np.arange(50) % 2) > 0
 
 
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"nu": 0.1},
+        {"nu": 0.1, "kernel": "rbf", "gamma": 0.3},
+        {"kernel": "poly", "degree": 2, "max_iter": 2},
+        {"kernel": "sigmoid"},
+        {"solver": SublinearBall(eps=0.5), "max_iter": 20},
+    ],
+)
+def test_a_ball_comes_back(tmp_path, options, storage):
+    X = RNG.normal(size=(60, 4))
+    model = EnclosingBall(random_state=0, **options).fit(storage(X))
+    save_model(model, tmp_path / "m.mm")
+    loaded = load_model(tmp_path / "m.mm")
+    assert type(loaded) is EnclosingBall
+    assert loaded.get_params() == model.get_params()
+    before, after = ({k: v for k, v in vars(m).items() if k.endswith("_")} for m in (model, loaded))
+    assert before.keys() == after.keys()
+    for name in before.keys() - {"support_vectors_"}:
+        assert same(before[name], after[name]), name
+    assert sp.issparse(model.support_vectors_) == sp.issparse(loaded.support_vectors_)
+    assert abs(model.support_vectors_ - loaded.support_vectors_).sum() == 0
+    new = 2 * RNG.normal(size=(50, 4))
+    assert loaded.decision_function(new).tobytes() == model.decision_function(new).tobytes()
+    assert loaded.predict(new).tolist() == model.predict(new).tolist()
+    assert clone(loaded).fit(new).radius_ > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"kernel": None}, "do not go together"),
+        ({"parameters": {"nu": 0.1}}, "do not go together"),
+        ({"center_vectors": {"count": 10**9, "rows": {"type": "<f8", "stored": None}}}, "center_weights.npy has"),
+        ({"vectors": {"type": "O", "stored": None}}, "vectors of the type"),
+        ({"radius": "wide"}, "radius: expected a number"),
+        ({"problems": []}, "0 problems and 1 traces; expected 1 of each"),
+        ({"estimator": "SVC"}, "an object with"),
+    ],
+)
+def test_a_header_of_a_ball_that_is_wrong_is_refused_in_words(tmp_path, fields, complaint):
+    save_model(EnclosingBall(0.1, kernel="rbf").fit(RNG.normal(size=(60, 4))), tmp_path / "m.mm")
+    edited(tmp_path / "m.mm", **fields)
+    with pytest.raises(ModelFileError, match=complaint):
+        load_model(tmp_path / "m.mm")
+
+
+def test_a_model_is_not_read_from_a_pipe(path):
+    read, write = os.pipe()
+    with os.fdopen(read), os.fdopen(write, "wb") as file:
+        file.write(b"PK")
+        file.flush()
+        with pytest.raises(ModelFileError, match="is a pipe"):
+            load_model(f"/dev/fd/{read}")
+
+
 def test_a_precomputed_kernel_comes_back_and_a_function_does_not(tmp_path):
     X, y = RNG.normal(size=(40, 3)), np.arange(40) % 2
     K = X @ X.T
@@ -221,7 +281,7 @@ def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path, change, co
 
 
 def test_other_estimators_are_refused(tmp_path):
-    with pytest.raises(TypeError, match="LinearSVC or SVC; got dict"):
+    with pytest.raises(TypeError, match="LinearSVC, SVC, EnclosingBall; got dict"):
         save_model({}, tmp_path / "m.mm")
 
 
@@ -268,7 +328,7 @@ def test_editing_nothing_changes_nothing(path):
             f"in version {FORMAT_VERSION + 1} of the format.*upgrade",
         ),
         ({"format_version": "1"}, "count"),
-        ({"estimator": "os.system"}, "LinearSVC or SVC; found 'os.system'"),
+        ({"estimator": "os.system"}, "LinearSVC, SVC, EnclosingBall; found 'os.system'"),
         ({"parameters": {"verbosity": 3}}, "unknown parameters: verbosity"),
         ({"parameters": {"C": -1.0}}, "'C' parameter"),
         ({"parameters": {"C": [1.0]}}, "parameters: expected a number"),
@@ -281,7 +341,7 @@ def test_editing_nothing_changes_nothing(path):
         ({"classes": {"type": "int8", "values": ["a", "b"]}}, "labels of the type int8"),
         ({"classes": {"type": "str", "values": [1, 2]}}, "labels of the type str"),
         ({"classes": {"type": "V8", "values": [1, 2]}}, "found 'V8'"),
-        ({"classes": {"type": "float64", "values": [1.0, 2.0, 3.0]}}, "1 problems for 3 classes"),
+        ({"classes": {"type": "float64", "values": [1.0, 2.0, 3.0]}}, "1 problems and 1 traces; expected 3 of each"),
         ({"n_features_in": 6}, "coef.npy"),
         ({"n_features_in": 2**60}, "coef.npy has .* bytes"),
         ({"n_features_in": 10**400}, "n_features_in: expected a count"),

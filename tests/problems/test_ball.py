@@ -130,8 +130,12 @@ def test_sentences():
         return str(Certificate(primal, dual, form="radius"))
 
     assert said(3.2126, 3.2126 * 0.992) == "the radius 3.213 is within 0.8 % of the least possible"
-    assert said(3.0, 0.0) == "the radius reached is 3; nothing is known of the least possible"
-    assert said(0.0, 0.0) == "the radius is 0, and none can be less"
+    assert said(3.0, 0.0) == "the radius 3 was reached; nothing is known of the least possible"
+    assert said(0.0, 0.0) == "the radius 0 is the least possible"
+    soft = EnclosingBall(np.random.default_rng(0).normal(size=(40, 2)), nu=0.1)
+    assert str(soft.certify(np.zeros(2), np.ones(40))).startswith(
+        "the root mean square distance of the farthest rows, "
+    )
     assert Certificate(3.0, 2.0, form="radius").score > Certificate(4.0, 2.0, form="radius").score
 
 

@@ -18,7 +18,7 @@ from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `maxmargin train` writes it.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from `maxmargin train` or `ball`.")]
 LabelColumn = Annotated[
     str,
     typer.Option(

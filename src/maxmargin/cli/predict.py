@@ -40,7 +40,8 @@ def predict(
 ) -> None:
     """Predict a label for each row of DATA, one a line; where DATA has labels too, say how many are wrong.
 
-    A CSV or .npy file with as many columns as the model has features has no labels.
+    A CSV or .npy file with as many columns as the model has features has no labels. With a model of `maxmargin ball`
+    the label is 1 for a row inside the ball and -1 for one outside.
     """
     if output is not None:
         check_can_write(output, data)
@@ -54,7 +55,8 @@ def predict(
         labels = machine.predict(X)
         scores = machine.decision_function(X) if decision or json else np.empty(0)
     error = None
-    if y is not None and np.isin(label_text(y), label_text(machine.classes_)).any():
+    classes = label_text(getattr(machine, "classes_", []))  # a ball has none
+    if y is not None and np.isin(label_text(y), classes).any():
         error = error_rate(labels, y)
         say(f"{error:.2%} of {len(labels):,} labels are not those in {source_name(data)}")
     if json:

@@ -22,20 +22,36 @@ STOPPED = {
     "interrupted": "it was interrupted; this is the best model until then",
     "finished": "the algorithm came to its end",
 }
+PURPOSES = {
+    "learning": "to learn",
+    "validation": "to check that all values are finite",
+    "scale": "to find the norms of the rows",
+    "norms of X": "to find the norms of the rows",
+    "slack range": "to find the largest slack that makes sense",
+    "slack for C": "to find the slack that goes with C",
+    "solution": "to make the model of what was learned",
+    "choosing": "to choose the best of several runs",
+    "holdout": "to predict the held-out rows",
+    "certificate": "to certify",
+    "entries of X": "of X, entries and not kernel evaluations",
+}
+"""What a count of the ledger was for, by its name there."""
 
 
 def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
     """All that is known of a model but its coefficients, as JSON has it: for `--json`, and for :func:`lines`."""
     about = describe(model)
     certificates = [model.certificate_] if len(about["problems"]) == 1 else model.certificate_
-    labels = about["classes"]["values"]
-    for problem, certificate, which in zip(about["problems"], certificates, model._contenders, strict=True):
-        # One class against the rest, or two against each other.
-        problem["class"] = labels[which[0]] if len(which) == 1 else [labels[k] for k in which]
+    for problem, certificate in zip(about["problems"], certificates, strict=True):
         problem["certificate"] |= {
             "relative_gap": certificate.relative_gap if certificate else None,
             "sentence": str(certificate),
         }
+    if "classes" in about:
+        labels = about["classes"]["values"]
+        for problem, which in zip(about["problems"], model._contenders, strict=True):
+            # One class against the rest, or two against each other.
+            problem["class"] = labels[which[0]] if len(which) == 1 else [labels[k] for k in which]
     return {**notes, **about, "n_iter": int(np.max(model.n_iter_))}
 
 
@@ -46,14 +62,26 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         f"{about['data']}: {about['rows']:,} rows, " if "data" in about else "",
         f"{about['n_features_in']:,} features",
         f", {about['stored']:,} entries stored" if "stored" in about else "",
+        f"; labels: {about['labels_in']}" if about.get("labels_in") else "",
     )
-    kernel = "kernel" in about
-    if kernel:
+    if about.get("kernel"):
         of = ", ".join(f"{name} {_short(value)}" for name, value in about["kernel"]["fields"].items())
         yield _line("kernel", about["kernel"]["name"], f", {of}" if of else "")
         yield _line("computed", f"{about['kernel_evaluations']:,} kernel evaluations to learn")
     else:
         yield _line("read to learn", f"{about['entries_read']:,} entries", share(about))
+    yield from _ball(about) if "radius" in about else _classifier(about)
+    took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
+    loss = f", loss {about['loss']}" if "loss" in about else ""
+    yield _line("work", f"{about['n_iter']:,} iterations of {about['solver']}{loss}{took}")
+    if "training_error" in about:
+        of = "all" if about["training_error_rows"] == about["rows"] else f"{about['training_error_rows']:,} of the"
+        yield _line("training error", f"{about['training_error']:.2%} of {of} {about['rows']:,} rows")
+    if "test_error" in about:
+        yield _line("test error", f"{about['test_error']:.2%} of {about['test_rows']:,} rows of {about['test_data']}")
+
+
+def _classifier(about: Mapping[str, Any]) -> Iterator[str]:
     problems = about["problems"]
     if len(problems) > MOST_PROBLEMS:
         yield _line("models", f"{len(problems)}; below, the one whose certificate tells least")
@@ -65,27 +93,41 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("reached", ", ".join(numbers))
         yield _line("certificate", problem["certificate"]["sentence"])
         yield _line("stopped", STOPPED.get(problem["stopped"], problem["stopped"]))
-    if kernel:
+    if "shape_fit" in about:
         yield _line("support", f"{about['n_support']:,} vectors of {about['shape_fit'][0]:,} rows")
-    took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
-    yield _line("work", f"{about['n_iter']:,} iterations of {about['solver']}, loss {about['loss']}{took}")
-    if "test_error" in about:
-        yield _line("test error", f"{about['test_error']:.2%} of {about['test_rows']:,} rows of {about['test_data']}")
+
+
+def _ball(about: Mapping[str, Any]) -> Iterator[str]:
+    [problem] = about["problems"]
+    nu, bound = about["parameters"]["nu"], f"no ball has less than {_short(about['objective_bound'])}"
+    if problem["certificate"]["form"] == "radius":
+        yield _line("radius", f"{_short(about['radius'])}; {bound}")
+    else:
+        yield _line("radius", _short(about["radius"]))
+        of = f"root mean square distance of the farthest {nu:.6g} of the rows"
+        yield _line("objective", f"{_short(about['objective'])}, the {of}; {bound}")
+    yield _line("certificate", problem["certificate"]["sentence"])
+    yield _line("stopped", STOPPED.get(problem["stopped"], problem["stopped"]))
+    if "n_outside" in about:
+        yield _line("outside", f"{about['n_outside']:,} of {about['rows']:,} rows")
+    yield _line("support", f"{about['n_support']:,} rows")
 
 
 def details(about: Mapping[str, Any]) -> Iterator[str]:
     """The rest of what a model file holds."""
     yield _line("written by", f"maxmargin {about['library_version']}, format {about['format_version']}")
-    yield _line("classes", ", ".join(label_text(about["classes"]["values"])), f" ({about['classes']['type']})")
+    if "classes" in about:
+        yield _line("classes", ", ".join(label_text(about["classes"]["values"])), f" ({about['classes']['type']})")
     if about["feature_names_in"] is not None:
         yield _line("features", ", ".join(about["feature_names_in"]))
     given = {name: value for name, value in about["parameters"].items() if value is not None}
     yield _line("parameters", ", ".join(f"{name}={value!r}" for name, value in given.items()))
-    yield _line("reads", ", ".join(f"{purpose} {count:,}" for purpose, count in about["reads"].items()))
-    zero = f"; rows that are all zero: {_short(about['n_zero_rows'])}" if "n_zero_rows" in about else ""
-    yield _line("scale", _short(about["scale"]), zero)
+    yield _line("reads", reads(about["reads"]))
+    if "scale" in about:
+        zero = f"; rows that are all zero: {_short(about['n_zero_rows'])}" if "n_zero_rows" in about else ""
+        yield _line("scale", _short(about["scale"]), zero)
     yield _line("checks", ", ".join(f"{trace['checks']:,}" for trace in about["traces"]))
-    if about["n_support"] is not None:
+    if about["n_support"] is not None and "classes" in about:
         yield _line("on the margin", f"{about['n_support']:,} examples")
     for promise in (problem["promise"] for problem in about["problems"] if problem["promise"]):
         yield _line("promise", ", ".join(f"{name} {_short(value)}" for name, value in promise.items()))
@@ -96,10 +138,27 @@ def details(about: Mapping[str, Any]) -> Iterator[str]:
 
 _KNOWN = {
     *("data", "rows", "stored", "seconds", "test_error", "test_rows", "test_data", "format", "format_version"),
+    *("labels_in", "training_error", "training_error_rows", "n_outside", "radius", "objective", "objective_bound"),
+    *("offset", "sq_center", "center_vectors"),
     *("library_version", "estimator", "parameters", "classes", "n_features_in", "feature_names_in", "problems"),
     *("traces", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
     *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
 }
+
+
+def reads(counts: Mapping[str, int]) -> str:
+    """What was read, by what it was for.
+
+    >>> reads({"learning": 1200, "learning, dense count": 4000, "scale": 300, "solution": 0})
+    '1,200 to learn (4,000 with zeros that are not stored), 300 to find the norms of the rows'
+    """
+    dense = counts.get("learning, dense count", counts["learning"])
+    zeros = f" ({dense:,} with zeros that are not stored)" if dense != counts["learning"] else ""
+    return ", ".join(
+        f"{count:,} {PURPOSES.get(purpose, f'for: {purpose}')}{zeros if purpose == 'learning' else ''}"
+        for purpose, count in counts.items()
+        if purpose != "learning, dense count" and (count or purpose == "learning")
+    )
 
 
 def _open(certificate: Mapping[str, Any]) -> float:

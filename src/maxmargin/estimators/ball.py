@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -26,7 +26,7 @@ from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.recipe import solver_named
 from maxmargin.estimators.tasks import FitTasks
 from maxmargin.problems import EnclosingBall as BallProblem
-from maxmargin.problems import KernelMatrix, Solution, make_kernel
+from maxmargin.problems import Kernel, KernelMatrix, Solution, make_kernel
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import TOOLBOX, CoreSet, Result, Solver, solve
 
@@ -42,7 +42,8 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
     With a kernel this is the support vector data description of Tax and Duin (2004); with the Gaussian kernel it finds
     the same outliers as :class:`sklearn.svm.OneClassSVM` of the same `nu` and `gamma`. With `nu=0` no row may stay
-    outside, and this is the minimum enclosing ball.
+    outside, and this is the minimum enclosing ball: it tells new rows that are unlike the ones it was fitted on, but no
+    outliers among those, so scikit-learn's tags call it an outlier detector for other `nu` only.
 
     Parameters
     ----------
@@ -75,13 +76,14 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         x; without a kernel only.
     radius_ : float
         R, as far as the rows reach that are not to stay outside.
-    radius_lower_, radius_upper_ : float
-        What the least possible radius lies between. With nu the two are of the root of the value above, which is no
-        less than R. Without a certificate (a kernel that is no inner product) the lower one is 0.
+    objective_, objective_bound_ : float
+        The root of the minimum above that was reached, and what no ball can beat. With nu=0 the objective is the
+        radius; else it is the root mean square distance of the farthest nu n rows from the centre, which is no less
+        than the radius. Without a certificate (a kernel that is no inner product) the bound is 0.
     offset_ : float
         Of `decision_function` from `score_samples`: the radius, with a hair for rounding, and a minus.
     support_, support_vectors_, dual_coef_ : arrays of shape (n_SV,), (n_SV, d), (1, n_SV)
-        The rows whose mean with these weights proves `radius_lower_`; with core_set, the centre is that mean.
+        The rows whose mean with these weights proves `objective_bound_`; with core_set, the centre is that mean.
     certificate_ : Certificate
         Radius reached, bound on the least possible, gap; as a sentence, `print(model.certificate_)`.
     trace_ : Trace
@@ -109,7 +111,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     >>> from maxmargin import EnclosingBall
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> ball = EnclosingBall().fit(X)
-    >>> bool(ball.radius_lower_ <= ball.radius_ <= 1.001 * ball.radius_lower_)
+    >>> bool(ball.objective_bound_ <= ball.radius_ <= 1.001 * ball.objective_bound_)
     True
     >>> bool((ball.predict(X) == 1).all()), ball.predict([[9.0, 9.0, 9.0]])
     (True, array([-1]))
@@ -117,6 +119,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     True
     """
 
+    _solvers: ClassVar[Mapping[str, type[Solver]]] = BALL_SOLVERS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu": [Interval(Real, 0, 1, closed="both")],
         "kernel": [StrOptions(set(BALL_KERNELS)), callable, None],
@@ -260,7 +263,11 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         if self.kernel is None:
             return {**common, "center_": np.asarray(w)}
         own = np.flatnonzero(w.beta)
-        return {**common, "_kernel": K.kernel, "_laid": Laid(), "_vectors": X[own], "_weights": w.beta[own]}
+        return {**common, **self._center_in_kernel(K.kernel, X[own], w.beta[own])}
+
+    def _center_in_kernel(self, kernel: Kernel, vectors: Any, weights: Vector) -> dict[str, Any]:
+        """The centre as the weighted sum of vectors in the kernel's space."""
+        return {"_kernel": kernel, "_laid": Laid(), "_vectors": vectors, "_weights": weights}
 
     def _publish(self, X: Any, problem: BallProblem, solver: Solver, result: Result) -> None:
         solution, certificate = result.solution, result.certificate
@@ -269,7 +276,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         p = np.zeros(X.shape[0]) if solution.p is None else solution.p
         self.support_ = np.flatnonzero(p).astype(np.int32)
         self.support_vectors_, self.dual_coef_ = X[self.support_], p[self.support_][None]
-        self.radius_lower_, self.radius_upper_ = certificate.dual if certificate else 0.0, certificate.primal
+        self.objective_, self.objective_bound_ = certificate.primal, certificate.dual if certificate else 0.0
         self.certificate_, self.trace_, self.stopped_ = certificate, result.trace, result.status
         self.n_iter_, self.promise_, self.solver_ = result.n_iter, result.promise, solver.name
         read = int(problem.ledger.stored)
@@ -298,4 +305,6 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        if self.nu == 0:
+            tags.estimator_type = None
         return tags

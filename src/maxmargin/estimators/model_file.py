@@ -31,8 +31,6 @@ from maxmargin.estimators.model_fields import (
     Wrong,
     count,
     expected,
-    labels,
-    labels_to_json,
     list_of,
     number,
     optional,
@@ -45,13 +43,14 @@ from maxmargin.estimators.model_fields import (
     to_json,
 )
 from maxmargin.estimators.model_layout import LAYOUTS
-from maxmargin.problems import Certificate, Certificates
+from maxmargin.problems import Certificates
 from maxmargin.solvers import Row, Trace, Traces
 
 FORMAT = "maxmargin model"
 FORMAT_VERSION = 4
 
 _HEADER = "model.json"
+_ESTIMATORS = ", ".join(LAYOUTS)
 _TRACE_TYPES = {field.name: "<i8" if field.type == "int" else "<f8" for field in dataclasses.fields(Row)}
 _MOST_NPY_HEADER = 4096
 
@@ -67,7 +66,7 @@ def save_model(
 
     Parameters
     ----------
-    model : LinearSVC or SVC
+    model : LinearSVC, SVC or EnclosingBall
         A fitted model. Its labels are numbers, booleans or strings; its kernel, if any, is one with a name.
     path : str or path
         The file, by custom with the extension .mm.
@@ -91,8 +90,8 @@ def save_model(
     ['up']
     """
     if type(model) not in (layout.estimator for layout in LAYOUTS.values()):
-        raise TypeError(f"expected a fitted {' or '.join(LAYOUTS)}; got {type(model).__name__}")
-    check_is_fitted(model, "intercept_")
+        raise TypeError(f"expected a fitted {_ESTIMATORS}; got {type(model).__name__}")
+    check_is_fitted(model, "certificate_")
     plain_notes = table(scalar)(to_json(dict(notes or {})))
     header = json.dumps({**describe(model), "notes": plain_notes}, allow_nan=False, indent=1)
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -114,7 +113,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    LinearSVC or SVC
+    LinearSVC, SVC or EnclosingBall
         Fitted, with all attributes (but `support_vectors_` of LinearSVC, which are rows of the training data).
 
     Raises
@@ -143,17 +142,15 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     rows = [Row(**dict(zip(columns, cells, strict=True))) for cells in zip(*columns.values(), strict=True)]
     ends = pairwise(accumulate(checks, initial=0))
     traces = [Trace(rows[start:end], of["tol"]) for (start, end), of in zip(ends, header["traces"], strict=True)]
-    model.trace_ = model._of_all_problems(Traces, traces)
+    model.trace_ = layout.of_all_problems(model, Traces, traces)
     return model, header["notes"]
 
 
 def describe(model: Any) -> dict[str, Any]:
     """All of a fitted model but its arrays, as JSON has it: null for what is not known, "inf" for infinity."""
-    names = (*_PROBLEM, "trace")
-    each = {
-        name: [getattr(model, f"{name}_")] if len(model._contenders) == 1 else getattr(model, f"{name}_")
-        for name in names
-    }
+    layout = LAYOUTS[type(model).__name__]
+    names, one = (*layout.problem, "trace"), layout.problems(model) == 1
+    each = {name: [getattr(model, f"{name}_")] if one else getattr(model, f"{name}_") for name in names}
     traces, features = each.pop("trace"), getattr(model, "feature_names_in_", None)
     each["certificate"] = [dataclasses.asdict(certificate) for certificate in each["certificate"]]
     parameters = model.get_params(deep=False).items()
@@ -163,12 +160,11 @@ def describe(model: Any) -> dict[str, Any]:
         "library_version": maxmargin.__version__,
         "estimator": type(model).__name__,
         "parameters": {name: parameter_to_json(name, value, model._solvers) for name, value in parameters},
-        "classes": labels_to_json(model.classes_),
         "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if features is None else features.tolist(),
         "problems": [to_json(dict(zip(each, of_one, strict=True))) for of_one in zip(*each.values(), strict=True)],
         "traces": [{"checks": len(trace), "tol": trace.tol} for trace in traces],
-        **LAYOUTS[type(model).__name__].describe(model),
+        **layout.describe(model),
     }
 
 
@@ -176,8 +172,8 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def _arrays_of(model: Any) -> dict[str, NDArray[Any]]:
-    traces = model.trace_ if len(model._contenders) > 1 else [model.trace_]
-    arrays = LAYOUTS[type(model).__name__].arrays(model)
+    layout = LAYOUTS[type(model).__name__]
+    traces, arrays = model.trace_ if layout.problems(model) > 1 else [model.trace_], layout.arrays(model)
     for name, dtype in _TRACE_TYPES.items():
         arrays[f"trace_{name}"] = np.concatenate([trace.column(name) for trace in traces]).astype(dtype)
     return {f"{name}.npy": np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for name, a in arrays.items()}
@@ -194,6 +190,8 @@ def _new_member(archive: zipfile.ZipFile, name: str) -> Any:
 def _naming(path: str | os.PathLike[str], file: BinaryIO) -> Iterator[None]:
     """Turn whatever a bad file leads to into an error that says which file, what is wrong, and what to do."""
     remedy = "Give a file that `maxmargin train` or maxmargin.save_model has written."
+    if not file.seekable():
+        raise ModelFileError(f"{path} is a pipe; a model is read from a regular file only. Save it to one first.")
     start = file.read(4)
     if start != b"PK\3\4":
         raise ModelFileError(
@@ -263,13 +261,14 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
         )
     layout = LAYOUTS[_estimator(header.get("estimator"))]
     parameters = table(parameter(layout.estimator._solvers))
-    fields: dict[str, Any] = record(**_FIELDS, parameters=parameters, **layout.whole, **layout.more)(header)
-    return fields
+    problems = list_of(record(**layout.problem))
+    return dict(record(**_FIELDS, parameters=parameters, problems=problems, **layout.whole, **layout.more)(header))
 
 
 def _build(header: dict[str, Any]) -> Any:
     """The model without its arrays."""
-    model, problems = LAYOUTS[header["estimator"]].estimator(), header["problems"]
+    layout, problems = LAYOUTS[header["estimator"]], header["problems"]
+    model = layout.estimator()
     if unknown := header["parameters"].keys() - model.get_params(deep=False).keys():
         raise Wrong(f"unknown parameters: {', '.join(sorted(unknown))}; it was written by {header['library_version']}")
     model.set_params(**header["parameters"])
@@ -277,20 +276,21 @@ def _build(header: dict[str, Any]) -> Any:
         model._validate_params()
     except ValueError as error:
         raise Wrong(str(error)) from error
-    model.classes_, d, names = header["classes"], header["n_features_in"], header["feature_names_in"]
-    k = len(model._contenders)
+    layout.begin(model, header)
+    d, names, k = header["n_features_in"], header["feature_names_in"], layout.problems(model)
     if len(problems) != k or len(header["traces"]) != k:
-        raise Wrong(f"it has {len(problems)} problems for {model.classes_.size} classes")
+        raise Wrong(f"it has {len(problems)} problems and {len(header['traces'])} traces; expected {k} of each")
     model.n_features_in_ = d
     if names is not None:
         if len(names) != d:
             raise Wrong(f"it has {len(names)} names of {d} features")
         model.feature_names_in_ = np.array(names, dtype=object)
-    for name in _PROBLEM:
+    for name in layout.problem:
         values = [problem[name] for problem in problems]
         as_array = k > 1 and name in ("margin", "slack", "C")
         setattr(model, f"{name}_", np.array(values) if as_array else values if k > 1 else values[0])
-    model.certificate_ = model._of_all_problems(Certificates, [problem["certificate"] for problem in problems])
+    certificates = [problem["certificate"] for problem in problems]
+    model.certificate_ = layout.of_all_problems(model, Certificates, certificates)
     return model
 
 
@@ -300,29 +300,17 @@ def _no_constant(text: str) -> Any:
 
 def _estimator(value: Any) -> str:
     if value not in LAYOUTS:
-        raise expected(" or ".join(LAYOUTS), value)
+        raise expected(_ESTIMATORS, value)
     return str(value)
 
 
-_PROBLEM: dict[str, Reader] = {
-    "margin": number,
-    "slack": number,
-    "C": number,
-    "certificate": lambda value: Certificate(
-        **record(primal=number, dual=number, why_not=text, form=text, provided=text)(value)
-    ),
-    "stopped": text,
-    "promise": table(number),
-}
 _FIELDS: dict[str, Reader] = {
     "format": text,
     "format_version": count,
     "library_version": text,
     "estimator": _estimator,
-    "classes": labels,
     "n_features_in": count,
     "feature_names_in": optional(list_of(text)),
-    "problems": list_of(record(**_PROBLEM)),
     "traces": list_of(record(checks=count, tol=optional(number))),
     "notes": table(scalar),
 }

@@ -8,7 +8,8 @@ plus :math:`|x - \sum_i p_i a_i|^2`, and the largest is no less than the mean. T
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,7 +60,7 @@ class EnclosingBall(RowProblem):
     array([1.25, 1.25, 0.  ])
     """
 
-    form: ClassVar[str] = "radius"
+    form: str = "radius"
 
     def __init__(self, X: Any, *, nu: float = 0.0, sq_norms: ArrayLike | None = None) -> None:
         super().__init__(X)
@@ -67,6 +68,8 @@ class EnclosingBall(RowProblem):
         if not 0 <= nu <= 1:
             raise ValueError(f"nu is the share of the rows that may stay outside, from 0 to 1; got {nu!r}")
         self.nu, self.cap = float(nu), 1 / max(1.0, nu * n)
+        if self.cap < 1:
+            self.form = "farthest rows"
         if sq_norms is not None:
             self._sq_norms = _norms(sq_norms, n)
 
@@ -159,12 +162,19 @@ def _onto_capped_simplex(p: Vector, cap: float) -> Vector:
     return np.asarray(np.minimum(near / near.sum(), cap))
 
 
-def _sentence(at: Certificate) -> str:
-    if at.primal == 0:
-        return "the radius is 0, and none can be less"
-    if at.dual <= 0:
-        return f"the radius reached is {at.primal:.4g}; nothing is known of the least possible"
-    return f"the radius {at.primal:.4g} is within {100 * at.relative_gap:.2g} % of the least possible"
+def _sentence(value: str) -> Callable[[Certificate], str]:
+    """What a certificate says of a value, which stands in these words."""
+
+    def sentence(at: Certificate) -> str:
+        reached = value.format(f"{at.primal:.4g}")
+        if at.primal == 0:
+            return f"{reached} is the least possible"
+        if at.dual <= 0:
+            return f"{reached} was reached; nothing is known of the least possible"
+        return f"{reached} is within {100 * at.relative_gap:.2g} % of the least possible"
+
+    return sentence
 
 
-Form("radius", False, _sentence)
+Form("radius", False, _sentence("the radius {}"))
+Form("farthest rows", False, _sentence("the root mean square distance of the farthest rows, {},"))

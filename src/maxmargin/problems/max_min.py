@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class MaxMin(Problem):
     the value 0.5 is the best possible to within 0
     """
 
-    form: ClassVar[str] = "max-min"
+    form: str = "max-min"
 
     def __init__(
         self,

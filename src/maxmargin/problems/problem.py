@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class Problem(ABC):
         What the data is divided by.
     """
 
-    form: ClassVar[str]  # of its certificates
+    form: str  # of its certificates, a name of `FORMS`
     X: Any
     scale: float = 1.0
 

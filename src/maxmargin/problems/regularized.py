@@ -18,7 +18,7 @@ adds :math:`\tfrac12 (b/B)^2` to the primal and subtracts :math:`\tfrac12 B^2 (\
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +60,7 @@ class RegularizedSVM(MarginProblem):
     the objective is within 0 % of the best possible at this C
     """
 
-    form: ClassVar[str] = "C"
+    form: str = "C"
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ So values and bounds here are those of trace 1: a given X is scaled to it before
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class SemidefiniteFeasibility(MaxMin):
     infeasible: proved by weights p, by which the mean of A_i.X is at most -0.125
     """
 
-    form: ClassVar[str] = "feasibility"
+    form: str = "feasibility"
 
     def __init__(self, A: Any, *, scale: float | None = None) -> None:
         self.X: SymmetricMatrices = as_symmetric_matrices(A)

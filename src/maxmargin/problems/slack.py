@@ -11,7 +11,7 @@ with rows in the unit ball and sample weights s_i (all 1 where none are given: t
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,7 +55,7 @@ class SlackSVM(MarginProblem):
     the margin is within 0 % of the best possible at this slack
     """
 
-    form: ClassVar[str] = "slack"
+    form: str = "slack"
 
     def __init__(
         self,
