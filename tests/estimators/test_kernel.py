@@ -502,7 +502,7 @@ def test_ctrl_c_keeps_the_models_so_far():
                 if self.seen == 3:
                     signal.raise_signal(signal.SIGINT)
 
-        model = SVC(solver=Decomposition(block=2), max_iter=100, tol=0.0).set_callbacks(Interrupter())
+        model = SVC(solver=Decomposition(block=2), max_iter=100, tol=0.0, n_jobs=1).set_callbacks(Interrupter())
         with pytest.warns(ConvergenceWarning, match="2 of 3 binary problems have a preliminary model only"):
             model.fit(X, y)
     finally:

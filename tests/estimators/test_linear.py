@@ -851,12 +851,13 @@ def default_ctrl_c():
 @pytest.mark.parametrize("classes", [2, 4])
 def test_ctrl_c_keeps_the_model(quick, classes, default_ctrl_c):
     X, y = clouds(classes=classes)
-    model = quick.set_params(max_iter=2 * quick.max_iter).set_callbacks(Interrupter(1))
+    model = quick.set_params(max_iter=2 * quick.max_iter, n_jobs=1).set_callbacks(Interrupter(1))
     with warns_of_preliminary_models() if classes > 2 else nullcontext():
         model.fit(X, y)
     stopped = [model.stopped_] if classes == 2 else model.stopped_
     assert stopped == ["interrupted"] * len(stopped)
-    assert 0 < model.n_iter_ < quick.max_iter
+    trace = model.trace_ if classes == 2 else model.trace_[0]
+    assert 0 < trace[-1].iteration < quick.max_iter
     assert model.predict(X).shape == y.shape
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if classes > 2:
