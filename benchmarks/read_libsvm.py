@@ -1,6 +1,6 @@
 """How fast a LIBSVM file is read, against scikit-learn's reader.
 
-Run `python benchmarks/read_libsvm.py [rounds]`. Reads news20 if it can be found, and made-up rows; each reader in
+Run `python benchmarks/read_libsvm.py`. Reads news20 if it can be found, and made-up rows; each reader in
 turn, the best of several rounds.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,12 +16,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from common import arguments, write_json
 from sklearn.datasets import load_svmlight_file
 
 from maxmargin.data import find_dataset, read_libsvm, write_libsvm
 
 
-def main(rounds: int = 3) -> None:
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    chosen = parser.parse_args()
+    figures: dict[str, dict[str, tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, make in ("news20", news20), ("17 digits", made_up):
             path = Path(folder) / "rows.libsvm"
@@ -31,7 +35,8 @@ def main(rounds: int = 3) -> None:
             except FileNotFoundError as missing:
                 print(f"{name}: skipped. {missing}")
                 continue
-            compare(name, path, rounds)
+            figures[name] = compare(name, path, chosen.rounds)
+            write_json(chosen.json, figures)
 
 
 def news20(path: Path) -> None:
@@ -48,7 +53,8 @@ def made_up(path: Path) -> None:
     write_libsvm(path, X, rng.choice([-1, 1], size=10_000))
 
 
-def compare(name: str, path: Path, rounds: int) -> None:
+def compare(name: str, path: Path, rounds: int) -> dict[str, tuple[float, float]]:
+    """CPU and wall seconds of each reader."""
     readers: dict[str, Callable[[Path], Any]] = {
         "scikit-learn": lambda path: load_svmlight_file(str(path)),
         "maxmargin": read_libsvm,
@@ -65,7 +71,8 @@ def compare(name: str, path: Path, rounds: int) -> None:
         print(f"  {reader:12}  cpu {cpu:7.3f} s  wall {wall:7.3f} s  {megabytes / wall:6.0f} MB/s")
     print(f"  ratio         cpu {best['scikit-learn'][0] / best['maxmargin'][0]:7.1f}    "
           f"wall {best['scikit-learn'][1] / best['maxmargin'][1]:7.1f}")  # fmt: skip
+    return best
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -1,19 +1,237 @@
-"""The table of solvers is complete and true."""
+"""What the pages show runs as typed, what they name exists, and every page can be found."""
 
+import argparse
+import contextlib
+import functools
+import io
 import re
+import runpy
+import shlex
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file, make_classification
+from typer.testing import CliRunner
 
-from maxmargin.problems import SlackSVM
-from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
+from maxmargin import LinearSVC, SlackSVM, solve
+from maxmargin.cli.app import app
+from maxmargin.core import l1_sample
+from maxmargin.data import write_sdpa
+from maxmargin.problems import MaxMin
+from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, PrimalDual
 
-PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
+ROOT = Path(__file__).parents[1]
+if not (ROOT / "README.md").exists():
+    pytest.skip("the pages come with a checkout only", allow_module_level=True)
+
+INDEX = ROOT / "docs" / "index.md"
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
+}
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="the pages are not part of an installed package")
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGES[page], re.DOTALL | re.MULTILINE)
+
+
+# Python
+
+
+@dataclass
+class Shown:
+    """What the Python blocks of a page define and print."""
+
+    names: dict[str, Any]
+    printed: str
+
+
+@functools.cache
+def run(page: str) -> Shown:
+    """Run the Python blocks of a page in order, in one namespace, as a reader would who types them all."""
+    names: dict[str, Any] = {"__name__": Path(page).stem}
+    known = dict(SOLVERS)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            for block in blocks(page, "python"):
+                exec(compile(block, page, "exec"), names)
+    finally:  # forget the solvers that the page defines
+        SOLVERS.clear()
+        SOLVERS.update(known)
+    return Shown(names, printed.getvalue())
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_every_python_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(page)
+
+
+def test_what_the_readme_prints():
+    printed = run("README.md").printed
+    assert "of the best possible at this slack" in printed
+    assert "of the best possible at this C\nnewton tol\n" in printed
+
+
+def test_what_the_page_on_semidefinite_programs_prints():
+    feasible, least, program = run("docs/sdp.md").printed.splitlines()
+    assert feasible.startswith("feasible: every A_i.X is at least")
+    assert float(least) >= 0
+    assert re.fullmatch(
+        r"the value is .*, and no feasible X has more than .*; the constraints hold to within .*", program
+    )
+
+
+def test_the_player_of_the_page_on_primal_dual():
+    """It plays a game whose best strategy is known."""
+    shown = run("docs/primal_dual.md")
+    assert shown.names["result"].status == "finished"
+    assert "the best possible to within" in shown.printed
+    A = np.eye(4)
+    game = MaxMin(
+        4,
+        sample=lambda x, rng: A[:, l1_sample(x, rng.random())],
+        gradient=lambda i, x: A[i],
+        values=lambda x: A @ x,
+        bound=lambda p: p.max(),
+    )
+    result = solve(game, PrimalDual(shown.names["Hedge"](4), eps=0.1, constant=1), random_state=0)
+    assert result.certificate.primal >= 0.15
+    assert result.certificate.dual <= 0.35
+
+
+@pytest.fixture
+def centroid(monkeypatch):
+    """The solver that the guide for contributors defines, registered as it would be in the package."""
+    solver = run("CONTRIBUTING.md").names["Centroid"]
+    monkeypatch.setitem(SOLVERS, "centroid", solver)
+    return solver
+
+
+@pytest.fixture
+def two_clouds():
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(80) % 2, 1, -1)
+    return rng.normal(size=(80, 5)) + y[:, None], y
+
+
+def test_the_solver_of_the_guide_is_found_by_its_name(centroid, two_clouds):
+    X, y = two_clouds
+    model = LinearSVC(slack=0.05, solver="centroid", random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.certificate_.gap >= 0
+    assert (model.n_iter_, model.stopped_) == (80, "max_iter")
+    assert model.entries_read_ == 80 * 5
+    np.testing.assert_array_equal(clone(model).fit(X, y).coef_, model.coef_)
+    assert LinearSVC(solver="centroid", random_state=0).fit(X, y).score(X, y) > 0.9
+
+
+def test_the_solver_of_the_guide_keeps_the_rules_of_the_loop(centroid, two_clouds):
+    X, y = two_clouds
+    result = solve(SlackSVM(X, y, slack=0.05), centroid(), budget=23, certify="checks", random_state=0)
+    assert (result.status, result.n_iter, result.reads["learning"]) == ("budget", 4, 20)
+    with pytest.raises(ValueError, match="budget of 4 entries is too small for one iteration of 'centroid'"):
+        solve(SlackSVM(X, y, slack=0.05), centroid(), budget=4)
+    whole = solve(SlackSVM(X, y, slack=0.05), centroid(), max_iter=30, random_state=0)
+    half = solve(SlackSVM(X, y, slack=0.05), centroid(), max_iter=15, random_state=0)
+    both = solve(SlackSVM(X, y, slack=0.05), centroid(), max_iter=30, warm=half)
+    np.testing.assert_array_equal(both.solution.w, whole.solution.w)
+
+
+# Commands
+
+
+def lines_of_shell(page: str) -> list[list[str]]:
+    lines = "\n".join(blocks(page, "sh")).splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Small files by the names that the pages use."""
+    monkeypatch.chdir(tmp_path)
+    X, y = make_classification(120, 8, class_sep=2, random_state=0)
+    dump_svmlight_file(X[:80], y[:80], "data.libsvm")
+    dump_svmlight_file(X[80:], y[80:], "new.libsvm")
+    # The theta number of two vertices with an edge: max J.X with tr X = 1 and no weight on the edge.
+    C, A, b = np.ones((2, 2)), np.array([[[0.0, 1.0], [1.0, 0.0]], np.eye(2)]), np.array([0.0, 1.0])
+    write_sdpa("program.dat-s", C, A, b)
+    np.savez("program.npz", C=C, A=A, b=b, sense="=", trace_bound=1.0, trace="exactly")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")])
+def test_every_line_of_shell_works(page, folder):
+    for words in lines_of_shell(page):
+        match words:
+            case ["maxmargin", *arguments]:
+                result = CliRunner().invoke(app, arguments)
+                assert result.exit_code == 0, (words, result.output, result.exception)
+            case ["make", target]:
+                assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
+            case ["pip", "install", what]:
+                extras = re.findall(r"\w+", what)
+                project = (ROOT / "pyproject.toml").read_text()
+                assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras), words
+            case _:
+                pytest.fail(f"nothing here knows how to try {shlex.join(words)!r}")
+
+
+def benchmark_commands() -> list[str]:
+    """The benchmarks that the pages name, with the options that stand beside the name."""
+    spans = {span for text in PAGES.values() for span in re.findall(r"`(?:python )?(benchmarks/\w+\.py[^`]*)`", text)}
+    return sorted(" ".join(span.split()) for span in spans)
+
+
+class Parsed(Exception):
+    """The options of a script were understood."""
+
+
+@pytest.mark.parametrize("command", benchmark_commands())
+def test_every_benchmark_takes_the_options_that_the_pages_give_it(command, monkeypatch):
+    script, *options = shlex.split(command)
+    understand = argparse.ArgumentParser.parse_args
+
+    def parse_and_leave(parser: argparse.ArgumentParser, *args: Any, **more: Any) -> None:
+        understand(parser, *args, **more)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_leave)
+    monkeypatch.setattr(sys, "argv", [script, *options])
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    with pytest.raises(Parsed):
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+
+
+# Links
+
+
+def links(page: str) -> set[Path]:
+    """The files that a page links to."""
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", PAGES[page])
+    return {(ROOT / page).parent / target for target in targets}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page):
+    assert [str(target) for target in links(page) if not target.exists()] == []
+
+
+def test_every_page_is_in_the_index():
+    assert INDEX.resolve() in {target.resolve() for target in links("README.md")}
+    listed = {target.resolve() for target in links("docs/index.md")}
+    assert {page for page in PAGES if (ROOT / page).resolve() not in listed} == {"docs/index.md"}
+
+
+# The tables of solvers
+
+
 def test_every_solver_has_a_true_line() -> None:
-    lines = lines_of(PAGE.read_text().split("## Kernel solvers")[0])
+    lines = lines_of(PAGES["docs/solvers.md"].split("## Kernel solvers")[0])
     assert {name for name, _ in lines} == set(SOLVERS)
     for name, line in lines:
         problem, loss, _, stops, warm, _ = (cell.strip() for cell in line.split("|"))
@@ -27,9 +245,8 @@ def test_every_solver_has_a_true_line() -> None:
         assert warm == ("goes on" if solver.online else "yes" if solver.resumes else "no"), name
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="the pages are not part of an installed package")
 def test_every_kernel_solver_has_a_true_line() -> None:
-    lines = lines_of(PAGE.read_text().split("## Kernel solvers")[1])
+    lines = lines_of(PAGES["docs/solvers.md"].split("## Kernel solvers")[1])
     assert {name for name, _ in lines} == set(KERNEL_SOLVERS)
     for name, line in lines:
         problem, _, _, _, stops, _ = (cell.strip() for cell in line.split("|"))
