@@ -97,7 +97,7 @@ def test_the_summary_says_what_a_person_wants_to_know(run, rows):
 def test_json_is_one_object_and_nothing_else(run, rows):
     result = run("train", rows, *FAST, "--test", rows, "--json", "--model", "other.mm")
     about = json.loads(result.stdout)
-    assert "% of the work" in result.stderr
+    assert result.stderr == ""  # so short a fit has no progress to show
     loaded = load_model("other.mm")
     [problem] = about["problems"]
     assert about["model"] == "other.mm"
@@ -330,7 +330,7 @@ def test_errors_are_short_and_leave_nothing_behind(run, rows, model, tmp_path, a
     assert re.search(complaint, result.stderr)
     assert "Traceback" not in result.stderr
     if result.stderr.startswith("maxmargin: error"):
-        assert len([line for line in result.stderr.splitlines() if "% of the work" not in line]) <= 2
+        assert len(result.stderr.splitlines()) <= 2
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

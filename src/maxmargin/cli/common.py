@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -47,12 +48,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and
 
 
 def errors_in_a_line(command: Callable[P, T]) -> Callable[P, T]:
-    """Print errors of the user without a traceback and exit with 2. Others are faults of ours and keep theirs."""
+    """Print errors of the user without a traceback and exit with 2. Others are faults of ours and keep theirs.
+
+    Warnings are printed in the same way, without the line of code that they come from.
+    """
 
     @wraps(command)
     def run(*args: P.args, **options: P.kwargs) -> T:
         try:
-            return command(*args, **options)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+                return command(*args, **options)
         except BrokenPipeError:  # `| head` has seen enough: typer leaves without a word
             raise
         except OSError as error:
