@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 
 import joblib
@@ -229,6 +230,37 @@ class TestRunParallel:
             return run_parallel([partial(pow, k, j) for j in range(5)], 4)
 
         assert run_parallel([partial(outer, k) for k in range(9)], 4) == [[k**j for j in range(5)] for k in range(9)]
+
+    def test_no_more_threads_than_the_outermost_call_asked_for(self):
+        """Though there are more helpers, and calls inside ask for them."""
+        run_parallel([int] * 8, 8)
+        at_work, most, lock = set(), [0], threading.Lock()
+
+        def inner():
+            with lock:
+                at_work.add(threading.get_ident())
+                most[0] = max(most[0], len(at_work))
+            sum(range(20_000))
+            with lock:
+                at_work.discard(threading.get_ident())
+
+        run_parallel([partial(run_parallel, [inner] * 20, 8)] * 5, 2)
+        assert 1 <= most[0] <= 2
+        assert threads._team.get() is None
+
+    def test_a_helper_with_nothing_left_to_do_helps_in_a_call_inside(self):
+        caller, meet, both = threading.get_ident(), threading.Barrier(2, timeout=30), threading.Barrier(2, timeout=30)
+
+        def task():
+            meet.wait()
+            if threading.get_ident() != caller:
+                return []
+            while not threads._team.get().free:  # the helper is about to be done
+                time.sleep(0.001)
+            return run_parallel([both.wait] * 2, 2)
+
+        seen = run_parallel([task] * 2, 2)
+        assert sorted(map(sorted, seen)) == [[], [0, 1]]
 
     def test_helpers_have_one_blas_thread_and_the_context_of_the_caller(self):
         caller, meet = threading.get_ident(), threading.Barrier(2, timeout=30)

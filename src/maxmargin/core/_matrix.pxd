@@ -32,7 +32,6 @@ cdef class Matrix:
     cdef readonly Ledger ledger
     cdef readonly tuple shape
     cdef readonly int64_t stored, threads
-    cdef object pool
 
     cdef object turn_over(self)
     cdef int64_t entries_of(self, int64_t rows)

@@ -1,7 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Rows and columns of any matrix, and the ledger of what was read. See `rows.hpp` for the reading itself."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -14,6 +13,7 @@ from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
 
 from maxmargin.core.kinds cimport Index, Real
+from maxmargin.core.threads import run_parallel
 
 cdef int64_t PARTS = 4
 cdef int64_t ENTRIES_PER_PART = 500_000  # fewer are read in less than a few times what it takes another thread to begin
@@ -136,7 +136,6 @@ cdef class Matrix:
         self.other_axis = OtherAxis() if other_axis is None else other_axis
         self.ledger = Ledger()
         self.threads = threads
-        self.pool = None
         self.shape = (int(source.shape[0]), int(source.shape[1]))
         self.rows = NULL
         self.columns = NULL
@@ -172,13 +171,10 @@ cdef class Matrix:
 
     def side_by_side(self, tasks):
         """What each task gives for this matrix, in order; in as many threads as there may be."""
-        if self.threads == 1:
+        if self.threads == 1 or len(tasks) == 1:
             return [task(self) for task in tasks]
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="maxmargin")
         forks = [self.fork() for _ in tasks]
-        futures = [self.pool.submit(task, fork) for task, fork in zip(tasks, forks)]
-        answers = [future.result() for future in futures]
+        answers = run_parallel([partial(task, fork) for task, fork in zip(tasks, forks)], self.threads)
         for fork in forks:
             self.ledger.add(fork.ledger)
         return answers

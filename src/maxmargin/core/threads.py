@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable, Sequence
-from contextvars import Context, copy_context
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
+from functools import cached_property, partial, wraps
 from queue import SimpleQueue
 from threading import Lock, RLock, get_ident, local
 from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # How many threads to use
 
@@ -75,6 +77,12 @@ class limit_blas:
     >>> from maxmargin.core.threads import limit_blas
     >>> with limit_blas():
     ...     product = np.eye(2) @ np.eye(2)  # on one thread
+
+    It also decorates functions:
+
+    >>> @limit_blas()
+    ... def square(X):
+    ...     return X.T @ X
     """
 
     def __init__(self, threads: int = 1) -> None:
@@ -95,6 +103,14 @@ class limit_blas:
         for scope in self._entered:
             scope.leave(id(self))
         self._entered = ()
+
+    def __call__(self, function: Function) -> Function:
+        @wraps(function)
+        def limited(*args: Any, **options: Any) -> Any:
+            with limit_blas(self.threads):
+                return function(*args, **options)
+
+        return limited  # type: ignore[return-value]
 
     # Ctrl-C may come as `__exit__` begins. The limit then ends with its object.
     __del__ = __exit__
@@ -182,6 +198,22 @@ def _this_thread() -> _Scope:
 
 # Work in several threads
 
+LEAST_WORK = 1_000_000
+"""Multiply-adds that each thread must have: about 0.05 ms inside a matrix product and 1 ms outside of one. To wake a
+thread takes about 0.02 ms, so that smaller pieces of work are done sooner by the calling thread alone."""
+
+
+def threads_for(operations: float, most: int) -> int:
+    """How many threads pay for so many multiply-adds, at most `most`.
+
+    Examples
+    --------
+    >>> from maxmargin.core.threads import threads_for
+    >>> threads_for(1e4, 4), threads_for(2.5e6, 4), threads_for(1e9, 4)
+    (1, 2, 4)
+    """
+    return max(1, int(min(operations / LEAST_WORK, most)))
+
 
 def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
     """What each task returns, in order. The calling thread works on them, and up to `threads` - 1 helpers with it.
@@ -189,6 +221,9 @@ def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
     The first error in any thread is raised here: the tasks that were not begun by then are dropped, and those that were
     have ended. Helpers that cannot be started, for want of memory, are done without. Helpers stay for the next call,
     hold the BLAS to one thread, and have the context variables (`np.errstate` for one) of the caller.
+
+    A task may call this function in turn: it then gets those helpers of the outermost call that have nothing else to
+    do, so that no more threads are at work than that one asked for.
 
     Parameters
     ----------
@@ -211,18 +246,32 @@ def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
     threads = min(threads, len(tasks))
     if threads <= 1:
         return [task() for task in tasks]
-    job = _Job(tasks)
-    tickets = [_Ticket(job) for _ in range(threads - 1)]
+    job, tickets, outer = _Job(tasks), list[_Ticket](), _team.get()
     try:
-        _helpers.offer(tickets)
+        if outer is None:
+            _team.set(_Team(threads - 1))
+        _helpers.invite(job, threads - 1, tickets)
         job.work()
     finally:
         job.closed = True
         for ticket in tickets:
-            ticket.withdraw()
+            _helpers.dismiss(ticket)
+        _team.set(outer)
     if job.error is not None:
         raise job.error
     return [job.results[k] for k in range(len(tasks))]
+
+
+def run_tiles(
+    work: Callable[[Iterator[slice]], None], size: int, tile: int, *, operations: float, threads: int
+) -> None:
+    """Let as many threads as pay for so many multiply-adds work on range(size), tile by tile.
+
+    Each calls `work` once, with an iterator that they share: whoever is free takes the next tile.
+    """
+    tiles = iter([slice(start, min(start + tile, size)) for start in range(0, size, tile)])
+    threads = min(threads_for(operations, threads), -(-size // tile))
+    run_parallel([partial(work, tiles)] * max(1, threads), threads)
 
 
 class _Job(Generic[T]):
@@ -245,68 +294,101 @@ class _Job(Generic[T]):
                     return
                 self.results[k] = task()
         except BaseException as error:
-            self.error = error if self.error is None else self.error
-            self.closed = True
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
+        self.closed = True
+
+
+@dataclass
+class _Team:
+    """How many more helpers may work for an outermost call, and for all calls inside of it."""
+
+    free: int
+
+
+_team: ContextVar[_Team | None] = ContextVar("_team", default=None)
 
 
 class _Ticket:
-    """The chance of one helper to join a job: taken by a helper, or withdrawn by the caller, whoever comes first.
+    """The invitation of one helper to a job: taken by a helper, or withdrawn by the caller, whoever comes first.
 
     Locks alone decide, as they need no memory: a helper may die of the want of it before it has taken its ticket, and
     the caller then has nothing to wait for.
     """
 
-    def __init__(self, job: _Job[Any]) -> None:
-        self.job: _Job[Any] | None = job
-        self.context: Context | None = copy_context()
+    def __init__(self, job: _Job[Any], team: _Team) -> None:
+        self.team = team
+        self.content: tuple[_Job[Any], Context] | None = job, copy_context()
         self.taken, self.done = Lock(), Lock()
         self.done.acquire()
 
-    def help(self) -> None:
+    def use(self) -> bool:
+        """Work on the job, in a helper; whether it was still wanted."""
         if not self.taken.acquire(blocking=False):
-            return
-        job, context = self.job, self.context
-        assert job is not None
-        assert context is not None
+            return False
+        assert self.content is not None
+        job, context = self.content
         try:
             with limit_blas():
                 context.run(job.work)
         except BaseException as error:
-            job.error = error if job.error is None else job.error
+            job.fail(error)
         finally:
             self.done.release()
+        return True
 
-    def withdraw(self) -> None:
-        """Wait for the helper where there is one; otherwise none comes."""
-        if not self.taken.acquire(blocking=False):
+    def withdraw(self) -> bool:
+        """Wait for the helper that has taken it; whether there was none, and none will come."""
+        unused = self.taken.acquire(blocking=False)
+        if not unused:
             self.done.acquire()
-        self.job = self.context = None  # a helper that is busy elsewhere may look at this ticket much later
+        self.content = None  # a helper that is busy elsewhere may look at this ticket much later
+        return unused
 
 
 class _Helpers:
     """Threads that wait for tickets: to start one anew would take longer than a small piece of work."""
 
     def __init__(self) -> None:
-        self.lock, self.count = Lock(), 0
+        self.lock = Lock()
+        self.count, self.idle = 0, 0  # how many there are, and how many of them have no ticket
         self.tickets: SimpleQueue[_Ticket] = SimpleQueue()
 
-    def offer(self, tickets: Sequence[_Ticket]) -> None:
-        with self.lock:
-            try:
-                while self.count < len(tickets):
+    def invite(self, job: _Job[Any], wanted: int, tickets: list[_Ticket]) -> None:
+        """Give tickets to so many helpers, or to as many as are idle and may be in the team of the caller."""
+        team = _team.get()
+        assert team is not None
+        try:
+            with self.lock:
+                while self.count < wanted:
                     # Not `threading.Thread`, whose `start` waits for ever where the new thread has no memory to begin.
-                    _thread.start_new_thread(_help, (self.tickets,))
-                    self.count += 1
-            except (RuntimeError, MemoryError):
-                pass  # the system gives no more: the caller and those that there are do all of the work
-            if self.count:
-                for ticket in tickets:
+                    _thread.start_new_thread(self._serve, ())
+                    self.count, self.idle = self.count + 1, self.idle + 1
+                for _ in range(min(wanted, self.idle, team.free)):
+                    ticket = _Ticket(job, team)
+                    tickets.append(ticket)
+                    self.idle, team.free = self.idle - 1, team.free - 1
                     self.tickets.put(ticket)
+        except (RuntimeError, MemoryError):
+            pass  # the system gives no more threads: the caller does the work, with the helpers that there are
 
+    def dismiss(self, ticket: _Ticket) -> None:
+        """The job is done: wait for the helper, where there is one."""
+        if ticket.withdraw():
+            with self.lock:
+                ticket.team.free += 1
 
-def _help(tickets: SimpleQueue[_Ticket]) -> None:
-    while True:
-        tickets.get().help()
+    def _serve(self) -> None:
+        while True:
+            ticket = self.tickets.get()
+            used = ticket.use()
+            with self.lock:
+                self.idle += 1
+                ticket.team.free += used
+            del ticket
 
 
 _helpers = _Helpers()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from copy import copy
-from functools import cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from maxmargin.core.threads import limit_blas, run_tiles
 from maxmargin.data import as_matrix
 from maxmargin.problems.kernels import Kernel
 from maxmargin.problems.mixed_rows import Columns, Mixed
@@ -54,8 +51,10 @@ class Rows:
     def __init__(self, X: Any, kernel: Kernel, threads: int = 1, rows: Numbers | None = None) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
+        self.entries = 1.0  # that are read of a row to evaluate the kernel, on average
         if kernel.of_products:
             X = self._readable(X)
+            self.entries = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else self.d
             self.columns = Columns.of(X, centred=kernel.of_differences)
             self.asked: Any = Mixed.stacked(self.n, self._chunks(X, rows))
         else:
@@ -145,60 +144,5 @@ class Rows:
                 if places is not None:
                     there[places] = block
 
-        side_by_side(self.threads, out.shape[1], TILE, fill)
-
-
-def side_by_side(threads: int, size: int, tile: int, work: Callable[[Iterator[slice]], None]) -> None:
-    """Let every thread work on tiles of so many numbers: they share an iterator, and who is free takes the next."""
-    tiles = iter([slice(start, min(start + tile, size)) for start in range(0, size, tile)])
-    _crew(threads).run(lambda: work(tiles))
-
-
-class _Crew:
-    """Threads that stay: to make them anew would take longer than a small block."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self.others = ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="maxmargin")
-
-    def run(self, work: Callable[[], None]) -> None:
-        """Let every thread do this work, each with a BLAS of one thread."""
-        with single_blas():
-            shares = [self.others.submit(work) for _ in range(self.threads - 1)]
-            try:
-                work()
-            finally:
-                for share in shares:
-                    share.result()
-
-
-class _SingleBlas:
-    """The BLAS held to one thread while anybody computes a block: the first sets it, the last sets it back.
-
-    Who computes many should hold it all the while: threads that the BLAS gets back in between wait for work by asking
-    for it again and again, and take the processor from those that have some.
-    """
-
-    def __init__(self) -> None:
-        from threadpoolctl import ThreadpoolController  # it is there with scikit-learn
-
-        self.blas = ThreadpoolController().select(user_api="blas")
-        self.door, self.inside = Lock(), 0
-        self.limit: Any = None
-
-    def __enter__(self) -> None:
-        with self.door:
-            self.limit = self.limit if self.inside else self.blas.limit(limits=1)
-            self.inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self.door:
-            self.inside -= 1
-            if not self.inside:
-                self.limit.restore_original_limits()
-
-
-_crew, single_blas = cache(_Crew), cache(_SingleBlas)
-if hasattr(os, "register_at_fork"):  # threads do not follow into another process, nor does who was inside
-    for forget in (_crew.cache_clear, single_blas.cache_clear):
-        os.register_at_fork(after_in_child=forget)
+        with limit_blas():
+            run_tiles(fill, out.shape[1], TILE, operations=out.size * self.entries, threads=self.threads)

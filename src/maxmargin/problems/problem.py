@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,10 +84,6 @@ class Problem(ABC):
     def ledger(self) -> Ledger:
         """What was read, by purpose."""
         return self.X.ledger  # type: ignore[no-any-return]
-
-    def meanwhile(self) -> AbstractContextManager[Any]:
-        """What is to hold while it is solved."""
-        return nullcontext()
 
     @abstractmethod
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:

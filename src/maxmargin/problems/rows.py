@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from maxmargin.core import Matrix
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.problems.certificate import Certificate
-from maxmargin.problems.kernel_rows import single_blas
 from maxmargin.problems.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, Vector
 
 SEMIDEFINITE = "the kernel is positive semidefinite"
@@ -49,10 +47,6 @@ class RowProblem(Problem):
         """The point between two of the dual at which the bound is best."""
 
     # The same for all
-
-    def meanwhile(self) -> AbstractContextManager[Any]:
-        """The BLAS has one thread while kernels are computed: blocks of them have threads of their own."""
-        return super().meanwhile() if self.sums_are_cheap else single_blas()
 
     def bound(self, p: Vector) -> float:
         """What no solution can beat, from any weights p >= 0: first made a point of the dual."""

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core import empty_by_pages
+from maxmargin.core.threads import run_tiles
 from maxmargin.problems import Problem, RegularizedSVM, Solution
 from maxmargin.problems.expansion import Expansion
 from maxmargin.problems.kernel_matrix import KernelMatrix
-from maxmargin.problems.kernel_rows import side_by_side
 from maxmargin.solvers._decomposition import add_rows, ascend_by_one, ascend_by_pairs, gather
 from maxmargin.solvers.base import Solver
 
@@ -387,7 +387,7 @@ def _add(K: KernelMatrix, rows: Any, places: Numbers, factors: Vector, f: Vector
         for tile in tiles:
             add_rows(rows[:, tile], places, factors, f[tile])
 
-    side_by_side(K.threads, f.size, TILE, add)
+    run_tiles(add, f.size, TILE, operations=places.size * f.size, threads=K.threads)
 
 
 def _most_worked_on(K: KernelMatrix) -> int:

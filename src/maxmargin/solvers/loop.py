@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin.core.threads import limit_blas
 from maxmargin.data import as_matrix
 from maxmargin.problems import Certificate, Evaluation, KernelMatrix, Problem, RegularizedSVM, Solution
 from maxmargin.problems.problem import CLOSE_ENOUGH
@@ -225,7 +226,7 @@ def solve(
     limit = _Limits.of(problem, solver, max_iter, max_time, budget)
     run = _Run(problem, solver, holdout, tol, certify == "checks", warm if isinstance(warm, Result) else None)
     rng = np.random.default_rng(random_state)
-    with listen_for_interrupt() as interrupt, problem.meanwhile():
+    with listen_for_interrupt() as interrupt, limit_blas():
         state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
         next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
         while not status:
