@@ -9,6 +9,7 @@ distributed here, by :func:`run_parallel`, in a way that does not depend on how 
 from __future__ import annotations
 
 import _thread
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context, ContextVar, copy_context
@@ -24,8 +25,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # How many threads to use
 
 
-def thread_count(n_jobs: int | None) -> int:
-    """How many threads a fit or a prediction may use.
+LEAST_WORK = 1_000_000
+"""Multiply-adds that each thread must have: about 0.05 ms inside a matrix product and 1 ms outside of one. To wake a
+thread takes about 0.02 ms, so that smaller pieces of work are done sooner by the calling thread alone."""
+
+
+def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
+    """How many threads to use for a fit or a prediction.
 
     Parameters
     ----------
@@ -34,12 +40,14 @@ def thread_count(n_jobs: int | None) -> int:
         `joblib.parallel_config` says; where it says nothing, one inside a worker of joblib (a process or a thread), and
         else as many as the process may use: affinity, the quota of a container, `OMP_NUM_THREADS` and
         `threadpoolctl.threadpool_limits` are respected, as in scikit-learn's estimators that use OpenMP.
+    operations : float
+        The multiply-adds that there are to be done. For None, no more threads are used than pay for these.
 
     Examples
     --------
     >>> from maxmargin.core.threads import thread_count
-    >>> thread_count(1), thread_count(2)
-    (1, 2)
+    >>> thread_count(1), thread_count(2), thread_count(None, operations=1000)
+    (1, 2, 1)
     """
     from joblib.parallel import effective_n_jobs, get_active_backend
     from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
@@ -47,13 +55,26 @@ def thread_count(n_jobs: int | None) -> int:
     if n_jobs is None:
         backend, n_jobs = get_active_backend()
         if n_jobs is None:
-            return 1 if backend.nesting_level else min(_openmp_effective_n_threads(), _allowed_processors())
+            most = 1 if backend.nesting_level else min(_openmp_effective_n_threads(), _allowed_processors())
+            return threads_for(operations, most)
     return int(effective_n_jobs(n_jobs))
 
 
 def _allowed_processors() -> int:
     """The processors that the process may run on now; scikit-learn and OpenMP counted them when they were loaded."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_for(operations: float, most: int) -> int:
+    """How many threads pay for so many multiply-adds, at most `most`.
+
+    Examples
+    --------
+    >>> from maxmargin.core.threads import threads_for
+    >>> threads_for(1e4, 4), threads_for(2.5e6, 4), threads_for(1e9, 4)
+    (1, 2, 4)
+    """
+    return max(1, int(min(operations / LEAST_WORK, most)))
 
 
 # The BLAS library's own threads
@@ -197,22 +218,6 @@ def _this_thread() -> _Scope:
 
 
 # Work in several threads
-
-LEAST_WORK = 1_000_000
-"""Multiply-adds that each thread must have: about 0.05 ms inside a matrix product and 1 ms outside of one. To wake a
-thread takes about 0.02 ms, so that smaller pieces of work are done sooner by the calling thread alone."""
-
-
-def threads_for(operations: float, most: int) -> int:
-    """How many threads pay for so many multiply-adds, at most `most`.
-
-    Examples
-    --------
-    >>> from maxmargin.core.threads import threads_for
-    >>> threads_for(1e4, 4), threads_for(2.5e6, 4), threads_for(1e9, 4)
-    (1, 2, 4)
-    """
-    return max(1, int(min(operations / LEAST_WORK, most)))
 
 
 def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:

@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn import get_config
@@ -18,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.estimators.base import MarginClassifier, Vector
 from maxmargin.estimators.kernel import SVC
@@ -165,6 +165,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
+    @limit_blas()
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the ball.
 
@@ -182,7 +183,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         solver = solver_named(self.solver, BALL_SOLVERS) or CoreSet()
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
         X = validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
-        problem = BallProblem(self._matrix(X, effective_n_jobs(self.n_jobs)), nu=self.nu)
+        problem = BallProblem(self._matrix(X, thread_count(self.n_jobs)), nu=self.nu)
         tasks = FitTasks(self, [""], {"X": X, "y": y, "metadata": {}})
         result = solve(
             problem,
@@ -198,6 +199,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         tasks.finish(lambda: self._predictor(X, problem, result.solution))
         return self
 
+    @limit_blas()
     def score_samples(self, X: Any) -> Vector:
         """Minus the distance of each row from the centre.
 
@@ -286,7 +288,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     # Predicting
 
     def _squares_of_rows(self, X: Any) -> Vector:
-        rows = as_matrix(X)
+        rows = as_matrix(X, thread_count(self.n_jobs))
         return np.asarray(rows.row_sq_norms() - 2 * rows.dot(self.center_) + self._sq_center)
 
     def _squares_of_kernel(self, X: Any) -> Vector:
@@ -298,8 +300,8 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
             block = self._laid.block(X[some], self._vectors, self._kernel)
             squares[some] = self._kernel.diagonal(X[some]) - 2 * (block @ self._weights) + self._sq_center
 
-        threads = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs) if self._kernel.parallel else 1
-        by_chunks(measure, X.shape[0], threads)
+        operations = self._weights.size * self._kernel.operations(X)
+        by_chunks(measure, X.shape[0], operations=operations, n_jobs=self.n_jobs if self._kernel.parallel else 1)
         return squares
 
     def __sklearn_tags__(self) -> Any:

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core import Matrix
-from maxmargin.core.threads import thread_count
+from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import refuse_not_finite
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.limits import Deadline, budget_shares
@@ -144,6 +144,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
+    @limit_blas()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -203,7 +204,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             solve=solve,
             tasks=tasks,
             deadline=deadline,
-            threads=thread_count(self.n_jobs) if self._side_by_side else 1,
+            threads=thread_count(self.n_jobs, self._operations(fit)) if self._side_by_side else 1,
         )
         # A model to begin with is there after a warm start, and a budget has no room for samples that are read twice.
         begins = len(fit.duels) > 1 and self.budget is None and not any(warm)
@@ -218,8 +219,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         X, y = validate_data(self, X, y, **self._readable)
         self.classes_, label = classes_of(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        # Models side by side have one thread each. Where they are not, reading has the threads.
-        threads = 1 if self._side_by_side else thread_count(self.n_jobs)
+        threads = thread_count(self.n_jobs)
         held = self._held_out_rows(label, seeds)
         order = self._order(label, held)
         if order is not None:
@@ -270,6 +270,10 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         """The problem of duel k, that a thread may solve beside others."""
 
     @abstractmethod
+    def _operations(self, fit: Fit) -> float:
+        """About how many multiply-adds it takes to fit one binary model, on average."""
+
+    @abstractmethod
     def _zero(self, fit: Fit, k: int) -> Any:
         """The direction w = 0 of duel k."""
 
@@ -314,7 +318,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
 
     @property
     def _side_by_side(self) -> bool:
-        """Whether binary models are fitted in threads, each in one."""
+        """Whether binary models may be fitted in several threads at once."""
         return bool(self.classes_.size > 2)
 
     @property

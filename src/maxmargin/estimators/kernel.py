@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 from sklearn.base import ClassifierMixin
@@ -17,6 +16,7 @@ from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxmargin.core.threads import limit_blas
 from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
 from maxmargin.estimators.binary import BinaryModel
@@ -407,6 +407,12 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if read is not matrix:
             matrix.saved += read.saved
 
+    def _operations(self, fit: Fit) -> float:
+        # All evaluations between the samples of a problem: some are computed twice, and some are not
+        # needed. Inside of matrix products they take a tenth of the time of other multiply-adds.
+        evaluations = np.mean([duel.y.size**2 for duel in fit.duels])
+        return 0.1 * float(evaluations) * self._kernel.operations(fit.X)
+
     def _zero(self, fit: Fit, k: int) -> Expansion:
         nothing = np.zeros(fit.duels[k].y.size)
         return Expansion(nothing, nothing)
@@ -475,6 +481,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Predicting
 
+    @limit_blas()
     def _scores(self, X: Any) -> Vector:
         """The decision of each binary model for each row."""
         check_is_fitted(self)
@@ -486,8 +493,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         def score(some: slice) -> None:
             scores[some] = self._sums(self._block(X[some])) + self.intercept_
 
-        threads = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs) if self._kernel.parallel else 1
-        by_chunks(score, X.shape[0], threads)
+        operations = self.support_.size * (self._kernel.operations(X) + len(self._dual_coef))
+        by_chunks(score, X.shape[0], operations=operations, n_jobs=self.n_jobs if self._kernel.parallel else 1)
         return scores
 
     def _block(self, X: Any) -> Vector:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.threads import run_parallel, thread_count
 from maxmargin.problems import Kernel
 from maxmargin.problems.kernel_rows import Rows
 
@@ -35,15 +36,9 @@ class Laid:
         return {}
 
 
-def by_chunks(work: Callable[[slice], None], n: int, threads: int) -> None:
-    """Call `work` for each chunk of n rows, in up to so many threads."""
-    chunks = [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
-    threads = min(threads, len(chunks))
-    if threads <= 1:
-        for chunk in chunks:
-            work(chunk)
-        return
-    from threadpoolctl import threadpool_limits  # it is there with scikit-learn
-
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, chunks))
+def by_chunks(
+    work: Callable[[slice], None], n: int, *, operations: float, n_jobs: int | None, size: int = CHUNK
+) -> None:
+    """Call `work` for each chunk of n rows, each of which takes so many multiply-adds, in several threads."""
+    chunks = [partial(work, slice(start, start + size)) for start in range(0, n, size)]
+    run_parallel(chunks, thread_count(n_jobs, n * operations))

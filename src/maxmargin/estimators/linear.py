@@ -14,16 +14,23 @@ from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from maxmargin.core import Matrix
+from maxmargin.core.threads import LEAST_WORK, limit_blas
 from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Fit, MarginClassifier, Numbers, Vector, classes_of
 from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.laid import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.problems import LOSSES, MarginProblem, SlackSVM, Solution
 from maxmargin.solvers import SOLVERS, Learned, Solver
 from maxmargin.solvers.base import online_solvers
+
+PASSES = (
+    10  # over the stored entries that a fit of a binary model takes, about; small data is not worth several threads
+)
 
 
 class _WithOnlineSolver(_AvailableIfDescriptor):  # type: ignore[misc]
@@ -268,6 +275,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
     @_with_online_solver
     @_fit_context(prefer_skip_nested_validation=True)
+    @limit_blas()
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from more rows, one pass over them; for the online solvers.
 
@@ -332,6 +340,32 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         self.n_zero_rows_: int | None = None
         return self
 
+    @limit_blas()
+    def decision_function(self, X: Any) -> Vector:
+        """How far each row lies on the side of a class.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+
+        Returns
+        -------
+        array of shape (m,) or (m, n_classes)
+            With two classes, positive for the second. With more, the value of the model of each class.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        n, models = X.shape[0], self.intercept_.size
+        scores = np.empty((n, models))
+
+        def score(some: slice) -> None:
+            scores[some] = safe_sparse_dot(X[some], self.coef_.T, dense_output=True) + self.intercept_
+
+        operations = models * (X.nnz / n if issparse(X) else X.shape[1])
+        size = int(LEAST_WORK / max(1, operations)) + 1
+        by_chunks(score, n, operations=operations, n_jobs=self.n_jobs, size=size)
+        return scores[:, 0] if models == 1 else scores
+
     def _matrix(self, X: Any, order: Numbers | None, threads: int) -> Matrix:
         matrix = as_matrix(X, threads)
         if self.scale is not None:  # without a given scale, the norms of the rows will tell
@@ -350,6 +384,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
     def _scale(self, problem: MarginProblem) -> float:
         return float(self.scale) if self.scale is not None else super()._scale(problem)
+
+    def _operations(self, fit: Fit) -> float:
+        return PASSES * float(fit.matrix.stored)
 
     def _zero(self, fit: Fit, k: int) -> Vector:
         return np.zeros(fit.X.shape[1])

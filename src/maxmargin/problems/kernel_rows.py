@@ -51,10 +51,9 @@ class Rows:
     def __init__(self, X: Any, kernel: Kernel, threads: int = 1, rows: Numbers | None = None) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
-        self.entries = 1.0  # that are read of a row to evaluate the kernel, on average
+        self.per_evaluation = kernel.operations(X)  # multiply-adds
         if kernel.of_products:
             X = self._readable(X)
-            self.entries = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else self.d
             self.columns = Columns.of(X, centred=kernel.of_differences)
             self.asked: Any = Mixed.stacked(self.n, self._chunks(X, rows))
         else:
@@ -145,4 +144,4 @@ class Rows:
                     there[places] = block
 
         with limit_blas():
-            run_tiles(fill, out.shape[1], TILE, operations=out.size * self.entries, threads=self.threads)
+            run_tiles(fill, out.shape[1], TILE, operations=out.size * self.per_evaluation, threads=self.threads)

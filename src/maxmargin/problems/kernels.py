@@ -31,6 +31,7 @@ KERNELS: dict[str, type[Kernel]] = {}
 """Every kernel by its name."""
 
 BATCH = 32  # rows at a time where only their kernels with themselves are wanted
+FUNCTION = 20  # multiply-adds that take as long as to go from a product to its kernel, by an exponential for example
 SYMMETRIC = 1e-5  # as a share of the largest entry, by how much a matrix may differ from its transpose: rounding
 
 
@@ -103,6 +104,10 @@ class Kernel(ABC):
         """Whether it is one, in some space, whatever the rows: then certificates hold. None: nobody knows."""
         return None
 
+    def operations(self, X: Any) -> float:
+        """About how many multiply-adds one evaluation takes, for rows like these."""
+        return 1.0
+
     def asking(self, X: Any) -> Any:
         """What rows bring to ask others."""
         return X
@@ -139,6 +144,10 @@ class _Products(Kernel):
     @property
     def inner_product(self) -> bool | None:
         return True
+
+    def operations(self, X: Any) -> float:
+        entries: float = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+        return entries + FUNCTION
 
     def columns(self, sq_norms: Vector) -> tuple[Vector, Vector]:
         """What rows x that ask have beside factor * x, and what rows z that are asked have beside z."""

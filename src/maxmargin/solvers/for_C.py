@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from maxmargin.core.threads import limit_blas
 from maxmargin.problems import Certificate, Evaluation, SlackSVM, certify_C, equivalent_slack
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.loop import Progress, Result, certified, solve
@@ -17,6 +18,7 @@ TRIES = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
 MOST_TRIES = 50  # to come within `tol`
 
 
+@limit_blas()
 def solve_for_C(
     problem: SlackSVM,
     solver: Solver,

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.threads import limit_blas
 from maxmargin.problems import SemidefiniteProgram, Solution, factor
 from maxmargin.solvers.interrupt import Interrupt, listen_for_interrupt
 from maxmargin.solvers.loop import Progress, solve
@@ -140,6 +141,7 @@ class SdpResult:
         return f"the value is {what}; the constraints hold to within {self.answer.violation:.3g}"
 
 
+@limit_blas()
 def solve_sdp(
     program: SemidefiniteProgram,
     solver: SublinearSdp,
