@@ -179,3 +179,12 @@ def test_verbose_lines_name_the_binary_problem(capsys):
     SVC(verbose=1).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert {line.partition(":")[0] for line in lines} == {"0 against 1", "0 against 2", "1 against 2"}
+
+
+def test_what_is_read_on_top_of_a_budget_is_little_and_listed():
+    X, y = blobs(n=2000, d=50, classes=2)
+    model = LinearSVC(slack=0.05, budget=X.size // 10, random_state=0).fit(X, y)
+    assert model.entries_read_ <= X.size // 10
+    besides = {purpose: count for purpose, count in model.reads_.items() if not purpose.startswith("learning")}
+    assert set(besides) <= {"scale", "solution", "certificate"}
+    assert sum(besides.values()) <= 3 * X.size  # norms, values of the model, and the bound: a pass each

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from maxmargin.cli.common import label_text
 from maxmargin.estimators.model_file import describe
 
-MOST_PROBLEMS = 10  # of as many binary models all is said; of more, of one
 STOPPED = {
     "tol": "the gap reached tol",
     "max_iter": "the iterations allowed were made",
@@ -52,7 +51,7 @@ def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
         for problem, which in zip(about["problems"], model._contenders, strict=True):
             # One class against the rest, or two against each other.
             problem["class"] = labels[which[0]] if len(which) == 1 else [labels[k] for k in which]
-    return {**notes, **about, "n_iter": int(np.max(model.n_iter_))}
+    return {**notes, **about, "certificate": str(model.certificate_), "n_iter": int(np.max(model.n_iter_))}
 
 
 def lines(about: Mapping[str, Any]) -> Iterator[str]:
@@ -70,6 +69,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("computed", f"{about['kernel_evaluations']:,} kernel evaluations to learn")
     else:
         yield _line("read to learn", f"{about['entries_read']:,} entries", share(about))
+    if besides := reads({why: count for why, count in about["reads"].items() if not why.startswith("learning")}):
+        yield _line("and besides", besides)  # what no budget limits
     yield from _ball(about) if "radius" in about else _classifier(about)
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
     loss = f", loss {about['loss']}" if "loss" in about else ""
@@ -83,16 +84,16 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
 
 def _classifier(about: Mapping[str, Any]) -> Iterator[str]:
     problems = about["problems"]
-    if len(problems) > MOST_PROBLEMS:
-        yield _line("models", f"{len(problems)}; below, the one whose certificate tells least")
-        problems = [max(problems, key=lambda problem: _open(problem["certificate"]))]
-    for problem in problems:
-        if len(about["problems"]) > 1:
-            yield _line("class", " or ".join(label_text(np.atleast_1d(np.array(problem["class"], dtype=object)))))
-        numbers = (f"{name} {_short(problem[name])}" for name in ("margin", "slack", "C"))
+    if len(problems) == 1:
+        numbers = (f"{name} {_short(problems[0][name])}" for name in ("margin", "slack", "C"))
         yield _line("reached", ", ".join(numbers))
-        yield _line("certificate", problem["certificate"]["sentence"])
-        yield _line("stopped", STOPPED.get(problem["stopped"], problem["stopped"]))
+    else:
+        two = isinstance(problems[0]["class"], list)
+        yield _line("models", f"{len(problems)}, one for each {'two classes' if two else 'class against the rest'}")
+    yield _line("certificate", about["certificate"])
+    stopped = Counter(STOPPED.get(problem["stopped"], problem["stopped"]) for problem in problems)
+    counted = (f"{why} ({count:,} models)" if len(stopped) > 1 else why for why, count in stopped.most_common())
+    yield _line("stopped", "; ".join(counted))
     if "shape_fit" in about:
         yield _line("support", f"{about['n_support']:,} vectors of {about['shape_fit'][0]:,} rows")
 
@@ -152,17 +153,13 @@ def reads(counts: Mapping[str, int]) -> str:
     >>> reads({"learning": 1200, "learning, dense count": 4000, "scale": 300, "solution": 0})
     '1,200 to learn (4,000 with zeros that are not stored), 300 to find the norms of the rows'
     """
-    dense = counts.get("learning, dense count", counts["learning"])
-    zeros = f" ({dense:,} with zeros that are not stored)" if dense != counts["learning"] else ""
+    dense = counts.get("learning, dense count", counts.get("learning"))
+    zeros = f" ({dense:,} with zeros that are not stored)" if dense != counts.get("learning") else ""
     return ", ".join(
         f"{count:,} {PURPOSES.get(purpose, f'for: {purpose}')}{zeros if purpose == 'learning' else ''}"
         for purpose, count in counts.items()
         if purpose != "learning, dense count" and (count or purpose == "learning")
     )
-
-
-def _open(certificate: Mapping[str, Any]) -> float:
-    return math.inf if certificate["relative_gap"] is None else float(certificate["relative_gap"])
 
 
 def _line(name: str, *text: Any) -> str:

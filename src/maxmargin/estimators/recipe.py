@@ -126,7 +126,9 @@ class Recipe:
         if isinstance(problem, SlackSVM) and self.C is not None:
             problem, result = solve_for_C(problem, self.solver, self.C, **options)
         else:
-            if isinstance(problem, SlackSVM) and self.scale is None and problem.slack > 0 and problem.sums_are_cheap:
+            # The range takes two passes over the data: not where the user limits what is read.
+            unlimited = self.scale is None and options.get("budget") is None and problem.sums_are_cheap
+            if isinstance(problem, SlackSVM) and problem.slack > 0 and unlimited:
                 _refuse_out_of_range(problem)
             result = solve(problem, self.solver, warm=warm, **options)
         model = BinaryModel.of(problem, result, self.C, scale)

@@ -86,7 +86,7 @@ def solve_for_C(
     result = replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
     if not certify:
         return fitting, result
-    tightened = certified(fitting, replace(result, evaluation=at))
+    tightened = certified(fitting, replace(result, evaluation=at), tighten=options.get("budget") is None)
     best = max((_proof(fitting, at, of, C) for of in (result, tightened)), key=lambda proof: proof.dual)
     return fitting, replace(tightened, certificate=best, reads=problem.X.ledger.summary())
 

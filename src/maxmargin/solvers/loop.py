@@ -151,6 +151,7 @@ def solve(
     max_iter, max_time, budget : number or None
         Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; with a kernel
         it counts evaluations, and where it is the only rule, a run ends after 20 times the default iterations too.
+        What is read besides, for the norms of the rows and for the certificate, is listed in `Result.reads`.
     holdout : Holdout or None
         Examples on which each check measures the error.
     early_stopping : bool
@@ -271,7 +272,7 @@ def solve(
         result = run.result("interrupted" if interrupt.asked else status, state)
         if certify:
             if run.can_afford_certificate(result):
-                result = certified(problem, result, keep_bias=holdout is not None)
+                result = certified(problem, result, keep_bias=holdout is not None, tighten=budget is None)
             else:
                 no_time = Certificate.missing("the time was up before the model was evaluated on all samples")
                 result = replace(result, certificate=no_time)
@@ -486,15 +487,15 @@ def _best_proof(
     return best, proof if new and known and best.dual != new.dual else dual
 
 
-def certified(problem: Problem, result: Result, *, keep_bias: bool = False) -> Result:
+def certified(problem: Problem, result: Result, *, keep_bias: bool = False, tighten: bool = True) -> Result:
     """The same result with a certificate on the full data; its evaluation is used where there is one already.
 
     The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
-    Where the time is up, the bound is not tightened.
+    The bound is tightened unless the time is up or what may be read is limited: that takes further passes.
     """
     if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
         return replace(result, reads=problem.ledger.summary())  # the last check has done it all
-    rounds = 0 if result.status in OUT_OF_TIME else TIGHTENING_ROUNDS
+    rounds = TIGHTENING_ROUNDS if tighten and result.status not in OUT_OF_TIME else 0
     with problem.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
         certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
