@@ -49,7 +49,7 @@ print(f"  picture         {picture}")
 print()
 
 kernel = {"C": 1.0, "kernel": "rbf", "gamma": 0.05}
-model, seconds, error = fitted(SVC(**kernel, n_jobs=-1))
+model, seconds, error = fitted(SVC(**kernel))
 n = X_train.shape[0]
 print("SVC, Gaussian kernel, gamma = 0.05, C = 1")
 print(f"  test error      {error:.2f} %")

@@ -64,7 +64,8 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     cache_size : float, default=2000
         How many megabytes of rows of a kernel matrix to keep.
     n_jobs : int or None, default=None
-        How many threads read data or compute kernels. None means 1; to predict with a kernel, all processors.
+        How many threads read data or compute kernels. None: all processors that the process may use, where the work is
+        large enough to pay for them; one inside a worker of joblib; or what `joblib.parallel_config` says.
     random_state : int, RandomState or None, default=None
         The one source of randomness, of which core_set needs none.
     verbose : int, default=0

@@ -77,9 +77,10 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     max_iter : int or None, default=None
         Stop after so many iterations of the solver. None, or -1 as in scikit-learn: no limit.
     max_time : float or None, default=None
-        Stop after so many seconds (of each binary problem).
+        Stop after so many seconds; with more than two classes the binary problems share them.
     budget : int or None, default=None
-        The kernel evaluations allowed for learning (by each binary problem). Never exceeded.
+        The kernel evaluations allowed for learning, by all binary problems together. Never exceeded. Those of the
+        certificate come on top; `reads_` lists them.
     early_stopping : bool, default=False
         Hold out a part of the examples, stop when the error on it no longer improves, return the best model by it.
     validation_fraction : float, default=0.1
@@ -102,8 +103,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         rows and features and the classes are the same. That pays where C or the weights are others.
     n_jobs : int or None, default=None
         How many threads to use to fit: for one model each with "ovo" and more than two classes, else to compute
-        blocks of the kernel. None means 1 (or what `joblib.parallel_config` says), -1 all processors. To predict, None
-        means all processors.
+        blocks of the kernel; and to predict. None: all processors that the process may use, where the work is large
+        enough to pay for them; one inside a worker of joblib; or what `joblib.parallel_config` says. The result is the
+        same to the bit.
     random_state : int, RandomState or None, default=None
         The one source of randomness; the same seed gives the same bits.
     verbose : int, default=0

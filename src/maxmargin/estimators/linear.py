@@ -107,9 +107,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     max_iter : int or None, default=None
         Stop after so many iterations. What one iteration is depends on the solver: a visit to a row, or to all rows.
     max_time : float or None, default=None
-        Stop after so many seconds (of each binary problem).
+        Stop after so many seconds; with more than two classes the binary problems share them.
     budget : int or None, default=None
-        The entries of X that may be read for learning (by each binary problem). Never exceeded.
+        The entries of X that may be read for learning, by all binary problems together. Never exceeded. What is read to
+        validate, to scale, to certify or on the holdout comes on top; `reads_` lists it.
     early_stopping : bool, default=False
         Hold out a part of the examples, stop when the error on it no longer improves, return the best model by it.
     validation_fraction : float, default=0.1
@@ -133,8 +134,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         whatever the rows.
     n_jobs : int or None, default=None
         How many threads to use: for one model each where there are more than two classes, else for parts of the rows of
-        large data, by which "newton" gains. None means 1 (or what `joblib.parallel_config` says), -1 all processors.
-        The result is the same to the bit.
+        large data, by which "newton" gains. None: all processors that the process may use, where the work is large
+        enough to pay for them; one inside a worker of joblib; or what `joblib.parallel_config` says. The result is the
+        same to the bit.
     random_state : int, RandomState or None, default=None
         The one source of randomness; the same seed gives the same bits.
     verbose : int, default=0
