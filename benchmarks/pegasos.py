@@ -81,7 +81,9 @@ def curve(problem: RegularizedSVM, solver: Pegasos, passes: tuple[int, ...], see
     """The objective with the bias that was learned, that with the best one, and the proved gap, after some passes."""
     found, result = [], None
     for count in passes:
-        result = solve(problem, solver, max_iter=count * solver.a_pass(problem), random_state=seed, warm=result)
+        result = solve(
+            problem, solver, max_iter=count * solver.iterations_per_pass(problem), random_state=seed, warm=result
+        )
         answer, proved = solver.solution(problem, result.state), result.certificate
         learned = problem.evaluate(answer.w, answer.b).value
         found.append({"learned": learned, "best_bias": proved.primal, "gap": proved.relative_gap})

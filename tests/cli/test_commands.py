@@ -15,7 +15,7 @@ from maxmargin.data import read_libsvm, read_table, write_libsvm
 from maxmargin.solvers import SOLVERS
 
 FORMATS = ["rows.libsvm", "rows.libsvm.gz", "rows.txt", "rows.csv", "rows.csv.gz", "rows.npy", "rows.npz", "sparse.npz"]
-FAST = ["--slack", "0.05", "--max-iter", "60", "--random-state", "0"]
+FAST = ["--slack", "0.05", "--max-iter", "1", "--random-state", "0"]
 
 
 def data(n=80, d=6, seed=0, labels=(-1, 1)):
@@ -74,7 +74,7 @@ def test_every_format_gives_the_same_model(run, tmp_path, name):
     run("train", write(tmp_path / name, X, y), *FAST)
     path = tmp_path / f"{name.partition('.')[0]}.mm"
     found = load_model(path)
-    expected = LinearSVC(slack=0.05, max_iter=60, random_state=0).fit(X, y)
+    expected = LinearSVC(slack=0.05, max_iter=1, random_state=0).fit(X, y)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
     result = run("predict", path, tmp_path / name)
     assert result.stdout.split() == [str(label) for label in expected.predict(X)]
@@ -123,7 +123,7 @@ def test_quiet_is_quiet(run, rows):
 
 
 def test_options_reach_the_model(run, rows):
-    options = ["--C", "0.5", "--solver", "simba", "--budget", "10000", "--max-time", "60", "--max-iter", "50"]
+    options = ["--C", "0.5", "--solver", "simba", "--budget", "10000", "--max-time", "60", "--max-iter", "2"]
     options += ["--tol", "0.01", "--early-stopping", "--no-intercept", "--class-weight", "balanced"]
     run("train", rows, *options, "--random-state", "3", "--model", "m.mm")
     expected = LinearSVC(
@@ -131,7 +131,7 @@ def test_options_reach_the_model(run, rows):
         solver="simba",
         budget=10000,
         max_time=60.0,
-        max_iter=50,
+        max_iter=2,
         tol=0.01,
         early_stopping=True,
         fit_intercept=False,

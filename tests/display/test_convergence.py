@@ -254,7 +254,7 @@ def test_without_matplotlib(monkeypatch):
 
 def test_an_estimator():
     X, y = make_blobs(90, centers=2, cluster_std=3, random_state=0)
-    model = LinearSVC(slack=0.02, max_iter=100, certify="checks", early_stopping=True, random_state=0)
+    model = LinearSVC(slack=0.02, max_iter=2, certify="checks", early_stopping=True, random_state=0)
     with pytest.raises(NotFittedError):
         ConvergenceDisplay.from_estimator(model)
     display = ConvergenceDisplay.from_estimator(model.fit(X, y))

@@ -1,7 +1,9 @@
 """What a person meets who only changed the import: scikit-learn's parameters, defaults and attributes."""
 
 import inspect
+import math
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -13,7 +15,8 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin
-from maxmargin import SVC, LinearSVC
+from maxmargin import SVC, LinearSVC, load_model, save_model
+from maxmargin.solvers import SOLVERS, Decomposition, KernelPegasos, Pegasos, Sdca
 
 
 def two_classes(n=200, d=6, **options):
@@ -157,3 +160,175 @@ def test_a_linear_model_is_small():
         model = LinearSVC(**asked, random_state=0).fit(X, y)
         assert model.dual_coef_.shape == (1, model.support_.size)
         np.testing.assert_array_equal(model.coef_, plain.coef_)
+
+
+# What max_iter counts
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if SOLVERS[name].visits_samples])
+def test_max_iter_counts_passes(name):
+    """Of each solver that visits samples; `solve` itself keeps counting visits."""
+    X, y = two_classes(n=150, class_sep=3.0, flip_y=0.0)
+    solver = SOLVERS[name]()
+    form = {"slack": 0.0} if solver.separable_only else {"C": 1.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LinearSVC(solver=name, max_iter=3, tol=0.0, random_state=0, **form).fit(X, y)
+    visits = model.trace_[-1].iteration
+    assert visits <= 3 * 150
+    assert model.n_iter_ == math.ceil(visits / 150)
+    if model.stopped_ == "max_iter":
+        assert (visits, model.n_iter_) == (450, 3)
+
+
+@pytest.mark.parametrize("solver", [Pegasos(batch=50), KernelPegasos(batch=50)], ids=str)
+def test_a_pass_of_batches(solver):
+    X, y = two_classes(n=120)
+    model = (SVC if solver.kernel else LinearSVC)(solver=solver, max_iter=2, random_state=0).fit(X, y)
+    assert model.trace_[-1].iteration == 2 * 3  # 120 samples are two batches and a part
+    assert np.max(model.n_iter_) == 2
+
+
+def test_a_limit_of_a_thousand_does_not_hurt():
+    """scikit-learn's default, on many sparse features: each of 1000 visits would be to one of 4000 samples."""
+    X = sp.random(1000, 2000, 0.01, format="csr", random_state=0)
+    decision = X @ np.random.default_rng(0).normal(size=2000)
+    y = (decision > np.median(decision)).astype(int)
+    model = LinearSVC(max_iter=1000, random_state=0).fit(X, y)
+    assert (model.solver_, model.stopped_) == ("sdca", "tol")
+    assert model.score(X, y) >= sklearn.svm.LinearSVC(max_iter=1000).fit(X, y).score(X, y)
+
+
+# Warnings
+
+
+def test_a_fit_that_ends_before_its_tol_says_so(monkeypatch):
+    X, y = two_classes(n=400)
+    with pytest.warns(ConvergenceWarning, match=r"The fit stopped at max_iter=1, before .* tol=0.001: .* at this C"):
+        LinearSVC(max_iter=1, solver="sdca", random_state=0).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"before .* tol=1e-05: not certified: certify=False\. Increase"):
+        LinearSVC(max_iter=1, tol=1e-5, solver="sdca", certify=False, random_state=0).fit(X, y)
+    monkeypatch.setattr(Sdca, "default_iterations", lambda self, problem: 1)
+    with pytest.warns(ConvergenceWarning, match=r"stopped at the default limit of iterations, before"):
+        LinearSVC(solver="sdca", random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [LinearSVC, SVC])
+def test_one_warning_for_all_classes(kind):
+    X, y = two_classes(n=400, n_classes=3, class_sep=0.5)
+    solver = {"solver": "sdca"} if kind is LinearSVC else {"solver": Decomposition(first=20, block=4), "C": 100.0}
+    with pytest.warns(ConvergenceWarning) as caught:
+        kind(max_iter=1, random_state=0, **solver).fit(X, y)
+    [warning] = [w for w in caught if w.category is ConvergenceWarning]
+    assert re.match(r"\d of 3 binary problems stopped at max_iter=1.*the loosest, \d against", str(warning.message))
+
+
+def test_no_warning_where_no_tol_was_to_be_reached():
+    X, y = two_classes(n=400)
+    for options in ({"slack": 0.2}, {"solver": "pegasos"}, {"max_time": 1e-9, "solver": "sdca"}, {"tol": 0.9}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "The model predicts the same class")
+            LinearSVC(max_iter=1, random_state=0, **options).fit(X, y)
+
+
+def rare_class(n=600, d=5, share=0.1):
+    rng = np.random.default_rng(0)
+    y = (rng.random(n) < share).astype(int)
+    return rng.normal(size=(n, d)) + 0.3 * y[:, None], y
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (LinearSVC(slack=0.12, random_state=0), r"same class, 0, for all .*Try a slack below 0.12, or .*balanced"),
+        (LinearSVC(C=1e-6, loss="hinge"), r"same class, 0, for all training samples. Try a larger C"),
+        (SVC(C=1e-3), r"same class, 0, for all training samples. Try a larger C"),
+    ],
+    ids=repr,
+)
+def test_a_model_that_predicts_one_class_says_so(model, advice):
+    X, y = rare_class()
+    with pytest.warns(UserWarning, match=advice):
+        model.fit(X, y)
+    assert len(set(model.predict(X))) == 1
+
+
+def test_it_is_said_without_another_look_at_the_data():
+    X, y = rare_class()
+    reads = []
+    for C in (1e-6, 1.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reads.append(LinearSVC(C=C, loss="hinge", solver="sdca", random_state=0).fit(X, y).reads_)
+    assert reads[0].keys() == reads[1].keys()
+    # Without a certificate nothing has looked at all samples, and nothing is said.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LinearSVC(C=1e-6, loss="hinge", solver="pegasos", certify=False).fit(X, y)
+
+
+def test_one_class_of_several():
+    X, y = rare_class()
+    y[:300] += 2  # four classes, with two common and two rare ones
+    with pytest.warns(UserWarning, match=r"\d of 6 binary models predict the same class .*the first: 0 against 1"):
+        SVC(C=1e-3).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # One against the rest, no decision value is positive, and still all classes may be predicted.
+        model = LinearSVC(C=1e-2, random_state=0).fit(X, y)
+    assert len(set(model.predict(X))) > 1
+
+
+# Warm starts
+
+
+@pytest.mark.parametrize("through_a_file", [False, True])
+@pytest.mark.parametrize("model", [LinearSVC(C=1.0, solver="sdca"), LinearSVC(C=1.0), SVC(C=1.0)], ids=repr)
+def test_a_warm_start_after_loading(model, through_a_file, tmp_path):
+    X, y = two_classes(n=400, n_classes=3)
+    model = clone(model).set_params(warm_start=True, random_state=0, tol=1e-5).fit(X, y)
+    cold = np.max(model.n_iter_)
+    if through_a_file:
+        save_model(model, tmp_path / "m.mm")
+        model = load_model(tmp_path / "m.mm")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.max(model.fit(X, y).n_iter_) < cold
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if SOLVERS[name].online])
+def test_an_online_solver_goes_on_after_loading(name, tmp_path):
+    X, y = two_classes(n=300, n_classes=3)
+    model = LinearSVC(C=0.1, solver=name, random_state=0).partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    save_model(model, tmp_path / "m.mm")
+    loaded = load_model(tmp_path / "m.mm")
+    for one in (model, loaded):
+        one.partial_fit(X[100:], y[100:])
+    np.testing.assert_array_equal(model.coef_, loaded.coef_)
+    np.testing.assert_array_equal(model.intercept_, loaded.intercept_)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "reason"),
+    [
+        ({"keep_dual": False, "warm_start": False}, {}, "no dual variables; fit it with warm_start=True"),
+        ({}, {"solver": "hybrid"}, "solver 'hybrid' cannot begin at an earlier model, only 'newton', 'sdca' can"),
+        ({}, {"budget": 300, "solver": "sdca"}, r"budget of 300 is below the 1,200"),
+        ({}, {"solver": "pegasos"}, "not one of an online solver"),
+    ],
+    ids=str,
+)
+def test_a_warm_start_that_is_none_says_why(first, then, reason):
+    X, y = two_classes()
+    model = LinearSVC(**{"solver": "newton", "warm_start": True, "random_state": 0, **first}).fit(X, y)
+    with pytest.warns(UserWarning, match=f"warm_start=True, but this fit starts from scratch: .*{reason}"):
+        model.set_params(warm_start=True, **then).fit(X, y)
+
+
+def test_the_first_fit_needs_no_excuse():
+    X, y = two_classes()
+    for model in (LinearSVC(warm_start=True), SVC(warm_start=True)):
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit(np.full_like(X, np.nan), y)
+        model.fit(X, y)

@@ -42,12 +42,12 @@ def test_rows_in_two_parts_are_as_good_as_at_once(solver, bias):
     solver = replace(solver, order="given")
     X, y = clouds(200)
     whole = problem_for(solver, X, y, **bias)
-    at_once = solve(whole, solver, max_iter=solver.a_pass(whole), certify=False)
+    at_once = solve(whole, solver, max_iter=solver.iterations_per_pass(whole), certify=False)
     learned = None
     for part in (slice(0, 100), slice(100, 200)):
         problem = problem_for(solver, X[part], y[part], **bias)
-        result = solve(problem, solver, max_iter=solver.a_pass(problem), certify=False, warm=learned)
-        assert (result.n_iter, result.trace[-1].iteration) == (solver.a_pass(problem),) * 2
+        result = solve(problem, solver, max_iter=solver.iterations_per_pass(problem), certify=False, warm=learned)
+        assert (result.n_iter, result.trace[-1].iteration) == (solver.iterations_per_pass(problem),) * 2
         learned = pickle.loads(pickle.dumps(solver.learned(problem, result.state)))
     wanted = solver.learned(whole, at_once.state)
     assert learned.t == wanted.t
@@ -68,13 +68,13 @@ def test_a_stream_is_learned_from(solver, loss):
     learned, errors = None, []
     for seed in range(10):
         problem = problem_for(solver, *clouds(100, seed=seed), **options)
-        result = solve(problem, solver, max_iter=solver.a_pass(problem), warm=learned, random_state=seed)
+        result = solve(problem, solver, max_iter=solver.iterations_per_pass(problem), warm=learned, random_state=seed)
         learned = solver.learned(problem, result.state)
         answer = solver.solution(problem, result.state)
         errors.append(new.error(answer, problem.scale))
         # The certificate is one for the rows at hand, on which the predictor was not made alone.
         assert result.certificate.gap >= 0
-    assert learned.t == 10 * solver.a_pass(problem)
+    assert learned.t == 10 * solver.iterations_per_pass(problem)
     assert errors[-1] <= 0.1  # the best possible is 0.013; the last w of a perceptron is not steady
 
 

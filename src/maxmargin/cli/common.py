@@ -42,7 +42,10 @@ Budget = Annotated[
     typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
 ]
 MaxTime = Annotated[float | None, typer.Option(help="Stop after so many seconds.")]
-MaxIter = Annotated[int | None, typer.Option(help="Stop after so many iterations.")]
+MaxIter = Annotated[
+    int | None,
+    typer.Option(help="Stop after so many passes over the rows; of a solver that does not visit them, iterations."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
 
@@ -57,6 +60,7 @@ def errors_in_a_line(command: Callable[P, T]) -> Callable[P, T]:
     def run(*args: P.args, **options: P.kwargs) -> T:
         try:
             with warnings.catch_warnings():
+                warnings.simplefilter("default", UserWarning)  # each is a message to the user, whatever the filters
                 warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
                 return command(*args, **options)
         except BrokenPipeError:  # `| head` has seen enough: typer leaves without a word

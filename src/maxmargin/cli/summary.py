@@ -10,6 +10,7 @@ import numpy as np
 
 from maxmargin.cli.common import label_text
 from maxmargin.estimators.model_file import describe
+from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
 STOPPED = {
     "tol": "the gap reached tol",
@@ -74,7 +75,9 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
     yield from _ball(about) if "radius" in about else _classifier(about)
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
     loss = f", loss {about['loss']}" if "loss" in about else ""
-    yield _line("work", f"{about['n_iter']:,} iterations of {about['solver']}{loss}{took}")
+    solver = ({} if "radius" in about else KERNEL_SOLVERS if about.get("kernel") else SOLVERS).get(about["solver"])
+    unit = "passes" if solver is not None and solver.visits_samples else "iterations"
+    yield _line("work", f"{about['n_iter']:,} {unit} of {about['solver']}{loss}{took}")
     if "training_error" in about:
         of = "all" if about["training_error_rows"] == about["rows"] else f"{about['training_error_rows']:,} of the"
         yield _line("training error", f"{about['training_error']:.2%} of {of} {about['rows']:,} rows")
@@ -144,6 +147,7 @@ _KNOWN = {
     *("library_version", "estimator", "parameters", "classes", "n_features_in", "feature_names_in", "problems"),
     *("traces", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
     *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
+    *("n_rows", "learned"),
 }
 
 

@@ -23,6 +23,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from maxmargin.core import Matrix
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import refuse_not_finite
+from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class, warn_unless_converged
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.limits import Deadline, budget_shares
 from maxmargin.estimators.recipe import Recipe, solver_named
@@ -211,6 +212,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         fitted = rounds.run(round_sizes(fit.label.size) if begins else [])
         self._publish(fit, fitted)
         tasks.finish(lambda: self._predictor(fit, fitted))
+        self._advise(fit, fitted)
         return self
 
     def _set_up(self, X: Any, y: Any, sample_weight: Any, seeds: np.random.RandomState) -> Fit:
@@ -339,23 +341,38 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             refuse_not_finite(X)
 
     def _going_on_from(self, before: dict[str, Any], fit: Fit) -> Sequence[Solution | Learned | None]:
-        """Where each binary fit begins: at the model of an earlier fit, where that can be of use."""
-        nowhere = [None] * len(fit.duels)
-        n, d = fit.X.shape
-        if (
-            not self.warm_start
-            or "classes_" not in before
-            or before["n_features_in_"] != d
-            or not np.array_equal(before["classes_"], self.classes_)
-        ):
-            return nowhere
-        solver = fit.recipe.solver
-        if solver.online:
-            return [learned for learned, _ in before["_learned"]] if "_learned" in before else nowhere
-        enough = self.budget is None or self.budget >= fit.matrix.stored
-        if not (solver.resumes and enough and self._dual_name in before and before.get("_n_rows") == n):
-            return nowhere
+        """Where each binary fit begins: with `warm_start`, at the model of an earlier fit."""
+        if not self.warm_start or "intercept_" not in before:
+            return [None] * len(fit.duels)
+        if reason := self._why_cold(before, fit):
+            warn_of_a_cold_start(reason)
+            return [None] * len(fit.duels)
+        if fit.recipe.solver.online:
+            return [learned for learned, _ in before["_learned"]]
         return [self._begin_at(before, fit, k) for k in range(len(fit.duels))]
+
+    def _why_cold(self, before: dict[str, Any], fit: Fit) -> str:
+        """Why a fit cannot begin at the model of an earlier one, whose attributes are in `before`; empty if it can."""
+        (n, d), solver = fit.X.shape, fit.recipe.solver
+        if before["n_features_in_"] != d:
+            return f"the earlier model has {before['n_features_in_']} features, this data {d}"
+        if not np.array_equal(before["classes_"], self.classes_):
+            return (
+                f"the earlier model has the classes {before['classes_'].tolist()}, this data {self.classes_.tolist()}"
+            )
+        if solver.online:
+            return "" if "_learned" in before else "the earlier model is not one of an online solver"
+        if not solver.resumes:
+            others = ", ".join(repr(name) for name, other in self._solvers.items() if other.resumes)
+            return f"solver {solver.name!r} cannot begin at an earlier model, only {others} can"
+        needed = fit.matrix.stored * len(fit.duels)  # each binary problem reads all of its data to begin there
+        if self.budget is not None and self.budget < needed:
+            return f"the budget of {self.budget:,} is below the {needed:,} that it takes to begin at the earlier model"
+        if self._dual_name not in before:
+            return "the earlier model has no dual variables; fit it with warm_start=True and certify=True to have them"
+        if before["_n_rows"] != n:
+            return f"the earlier model was fitted on {before['_n_rows']:,} samples, this data has {n:,}"
+        return ""
 
     def _held_out_rows(self, label: Numbers, seeds: np.random.RandomState) -> Numbers:
         if not self.early_stopping:
@@ -410,6 +427,21 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         self.entries_read_ = self.reads_.get(ENTRIES, 0) if kernel else read
         self.kernel_evaluations_ = read if kernel else 0
         self._n_rows = fit.label.size
+
+    def _advise(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+        """Warn of what the user may not expect of a fit that has ended."""
+        names = self._problem_names
+        warn_unless_converged(models, names, self._most_iterations)
+        warn_of_one_class(models, self._one_class_models(models, names), fit.recipe.slack)
+
+    def _one_class_models(self, models: Sequence[BinaryModel], names: Sequence[str]) -> list[str]:
+        """The models that predict one class for all training samples: with two classes, the class that it is."""
+        if len(models) == 1:
+            return [repr(self.classes_.tolist()[int(models[0].decision_range[0] > 0)])] if models[0].one_sided else []
+        # One against the rest, the class whose decision value is the largest is predicted.
+        least, largest = np.transpose([model.decision_range for model in models])
+        winner = int(np.argmax(least))
+        return [names[winner]] if (least[winner] > np.delete(largest, winner)).all() else []
 
 
 def one_against_rest(k: int, label: Numbers, weights: Vector, class_weights: Vector, held: Numbers) -> Duel:

@@ -34,6 +34,12 @@ class BinaryModel:
         See :class:`maxmargin.LinearSVC`.
     alpha : array of shape (n,) or None
         The weight of each example in `coef`, signed by its label.
+    n_iter : int
+        Passes over the samples of a solver that visits them one by one, else iterations.
+    missed_tol : float or None
+        The tolerance that the run ended short of by its limit of iterations; None where it did not.
+    decision_range : pair of float
+        The least and the largest decision value of a training sample; NaN where the samples were not looked at.
     learned, seen : Learned or None, float
         What an online solver goes on from, and the total weight of the rows that it has seen.
     preliminary : bool
@@ -51,6 +57,8 @@ class BinaryModel:
     n_iter: int = 0
     alpha: NDArray[np.float64] | None = None
     promise: dict[str, float] = field(default_factory=dict)
+    missed_tol: float | None = None
+    decision_range: tuple[float, float] = (math.nan, math.nan)
     learned: Learned | None = None
     seen: float = 0.0
     preliminary: bool = False
@@ -67,11 +75,18 @@ class BinaryModel:
             stopped=result.status,
             n_iter=result.n_iter,
             promise=result.promise,
+            decision_range=_decision_range(problem, result),
         )
         if isinstance(problem, RegularizedSVM):
             return model._of_regularized(problem, result, scale)
         assert isinstance(problem, SlackSVM)
         return model._of_slack(problem, result)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether all training samples are known to lie on the same side."""
+        least, largest = self.decision_range
+        return least > 0 or largest < 0 or least == largest
 
     @classmethod
     def unreached(cls, zero: Any, n: int) -> BinaryModel:
@@ -95,6 +110,8 @@ class BinaryModel:
             coef=coef,
             alpha=None if alpha is None else spread(alpha, 0.0),
             certificate=Certificate.missing(why_not),
+            missed_tol=None,
+            decision_range=(math.nan, math.nan),
             preliminary=True,
         )
 
@@ -119,8 +136,18 @@ class BinaryModel:
             model,
             coef=model.coef * stretch,
             intercept=model.intercept * stretch,
+            decision_range=(stretch * self.decision_range[0], stretch * self.decision_range[1]),
             margin=at.value * problem.scale,
             C=found_C if math.isnan(self.C) else self.C,
             # At the optimum coef is the sum of alpha_i x_i, and C the largest alpha_i / s_i.
             alpha=problem.y * p * (found_C / problem.cap(p) if math.isfinite(found_C) else 1.0),
         )
+
+
+def _decision_range(problem: MarginProblem, result: Result) -> tuple[float, float]:
+    """From the pass that certified the model: the data is not read again."""
+    if result.evaluation is None:
+        return math.nan, math.nan
+    used = problem.s > 0
+    decisions = (problem.y * result.evaluation.responses)[used] + result.solution.b
+    return float(decisions.min()), float(decisions.max())

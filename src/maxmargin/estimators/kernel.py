@@ -24,7 +24,7 @@ from maxmargin.estimators.laid import Laid, by_chunks
 from maxmargin.estimators.recipe import Recipe
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem, Solution, make_kernel
 from maxmargin.problems.kernels import KERNELS
-from maxmargin.solvers import KERNEL_SOLVERS, Learned, Solver
+from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
 SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
 LEAST, MOST = 1e-30, float(np.finfo(np.float32).max)  # what the largest kernel may be: blocks are kept in float32
@@ -75,7 +75,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         Stop when the relative duality gap is at most this, a share of the objective; scikit-learn's `tol` is a bound
         on a violated condition, which is not comparable. None: the default of the solver.
     max_iter : int or None, default=None
-        Stop after so many iterations of the solver. None, or -1 as in scikit-learn: no limit.
+        Stop after so many iterations of "decomposition", or passes over the samples of a solver that visits them one
+        by one; scikit-learn counts steps on pairs of samples. None, or -1 as in scikit-learn: no limit but the solver's
+        own, which for "decomposition" is 20,000. A fit that ends so before its `tol` emits a ConvergenceWarning.
     max_time : float or None, default=None
         Stop after so many seconds; with more than two classes the binary problems share them.
     budget : int or None, default=None
@@ -100,7 +102,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         Whether to certify the model, once at the end, or at each check as well.
     warm_start : bool, default=False
         Whether `fit` begins at the model of the last `fit`, where the solver can (docs/solvers.md) and the numbers of
-        rows and features and the classes are the same. That pays where C or the weights are others.
+        rows and features and the classes are the same; where it cannot, a warning says why. That pays where C or the
+        weights are others.
     n_jobs : int or None, default=None
         How many threads to use to fit: for one model each with "ovo" and more than two classes, else to compute
         blocks of the kernel; and to predict. None: all processors that the process may use, where the work is large
@@ -137,7 +140,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     fit_status_ : int
         0 where each binary problem ended by `tol`, by `early_stopping` or by itself; 1 where a limit came first.
     n_iter_ : array of shape (n_models,)
-        Iterations of each binary problem.
+        Iterations or passes of each binary problem, as `max_iter` counts them.
     solver_, loss_ : str
         What was taken.
     margin_ : float
@@ -429,11 +432,17 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             )
         return scale
 
-    def _going_on_from(self, before: dict[str, Any], fit: Fit) -> Sequence[Solution | Learned | None]:
+    def _why_cold(self, before: dict[str, Any], fit: Fit) -> str:
         layout = self.classes_.size - 1 if self._in_pairs else len(fit.duels)
-        if "_dual_coef" in before and len(before["_dual_coef"]) != layout:  # `multi_class` was another
-            before = {}
-        return super()._going_on_from(before, fit)
+        reason = super()._why_cold(before, fit)
+        if not reason and before["_dual_coef"].shape[0] != layout:
+            return "the earlier model was fitted with another multi_class"
+        return reason
+
+    def _one_class_models(self, models: Sequence[BinaryModel], names: Sequence[str]) -> list[str]:
+        if not self._in_pairs:
+            return super()._one_class_models(models, names)
+        return [name for name, model in zip(names, models, strict=True) if model.one_sided]
 
     def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         assert fit.recipe.C is not None

@@ -105,7 +105,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         value B, as in LIBLINEAR; 1 gives what scikit-learn's LinearSVC gives by default. It needs a solver of the form
         with C and plays no part with `fit_intercept=False`.
     max_iter : int or None, default=None
-        Stop after so many iterations. What one iteration is depends on the solver: a visit to a row, or to all rows.
+        Stop after so many passes over the data, as in scikit-learn, or so many iterations of a solver that does not
+        visit samples one by one ("newton", "hybrid", "batch_perceptron"). None: no limit but the solver's own, which
+        for "sdca" is 2000 passes and for "newton" 1000 iterations. A fit that ends so before its `tol` emits a
+        ConvergenceWarning.
     max_time : float or None, default=None
         Stop after so many seconds; with more than two classes the binary problems share them.
     budget : int or None, default=None
@@ -129,9 +132,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     warm_start : bool, default=False
         Whether `fit` begins at the model of the last `fit`. That pays where the data is the same and C or the weights
         are others: the stop rules, the gap above all, mean the same wherever a fit begins. It needs the same numbers of
-        rows and features, the same classes, a solver that can (docs/solvers.md), a certified model, and no `budget`
-        below the size of the data; otherwise the fit begins anew. An online solver goes on from what it has learned,
-        whatever the rows.
+        rows and features, the same classes, a solver that can (docs/solvers.md), a model that was certified and keeps
+        its dual variables, and no `budget` below the size of the data; otherwise the fit begins anew, and a warning
+        says why. An online solver goes on from what it has learned, whatever the rows. Pickles and model files keep
+        what is needed.
     n_jobs : int or None, default=None
         How many threads to use: for one model each where there are more than two classes, else for parts of the rows of
         large data, by which "newton" gains. None: all processors that the process may use, where the work is large
@@ -168,7 +172,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     kernel_evaluations_ : int
         Always 0 here.
     n_iter_ : int
-        Iterations, the most of any binary problem.
+        Passes over the data or iterations, as `max_iter` counts them; the most of any binary problem.
     scale_ : float
         The given scale, or the largest norm of a row.
     n_zero_rows_ : int or None

@@ -83,7 +83,7 @@ def save_model(
     >>> from pathlib import Path
     >>> from maxmargin import LinearSVC, load_model, save_model
     >>> X, y = [[0.0, 1.0], [1.0, 0.0]], ["up", "right"]
-    >>> model = LinearSVC(slack=0.0, max_iter=10, random_state=0).fit(X, y)
+    >>> model = LinearSVC(slack=0.0, max_iter=5, random_state=0).fit(X, y)
     >>> path = Path(tempfile.mkdtemp()) / "directions.mm"
     >>> save_model(model, path)
     >>> load_model(path).predict([[0.1, 0.9]]).tolist()

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -33,9 +34,14 @@ from maxmargin.estimators.model_fields import (
 )
 from maxmargin.problems import Certificate
 from maxmargin.problems.kernels import KERNELS
+from maxmargin.solvers import Learned
 
 Arrays = dict[str, NDArray[Any]]
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # type and shape of the array of each name
+
+
+_LEARNED_VECTORS = ("w", "mean_w")
+_LEARNED = record(t=count, b=number, mean_b=number, weights=number, scale=number, seen=number)
 
 
 class Layout:
@@ -121,29 +127,59 @@ class ClassifierLayout(Layout):
 
 
 class LinearLayout(ClassifierLayout):
-    """Coefficients and, where they are known, the examples behind them."""
+    """Coefficients and, where they are kept, the dual variables; of an online solver, what it goes on from."""
 
     estimator = LinearSVC
     whole: ClassVar[dict[str, Reader]] = {**ClassifierLayout.whole, "n_iter": count, "n_zero_rows": optional(count)}
-    more: ClassVar[dict[str, Reader]] = {**ClassifierLayout.more, "n_support": optional(count)}
+    more: ClassVar[dict[str, Reader]] = {
+        **ClassifierLayout.more,
+        "n_rows": count,
+        "n_support": optional(count),
+        "learned": optional(list_of(optional(_LEARNED))),  # what of it is numbers, of each binary model
+    }
 
     def describe(self, model: LinearSVC) -> dict[str, Any]:
-        return {"n_support": model.support_.size if hasattr(model, "support_") else None, **super().describe(model)}
+        return {
+            "n_rows": model._n_rows,
+            "n_support": model.support_.size if hasattr(model, "support_") else None,
+            "learned": [_describe_learned(*of) for of in model._learned] if hasattr(model, "_learned") else None,
+            **super().describe(model),
+        }
 
     def arrays(self, model: LinearSVC) -> Arrays:
         dense = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
         arrays = {"coef": dense, "intercept": model.intercept_}
         if hasattr(model, "support_"):
             arrays |= {"support": model.support_.astype("<i8"), "dual_coef": model.dual_coef_}
+        if hasattr(model, "_learned"):
+            nothing = np.zeros(model.n_features_in_)
+            for name in _LEARNED_VECTORS:
+                vectors = [nothing if learned is None else getattr(learned, name) for learned, _ in model._learned]
+                arrays[f"learned_{name}"] = np.stack(vectors)
         return arrays
 
     def shapes(self, model: LinearSVC, header: Mapping[str, Any]) -> Shapes:
         k, d, m = len(model._contenders), header["n_features_in"], header["n_support"]
         shapes: Shapes = {"coef": ("<f8", (k, d)), "intercept": ("<f8", (k,))}
-        return shapes if m is None else {**shapes, "support": ("<i8", (m,)), "dual_coef": ("<f8", (k, m))}
+        if m is not None:
+            shapes |= {"support": ("<i8", (m,)), "dual_coef": ("<f8", (k, m))}
+        if header["learned"] is not None:
+            if len(header["learned"]) != k:
+                raise Wrong(f"learned has {len(header['learned'])} items for {k} binary models")
+            shapes |= {f"learned_{name}": ("<f8", (k, d)) for name in _LEARNED_VECTORS}
+        return shapes
 
     def restore(self, model: LinearSVC, header: Mapping[str, Any], arrays: Arrays) -> None:
+        vectors = {name: arrays.pop(f"learned_{name}") for name in _LEARNED_VECTORS if f"learned_{name}" in arrays}
         super().restore(model, header, arrays)
+        if hasattr(model, "support_"):
+            _check_support(model.support_, header["n_rows"])
+        if header["learned"] is not None:
+            model._learned = [
+                _restore_learned(of, {name: rows[k] for name, rows in vectors.items()})
+                for k, of in enumerate(header["learned"])
+            ]
+        model._n_rows = header["n_rows"]
         model._training_data = None
 
 
@@ -272,9 +308,10 @@ class KernelLayout(ClassifierLayout):
         of_class, which = model.n_support_, model.support_
         if (of_class < 0).any() or of_class.sum() != which.size:
             raise Wrong(f"the classes have {of_class.tolist()} support vectors, which are not {which.size} in all")
-        if len(shape) != 2 or (which.size and not (which.min() >= 0 and which.max() < shape[0])):
-            raise Wrong(f"the support vectors are not among the examples, which have the shape {shape}")
-        model.shape_fit_ = shape
+        if len(shape) != 2:
+            raise expected("a shape_fit of two numbers", shape)
+        _check_support(which, shape[0])
+        model.shape_fit_, model._n_rows = shape, shape[0]
         model._set_kernel(kernel)
 
 
@@ -351,6 +388,25 @@ class BallLayout(Layout):
 LAYOUTS: dict[str, Layout] = {
     layout.estimator.__name__: layout for layout in (LinearLayout(), KernelLayout(), BallLayout())
 }
+
+
+def _check_support(support: NDArray[Any], n_rows: int) -> None:
+    if support.size and not (support.min() >= 0 and support.max() < n_rows):
+        raise Wrong(f"the support vectors are not among the {n_rows} training samples")
+
+
+def _describe_learned(learned: Learned | None, seen: float) -> dict[str, Any] | None:
+    if learned is None:
+        return None
+    fields = {name: value for name, value in vars(learned).items() if name not in _LEARNED_VECTORS}
+    return dict(to_json({**fields, "seen": seen}))
+
+
+def _restore_learned(fields: dict[str, Any] | None, vectors: Mapping[str, Any]) -> tuple[Learned | None, float]:
+    if fields is None:
+        return None, 0.0
+    numbers = {name: value for name, value in fields.items() if name != "seen"}
+    return Learned(**numbers, **vectors), fields["seen"]
 
 
 def _index_type(d: int, stored: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,17 @@ from numpy.typing import NDArray
 
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import LOSSES, Certificate, MarginProblem, RegularizedSVM, SlackSVM, Solution
-from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, Learned, OnlineSolver, Solver, auto_solver, solve, solve_for_C
+from maxmargin.solvers import (
+    KERNEL_SOLVERS,
+    SOLVERS,
+    Learned,
+    OnlineSolver,
+    Result,
+    Solver,
+    auto_solver,
+    solve,
+    solve_for_C,
+)
 
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
 
@@ -117,12 +128,21 @@ class Recipe:
         return SlackSVM(X, y, self.slack or 0.0, scale=self.scale or scale, **options)
 
     def fit(
-        self, problem: MarginProblem, scale: float, warm: Solution | Learned | None = None, **options: Any
+        self,
+        problem: MarginProblem,
+        scale: float,
+        warm: Solution | Learned | None = None,
+        *,
+        max_iter: int | None = None,
+        **options: Any,
     ) -> BinaryModel:
         """The model of one binary problem; `options` are those of :func:`maxmargin.solvers.solve`.
 
-        A solver of the slack form that is led to a C cannot begin at `warm`.
+        `max_iter` counts passes over the samples where the solver visits them one by one, else iterations; so does
+        `n_iter` of the model. A solver of the slack form that is led to a C cannot begin at `warm`.
         """
+        per_pass = self.solver.iterations_per_pass(problem)
+        options["max_iter"] = None if max_iter is None else max_iter * per_pass
         if isinstance(problem, SlackSVM) and self.C is not None:
             problem, result = solve_for_C(problem, self.solver, self.C, **options)
         else:
@@ -131,7 +151,11 @@ class Recipe:
             if isinstance(problem, SlackSVM) and problem.slack > 0 and unlimited:
                 _refuse_out_of_range(problem)
             result = solve(problem, self.solver, warm=warm, **options)
-        model = BinaryModel.of(problem, result, self.C, scale)
+        model = replace(
+            BinaryModel.of(problem, result, self.C, scale),
+            n_iter=math.ceil(result.n_iter / per_pass),
+            missed_tol=self._missed_tol(result, options.get("tol")),
+        )
         if not self.solver.online:
             return model
         return replace(model, learned=self.solver.learned(problem, result.state), seen=float(problem.s.sum()))
@@ -147,12 +171,19 @@ class Recipe:
         if isinstance(problem, RegularizedSVM):
             problem = problem.with_C(problem.C * seen / here)
         assert isinstance(self.solver, OnlineSolver)
-        a_pass = self.solver.a_pass(problem)
-        result = solve(problem, self.solver, max_iter=a_pass, certify=False, warm=learned, **options)
+        one_pass = self.solver.iterations_per_pass(problem)
+        result = solve(problem, self.solver, max_iter=one_pass, certify=False, warm=learned, **options)
         model = BinaryModel.of(problem, result, self.C, problem.scale)
         learned = self.solver.learned(problem, result.state)
         no_proof = Certificate.missing("partial_fit sees a part of the data only")
-        return replace(model, learned=learned, seen=seen, certificate=no_proof, n_iter=learned.t, alpha=None)
+        return replace(model, learned=learned, seen=seen, certificate=no_proof, n_iter=1, alpha=None)
+
+    def _missed_tol(self, result: Result, tol: float | None) -> float | None:
+        """The tolerance that a run ended short of by its limit of iterations; None where it did not."""
+        tol = self.solver.default_tol if tol is None else tol
+        if tol is None or result.status != "max_iter":
+            return None
+        return None if result.certificate and result.certificate.relative_gap <= tol else tol
 
 
 def solver_named(solver: str | Solver, solvers: Mapping[str, type[Solver]]) -> Solver | None:

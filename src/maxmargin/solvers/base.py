@@ -46,6 +46,7 @@ class Solver(ABC):
     optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
     online: ClassVar[bool] = False  # whether it can go on with other rows, from what `learned` gives
     resumes: ClassVar[bool] = False  # whether it can begin at a solution, found on whatever data of the same shape
+    visits_samples: ClassVar[bool] = False  # whether an iteration visits one sample or a few: estimators count passes
     default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -81,6 +82,13 @@ class Solver(ABC):
     def iterations(self, problem: Any) -> int | None:
         """The number of iterations after which the algorithm itself ends, where it has one."""
         return None
+
+    def iterations_per_pass(self, problem: Any) -> int:
+        """How many iterations visit as many samples as there are; 1 for a solver whose iterations are not visits.
+
+        This is the unit of `max_iter` and `n_iter_` of the estimators.
+        """
+        return max(1, int(np.count_nonzero(problem.s))) if self.visits_samples else 1
 
     def default_iterations(self, problem: Any) -> int:
         """After how many iterations to stop where the user gave no stop rule and the algorithm has no end."""

@@ -119,6 +119,7 @@ class KernelPegasos(Solver):
     name: ClassVar[str] = "pegasos"
     solves: ClassVar[type[Problem]] = RegularizedSVM
     kernel: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
 
     batch: int = 1
     order: str = "permuted"
@@ -148,5 +149,8 @@ class KernelPegasos(Solver):
     def solution(self, problem: RegularizedSVM, state: Descent) -> Solution:
         return state.solution()
 
+    def iterations_per_pass(self, problem: RegularizedSVM) -> int:
+        return math.ceil(super().iterations_per_pass(problem) / self.batch)
+
     def default_iterations(self, problem: RegularizedSVM) -> int:
-        return max(1000, math.ceil(20 * np.count_nonzero(problem.s) / self.batch))
+        return max(1000, 20 * self.iterations_per_pass(problem))

@@ -137,6 +137,7 @@ class KernelSdca(Solver):
     name: ClassVar[str] = "sdca"
     solves: ClassVar[type[Problem]] = RegularizedSVM
     kernel: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
 
     order: str = "permuted"

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.problems import MarginProblem
 from maxmargin.solvers._online import Learner
 from maxmargin.solvers.base import Learned, Solver
 
@@ -27,13 +26,15 @@ class OnlineSolver(Solver):
     >>> for _ in range(3):  # batches of rows, as they come
     ...     y = np.where(rng.random(100) < 0.5, -1.0, 1.0)
     ...     problem = RegularizedSVM(rng.normal(size=(100, 5)) + y[:, None], y, C=0.1)
-    ...     result = solve(problem, solver, max_iter=solver.a_pass(problem), warm=learned, random_state=rng)
+    ...     one_pass = solver.iterations_per_pass(problem)
+    ...     result = solve(problem, solver, max_iter=one_pass, warm=learned, random_state=rng)
     ...     learned = solver.learned(problem, result.state)
     >>> learned.t
     300
     """
 
     online: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
 
     order: str
 
@@ -51,10 +52,6 @@ class OnlineSolver(Solver):
         w, b = state.last()
         mean_w, mean_b, weights = state.mean()
         return Learned(state.t, w, b, mean_w, mean_b, weights, problem.scale)
-
-    def a_pass(self, problem: MarginProblem) -> int:
-        """How many iterations visit as many rows as there are."""
-        return int(np.count_nonzero(problem.s))
 
 
 def check_order(order: str) -> None:

@@ -103,7 +103,7 @@ class Pegasos(OnlineSolver):
             raise ValueError('free_bias="batch" cannot tell the best bias from a batch of one row: give a larger batch')
 
     def deterministic(self, problem: Any) -> bool:
-        return self.order == "given" or self.a_pass(problem) == 1  # all rows at once
+        return self.order == "given" or self.iterations_per_pass(problem) == 1  # all rows at once
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Descent:
         if not isinstance(problem.loss, Hinge | SquaredHinge):
@@ -125,8 +125,8 @@ class Pegasos(OnlineSolver):
         w, b, _ = state.mean()
         return Solution(w, b, state.dual_weights(), w if state.own else None)
 
-    def a_pass(self, problem: MarginProblem) -> int:
-        return math.ceil(super().a_pass(problem) / self.batch) if self.batch else 1
+    def iterations_per_pass(self, problem: MarginProblem) -> int:
+        return math.ceil(super().iterations_per_pass(problem) / self.batch) if self.batch else 1
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
-        return max(1000, 20 * self.a_pass(problem))
+        return max(1000, 20 * self.iterations_per_pass(problem))

@@ -83,7 +83,7 @@ class Perceptron(OnlineSolver):
         return Solution(w / size, b / size, state.dual_weights())
 
     def iterations(self, problem: SlackSVM) -> int | None:
-        return None if self.passes is None else self.passes * self.a_pass(problem)
+        return None if self.passes is None else self.passes * self.iterations_per_pass(problem)
 
     def default_iterations(self, problem: SlackSVM) -> int:
-        return self.a_pass(problem)
+        return self.iterations_per_pass(problem)

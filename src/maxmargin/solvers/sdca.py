@@ -67,6 +67,7 @@ class Sdca(Solver):
     solves: ClassVar[type[Problem]] = RegularizedSVM
     default_tol: ClassVar[float | None] = 1e-3
     resumes: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
 
     shrink: bool = True
     extrapolate: int = 12

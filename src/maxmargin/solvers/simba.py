@@ -65,6 +65,7 @@ class Simba(Solver):
     """
 
     name: ClassVar[str] = "simba"
+    visits_samples: ClassVar[bool] = True
 
     method: str = "tracked"
     columns: float = 1

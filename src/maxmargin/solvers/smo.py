@@ -227,6 +227,7 @@ class Smo(Solver):
     name: ClassVar[str] = "smo"
     solves: ClassVar[type[Problem]] = RegularizedSVM
     kernel: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
 
     shrink: bool = True
@@ -249,6 +250,11 @@ class Smo(Solver):
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:
         return state.solution()
+
+    def iterations_per_pass(self, problem: RegularizedSVM) -> int:
+        """A step is on two samples (on one, without a free bias)."""
+        samples = super().iterations_per_pass(problem)
+        return math.ceil(samples / 2) if problem.free_bias else samples
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return max(10_000, 100 * problem.y.size)

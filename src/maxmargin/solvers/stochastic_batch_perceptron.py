@@ -75,6 +75,7 @@ class StochasticBatchPerceptron(Solver):
 
     name: ClassVar[str] = "sbp"
     kernel: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
 
     method: str = "kept"
     block: int = 16
@@ -110,6 +111,10 @@ class StochasticBatchPerceptron(Solver):
 
     def solution(self, problem: SlackSVM, state: Iterates) -> Solution:
         return state.solution(problem)
+
+    def iterations_per_pass(self, problem: SlackSVM) -> int:
+        samples = super().iterations_per_pass(problem)
+        return math.ceil(samples / self.block) if self.method == "kept" else samples
 
     def default_iterations(self, problem: SlackSVM) -> int:
         """As many draws as there are examples; blocks of them need fewer."""

@@ -50,6 +50,7 @@ class StochasticGradient(Solver):
     name: ClassVar[str] = "stochastic_gradient"
     solves: ClassVar[type[RegularizedSVM]] = RegularizedSVM
     smooth_only: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
 
     rate: float = 0.1
 

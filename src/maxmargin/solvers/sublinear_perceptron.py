@@ -56,6 +56,7 @@ class SublinearPerceptron(Solver):
 
     name: ClassVar[str] = "sublinear_perceptron"
     separable_only: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
 
     eps: float = 0.25
     constant: float = CONSTANT

@@ -1,0 +1,75 @@
+"""Warnings about a fit that ended well enough to return a model, but not as the user may believe."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin.estimators.binary import BinaryModel
+
+CUT_SHORT = ("max_iter", "max_time", "budget", "callback", "interrupted")  # stop rules that end a run before its aim
+
+
+def warn_unless_converged(models: Sequence[BinaryModel], names: Sequence[str], max_iter: int | None) -> None:
+    """Warn, once for all binary problems, where `max_iter` ended a run before the gap came within `tol`.
+
+    Parameters
+    ----------
+    models : sequence of BinaryModel
+    names : sequence of str
+        What each binary problem tells apart, e.g. "3 against 5".
+    max_iter : int or None
+        As the user gave it; None: the limit of the solver itself.
+    """
+    short = [k for k, model in enumerate(models) if model.missed_tol is not None]
+    if not short:
+        return
+    worst = max(short, key=lambda k: models[k].certificate.relative_gap if models[k].certificate else float("inf"))
+    model = models[worst]
+    which = f"{len(short)} of {len(models)} binary problems" if len(models) > 1 else "The fit"
+    loosest = f" (for the loosest, {names[worst]})" if len(models) > 1 else ""
+    limit = "the default limit of iterations" if max_iter is None else f"max_iter={max_iter}"
+    warnings.warn(
+        f"{which} stopped at {limit}, before the relative duality gap came within tol={model.missed_tol:g}{loosest}: "
+        f"{model.certificate}. Increase max_iter, scale the features (for instance with "
+        "sklearn.preprocessing.StandardScaler), or accept this model with a larger tol.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+
+
+def warn_of_one_class(models: Sequence[BinaryModel], one_sided: Sequence[str], slack: float | None) -> None:
+    """Warn where a model predicts the same class for all of its training samples.
+
+    Parameters
+    ----------
+    models : sequence of BinaryModel
+    one_sided : sequence of str
+        Which of them do, e.g. "3 against 5"; of a single one, the class.
+    slack : float or None
+        The slack that was asked for; None: the model was fitted with C.
+    """
+    if not one_sided:
+        return
+    which = (
+        f"{len(one_sided)} of {len(models)} binary models predict the same class for all of their training samples "
+        f"(the first: {one_sided[0]})"
+        if len(models) > 1
+        else f"The model predicts the same class, {one_sided[0]}, for all training samples"
+    )
+    changes = ["a larger C" if slack is None else f"a slack below {slack:g}" if slack > 0 else "a slack above 0"]
+    if any(model.stopped in CUT_SHORT for model in models):
+        changes.append("a longer fit")
+    changes.append("class_weight='balanced' where one class is rare")
+    warnings.warn(f"{which}. Try {', or '.join(changes)}.", UserWarning, stacklevel=2)
+
+
+def warn_of_a_cold_start(reason: str) -> None:
+    """Warn where `warm_start=True` could not be honoured."""
+    warnings.warn(
+        f"warm_start=True, but this fit starts from scratch: {reason}. Its result is as good; it only takes longer.",
+        UserWarning,
+        stacklevel=2,
+    )
