@@ -97,10 +97,11 @@ def mnist_digits(part: str) -> tuple[Any, Any]:
     return images.reshape(-1, 784).astype(np.float32) / 255, digits
 
 
-def covtype_rows(scaled: bool) -> tuple[Any, Any]:
-    """Class 2 against the rest, all rows; each column scaled to [0, 1], or as it is in the file."""
+def covtype_rows(scaled: bool, classes: bool = False) -> tuple[Any, Any]:
+    """All rows, each column scaled to [0, 1] or as in the file; class 2 against the rest, or all seven classes."""
     values = np.loadtxt(find_dataset("covtype/covtype.data.gz"), delimiter=",", dtype=np.float32)
-    X, y = values[:, :-1], np.where(values[:, -1] == 2, 1.0, -1.0)
+    X, y = values[:, :-1], values[:, -1]
+    y = y.astype(np.int64) if classes else np.where(y == 2, 1.0, -1.0)
     if scaled:
         low, high = X.min(axis=0), X.max(axis=0)
         X = (X - low) / (high - low)
