@@ -147,7 +147,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         The margin reached in the space of the kernel, 1 / \|w\|.
     slack_, C_ : float
         The slack and its C: the one that was given, and the other one that goes with it.
-    certificate_ : Certificate
+    certificate_ : Certificate or Certificates
         Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
     trace_ : Trace or Traces
         One row a check: `trace_.to_pandas()`, `trace_.plot()`.
@@ -164,8 +164,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     promise_ : dict
         What the solver's theorem promises, where it ran to its own end.
 
-    With more than two classes `margin_`, `slack_` and `C_` are arrays, `trace_` is a `Traces`, and `certificate_`,
-    `stopped_` and `promise_` are lists, of one item a binary model.
+    With more than two classes `margin_`, `slack_` and `C_` are arrays, `certificate_` is a `Certificates`, `trace_` a
+    `Traces`, and `stopped_` and `promise_` are lists, of one item a binary model.
 
     See Also
     --------

@@ -28,9 +28,7 @@ from maxmargin.problems import LOSSES, MarginProblem, SlackSVM, Solution
 from maxmargin.solvers import SOLVERS, Learned, Solver
 from maxmargin.solvers.base import online_solvers
 
-PASSES = (
-    10  # over the stored entries that a fit of a binary model takes, about; small data is not worth several threads
-)
+PASSES = 10  # passes over the stored entries that a binary fit takes, about: whether several threads pay is told by it
 
 
 class _WithOnlineSolver(_AvailableIfDescriptor):  # type: ignore[misc]
@@ -159,7 +157,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     slack_, C_ : float
         The slack and its C: the one that was given, and the other one that goes with it. With the squared hinge
         `slack_` tells how far examples fall short of the margin on average; a fit with this slack is another model.
-    certificate_ : Certificate
+    certificate_ : Certificate or Certificates
         Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
     trace_ : Trace or Traces
         One row a check: `trace_.to_pandas()`, `trace_.plot()`.
@@ -187,8 +185,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     promise_ : dict
         What the solver's theorem promises, where it ran to its own end: `eps` and `failure_probability`.
 
-    With more than two classes `margin_`, `slack_` and `C_` are arrays, `trace_` is a `Traces`, and `certificate_`,
-    `stopped_` and `promise_` are lists, of one item a class in the order of `classes_`.
+    With more than two classes `margin_`, `slack_` and `C_` are arrays, `certificate_` is a `Certificates`, `trace_` a
+    `Traces`, and `stopped_` and `promise_` are lists, of one item a class in the order of `classes_`.
 
     See Also
     --------
