@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
-.PHONY: demo test lint check package clean
+.PHONY: demo test lint check compat package clean
 
 demo: .venv/demo
 	$(BIN)/python examples/adult.py
@@ -25,6 +25,10 @@ lint: .venv/dev
 
 check: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# scikit-learn's own tests of its support vector machines, with our classes in their place.
+compat: .venv/dev
+	cd tests/compat && $(CURDIR)/$(BIN)/python -m pytest -p swapped --pyargs sklearn.svm.tests
 
 # An sdist and a wheel in dist/, and the tests run from each of them.
 package: .venv/dev

@@ -268,6 +268,14 @@ def test_it_is_said_without_another_look_at_the_data():
         LinearSVC(C=1e-6, loss="hinge", solver="pegasos", certify=False).fit(X, y)
 
 
+@pytest.mark.parametrize("model", [LinearSVC(slack=0.05, random_state=0), LinearSVC(C=0.1), SVC(C=0.1)], ids=repr)
+def test_slack_over_margin_bounds_the_training_error(model):
+    """A misclassified sample falls short of the margin by at least the whole of it."""
+    X, y = two_classes(n=500)
+    model = clone(model).fit(X, y)
+    assert 0 < 1 - model.score(X, y) <= model.slack_ / (model.margin_ / model.scale_)
+
+
 def test_one_class_of_several():
     X, y = rare_class()
     y[:300] += 2  # four classes, with two common and two rare ones

@@ -50,7 +50,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         The weight of the losses, in scikit-learn's scaling. `slack` takes its place: with `slack`, or with a solver
         for separable data (whose slack is 0), C must be left at 1.0.
     slack : float or None, default=None
-        The mean slack: how far, on average, an example may fall short of the margin, in units of `scale_`.
+        The mean slack: how far, on average, a sample may fall short of the margin, in units of `scale_`. The training
+        error is at most ``slack_ / (margin_ / scale_)``; see :class:`maxmargin.LinearSVC` on how to choose it.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
         :math:`k(x, z)`: :math:`\exp(-\gamma|x - z|^2)`, :math:`\langle x, z\rangle`,
         :math:`(\gamma\langle x, z\rangle + c_0)^g`, :math:`\tanh(\gamma\langle x, z\rangle + c_0)`; a matrix given in
@@ -305,7 +306,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties=True needs decision_function_shape='ovr', whose values break ties; got 'ovo'")
+            raise ValueError(
+                "break_ties must be False with decision_function_shape='ovo'; the values of 'ovr' break ties"
+            )
         if self.classes_.size == 2:
             chosen = (self._scores(X)[:, 0] >= 0).astype(np.intp)
         elif self._in_pairs and not self.break_ties:

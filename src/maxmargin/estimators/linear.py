@@ -89,8 +89,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         The weight of the losses, in scikit-learn's scaling. `slack` takes its place: with `slack`, or with a solver
         for separable data (whose slack is 0), C must be left at 1.0.
     slack : float or None, default=None
-        The mean slack :math:`\nu` of the data scaled into the unit ball: how far, on average, a sample may fall
-        short of the margin. It must cover what label noise costs.
+        The mean slack :math:`\nu`: how far, on average, a sample may fall short of the margin, in units of `scale_`,
+        the largest row norm. A misclassified sample falls short by at least the whole margin, so that the training
+        error is at most ``slack_ / (margin_ / scale_)``. Slack beyond what errors and label noise need is spent on
+        giving up samples for a larger margin, in the end all of the rarer class. To choose it, fit with `C` and
+        ``loss="hinge"`` and read `slack_`.
     multi_class : {"ovr"}, default="ovr"
         With more than two classes, one model for each class against the rest. "crammer_singer" is not offered.
     solver : str or Solver, default="auto"

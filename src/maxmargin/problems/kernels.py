@@ -345,7 +345,7 @@ def _sum_sq_differences(X: Any, mean: float) -> float:
 def _check_square(K: Any) -> None:
     """Refuse what cannot be the kernel of every two rows of a set; a few rows at a time, as copies may not fit."""
     if sp.issparse(K):
-        raise TypeError("a precomputed kernel must be a dense array; got a sparse matrix. Convert it with K.toarray().")
+        raise TypeError("Sparse precomputed kernels are not offered: give a dense array, K.toarray()")
     n = len(K)
     if K.shape != (n, n):
         raise ValueError(
