@@ -1,8 +1,12 @@
 """Max-margin models: fast to train, certified, and able to learn without reading all of the data."""
 
-from maxmargin.estimators import SVC, EnclosingBall, LinearSVC, ModelFileError, load_model, save_model
-from maxmargin.problems import RegularizedSVM, SlackSVM
-from maxmargin.solvers import solve
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxmargin.estimators import SVC, EnclosingBall, LinearSVC, ModelFileError, load_model, save_model
+    from maxmargin.problems import RegularizedSVM, SlackSVM
+    from maxmargin.solvers import solve
 
 __all__ = [
     "SVC",
@@ -16,3 +20,24 @@ __all__ = [
     "solve",
 ]
 __version__ = "0.1.0"
+
+# Where each name is imported from when it is first used: the help of the command need not wait for scikit-learn.
+_HOMES = {
+    **dict.fromkeys(("SVC", "EnclosingBall", "LinearSVC", "ModelFileError", "load_model", "save_model"), "estimators"),
+    **dict.fromkeys(("RegularizedSVM", "SlackSVM"), "problems"),
+    "solve": "solvers",
+}
+_PACKAGES = ("core", "data", "display", "estimators", "problems", "solvers")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"maxmargin.{name}")
+    if name in _HOMES:
+        value = globals()[name] = getattr(import_module(f"maxmargin.{_HOMES[name]}"), name)
+        return value
+    raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

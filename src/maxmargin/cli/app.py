@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from maxmargin import __version__
-from maxmargin.cli.ball import ball
-from maxmargin.cli.info import info
-from maxmargin.cli.predict import predict
-from maxmargin.cli.sdp import sdp
-from maxmargin.cli.train import train
 
-# A fault of ours should show as Python shows it.
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (train, predict, info, ball, sdp):
-    app.command()(command)
+# What each command does. Its module, of the same name, is imported when it is called: only then is time for NumPy and
+# scikit-learn.
+COMMANDS = {
+    "train": "Train a model on DATA, and say how good it provably is.",
+    "predict": "Predict a label for each row of DATA.",
+    "info": "Show what a model file holds.",
+    "ball": "Find the smallest ball around the rows of DATA: a model that tells outliers.",
+    "sdp": "Maximise a semidefinite program, and say what no answer can beat.",
+}
+
+
+class LazyCommands(typer.core.TyperGroup):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        one = _typer()
+        one.command()(getattr(import_module(f"maxmargin.cli.{cmd_name}"), cmd_name))
+        return typer.main.get_command(one)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _typer(**options: Any) -> typer.Typer:
+    # A fault of ours should show as Python shows it.
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **options)
+
+
+app = _typer(cls=LazyCommands, no_args_is_help=True)
 
 
 def _print_version(asked: bool) -> None:
