@@ -2,15 +2,19 @@
 
 import gzip
 import json
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from typer.testing import CliRunner
 
+import maxmargin
 from maxmargin import SVC, LinearSVC, __version__, load_model
-from maxmargin.cli.app import app
+from maxmargin.cli.app import COMMANDS, app
+from maxmargin.cli.summary import PURPOSES
 from maxmargin.data import read_libsvm, read_table, write_libsvm
 from maxmargin.solvers import SOLVERS
 
@@ -78,7 +82,7 @@ def test_every_format_gives_the_same_model(run, tmp_path, name):
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
     result = run("predict", path, tmp_path / name)
     assert result.stdout.split() == [str(label) for label in expected.predict(X)]
-    assert "labels are not those in" in result.stderr
+    assert re.search(rf"error \d+\.\d\d%, measured on the 80 labels in {name}", result.stderr)
 
 
 def test_the_summary_says_what_a_person_wants_to_know(run, rows):
@@ -266,6 +270,61 @@ def test_version(run):
     assert run("--version").stdout == f"maxmargin {__version__}\n"
 
 
+def test_whether_the_first_line_holds_names_can_be_said(run, tmp_path):
+    (tmp_path / "rows.csv").write_text("0,1,kind\n5,6,1\n7,8,2\n")
+    for option, rows, classes in (("--header", 2, [1, 2]), ("--no-header", 3, ["1", "2", "kind"])):
+        about = json.loads(run("train", "rows.csv", option, "--json", "--quiet").stdout)
+        assert about["rows"] == rows
+        assert about["classes"]["values"] == classes
+    assert run("predict", "rows.mm", "rows.csv", "--no-header").stdout.split() == ["kind", "1", "2"]
+
+
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
+def test_the_training_error_is_that_of_the_model(run, tmp_path, monkeypatch, kernel):
+    X, y = data(n=300, labels=("no", "yes"))
+    y[::7] = "yes"
+    write(tmp_path / "rows.csv", X, y)
+    text = run("train", "rows.csv", "--random-state", "0", *kernel).stdout
+    wrong = (load_model("rows.mm").predict(X) != y).mean()
+    assert wrong > 0
+    assert f"training error {wrong:.2%} of all 300 rows" in text
+    assert "300 rows, 6 features, 1,800 entries stored; labels: the last of 7 columns" in text
+    # Where all rows would cost too much, some of them are predicted, evenly spread.
+    monkeypatch.setattr("maxmargin.cli.train.MOST_WORK", 100)
+    monkeypatch.setattr("maxmargin.cli.train.LEAST_ROWS", 30)
+    about = json.loads(run("train", "rows.csv", "--random-state", "0", *kernel, "--json", "--quiet").stdout)
+    some = np.linspace(0, 299, 30).astype(int)
+    assert about["training_error_rows"] == 30
+    assert about["training_error"] == (load_model("rows.mm").predict(X[some]) != y[some]).mean()
+    assert "of 30 of the 300 rows" in run("info", "rows.mm").stdout
+
+
+def test_what_was_read_is_said_in_words(run, rows):
+    run("train", rows, "--slack", "0.05", "--budget", "400", "--early-stopping")
+    [line] = [line for line in run("info", "rows.mm").stdout.splitlines() if line.startswith("reads")]
+    for part in ("to learn", "to find the norms of the rows", "to predict the held-out rows", "to certify"):
+        assert part in line
+    assert "learning" not in line
+
+
+def test_every_purpose_in_the_ledger_has_words():
+    purposes = set()
+    for path in Path(maxmargin.__file__).parent.rglob("*.py"):
+        purposes |= set(re.findall(r'ledger\.(?:on|book)\("([^"]+)"', path.read_text()))
+    assert purposes
+    assert purposes <= PURPOSES.keys()
+
+
+def test_the_list_of_commands_is_that_of_their_modules(run):
+    text = run("--help").stdout
+    for name, line in COMMANDS.items():
+        assert line.split(":")[0][:40] in " ".join(text.split())
+        assert f"{name} [OPTIONS]" in run(name, "--help").stdout
+    folder = Path(maxmargin.__file__).parent / "cli"
+    commands = {path.stem for path in folder.glob("*.py") if "@errors_in_a_line" in path.read_text()}
+    assert commands == COMMANDS.keys()
+
+
 # Errors
 
 
@@ -298,9 +357,22 @@ def test_version(run):
         ("train rows.libsvm --test none.libsvm", "none.libsvm: No such file"),
         (
             "train rows.libsvm --test narrow.csv",
-            r"1 features \(without the labels: the last of 2 columns\), but rows.libsvm has 6",
+            r"1 feature \(without the labels: the last of 2 columns\), but rows.libsvm has 6",
         ),
-        ("train one.libsvm", "one class"),
+        ("train one.libsvm", "one.libsvm: all labels are 1; expected at least two classes"),
+        ("train same.csv", r"same.csv: all labels \(the last of 2 columns\) are 1;.* --label-column"),
+        (
+            "train heights.csv",
+            r"labels \(the last of 2 columns\) are not classes but .* 1.81;.*-column",
+        ),
+        ("train words.csv", "line 1, column 1: the cell holds 'yes'.*--label-column first"),
+        ("train names.csv", r"line 1: the label is 'kind', that of the next row '1': .* \(--header\).*--no-header"),
+        ("train spaces.txt", "expected LIBSVM .* or CSV .* '1 2 3'"),
+        ("train empty.libsvm", "empty.libsvm: no rows"),
+        ("train comments.libsvm", "comments.libsvm: no rows"),
+        ("train rows.mm --model m.mm", "rows.mm: a model file of maxmargin; expected data"),
+        ("predict rows.mm rows.mm", "rows.mm: a model file of maxmargin; expected data"),
+        ("train narrow.csv --label-column 7", "narrow.csv has no column 7: it has 2 columns"),
         ("train bad.libsvm", "bad.libsvm, line 1, column 3"),
         ("train narrow.csv --label-column kind", "no header"),
         ("predict none.mm rows.libsvm", "none.mm: No such file"),
@@ -322,6 +394,13 @@ def test_errors_are_short_and_leave_nothing_behind(run, rows, model, tmp_path, a
     write(tmp_path / "wide.libsvm", np.hstack([X, X]), y)
     (tmp_path / "bad.libsvm").write_text("1 x:1\n")
     (tmp_path / "narrow.csv").write_text("1,-1\n2,1\n")
+    (tmp_path / "same.csv").write_text("1,1\n2,1\n")
+    (tmp_path / "heights.csv").write_text("1,1.81\n2,1.74\n")
+    (tmp_path / "words.csv").write_text("yes,1,2\nno,3,4\n")
+    (tmp_path / "names.csv").write_text("0,1,kind\n5,6,1\n7,8,2\n")
+    (tmp_path / "spaces.txt").write_text("1 2 3\n")
+    (tmp_path / "empty.libsvm").write_text("")
+    (tmp_path / "comments.libsvm").write_text("# nothing\n")
     (tmp_path / "cut.mm").write_bytes(model.read_bytes()[:-100])
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     result = run(*args.split(), exits=2)
@@ -331,6 +410,11 @@ def test_errors_are_short_and_leave_nothing_behind(run, rows, model, tmp_path, a
     if result.stderr.startswith("maxmargin: error"):
         assert len(result.stderr.splitlines()) <= 2
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_folder_without_permission_is_noticed_before_the_work(run, rows, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)  # a superuser may write anywhere
+    assert "no permission to write" in run("train", rows, exits=2).stderr
 
 
 def test_a_fault_of_ours_keeps_its_traceback(run, rows, monkeypatch):

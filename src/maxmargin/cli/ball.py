@@ -17,6 +17,7 @@ from maxmargin.cli.common import (
     Data,
     Degree,
     Gamma,
+    Header,
     MaxIter,
     MaxTime,
     Quiet,
@@ -25,7 +26,7 @@ from maxmargin.cli.common import (
     given,
     number_or_name,
     one_of,
-    position_or_name,
+    read,
     refuse,
     result_path,
     say,
@@ -33,7 +34,6 @@ from maxmargin.cli.common import (
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
-from maxmargin.data import load_table
 from maxmargin.estimators import EnclosingBall, save_model
 from maxmargin.estimators.ball import BALL_KERNELS, BALL_SOLVERS
 from maxmargin.solvers import Solver, SublinearBall
@@ -76,6 +76,7 @@ def ball(
             show_default="none: all columns are features",
         ),
     ] = None,
+    header: Header = None,
     model: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="DATA with .ball.mm, here")
     ] = None,
@@ -95,7 +96,7 @@ def ball(
     elif kernel is not None:
         raise ValueError("--solver sublinear_ball reads columns, which a kernel has not; drop it, or --kernel")
     algorithm: str | Solver = solver if eps is None else SublinearBall(eps=eps)
-    table = load_table(data, label_column=None if label_column is None else position_or_name(label_column))
+    table = read(data, label_column, header)
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""
         say(f"note: the labels of {source_name(data)}{which} are left out")

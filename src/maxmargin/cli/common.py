@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import numpy as np
 import typer
 
-from maxmargin.data import Table
+from maxmargin.data import Table, load_table
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
 
 P = ParamSpec("P")
@@ -24,6 +25,14 @@ LabelColumn = Annotated[
     str,
     typer.Option(
         help="Where the labels are in CSV and .npy files: first, last, a name in the header, or a position from 0."
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a CSV file holds the names of its columns.",
+        show_default="if none of its cells is a number",
     ),
 ]
 # Options that more than one command has
@@ -84,6 +93,8 @@ def check_can_write(path: Path, data: Path) -> None:
     """Refuse a name before the work whose result could not be written there, or would replace the data."""
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"cannot write {path}: give the name of a file in a folder that exists")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"cannot write {path}: no permission to write to the folder {path.parent}")
     if path.exists() and data.exists() and path.samefile(data):
         raise ValueError(f"{path} is the data; give another name for what is written")
 
@@ -116,11 +127,38 @@ def result_path(path: Path | None, option: str, data: Path, suffix: str) -> Path
     return path
 
 
+def read(path: Path, label_column: str | None, header: bool | None, n_features: int | None = None) -> Table:
+    """The table in a file, from the options of a command."""
+    return load_table(
+        path,
+        label_column=None if label_column is None else position_or_name(label_column),
+        header="auto" if header is None else header,
+        n_features=n_features,
+    )
+
+
+def check_classes(path: Path, table: Table) -> None:
+    """Refuse labels that are no classes, and say where they were found: often the wrong column was taken."""
+    name, y = source_name(path), table.y
+    where = f" ({table.labels_in})" if table.labels_in else ""
+    remedy = " If the labels are in another column, say which with --label-column." if table.labels_in else ""
+    if y is None or y.size == 0:
+        return
+    if y.dtype.kind == "f" and (some := y[y != np.floor(y)]).size:
+        raise ValueError(
+            f"{name}: the labels{where} are not classes but numbers such as {some[0]:.6g}; expected whole numbers or "
+            f"words.{remedy}"
+        )
+    if (y == y[0]).all():
+        [only] = label_text(y[:1])
+        raise ValueError(f"{name}: all labels{where} are {only}; expected at least two classes.{remedy}")
+
+
 def check_features(path: Path, table: Table, d: int, whose: str) -> None:
     """Refuse rows with another number of features than the model takes, and say what was counted."""
     if table.X.shape[1] != d:
         labels = f" (without the labels: {table.labels_in})" if table.labels_in else ""
-        raise ValueError(f"{source_name(path)} has {table.X.shape[1]} features{labels}, but {whose} {d}")
+        raise ValueError(f"{source_name(path)} has {count(table.X.shape[1], 'feature')}{labels}, but {whose} {d}")
 
 
 def position_or_name(label_column: str) -> str | int:
@@ -142,6 +180,15 @@ def label_text(labels: Iterable[Any]) -> list[str]:
     ['1', '-1', '0.5']
     """
     return [str(label).removesuffix(".0") for label in np.asarray(labels).tolist()]
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number of things.
+
+    >>> count(1, "row"), count(2000, "row"), count(2, "pass", "passes")
+    ('1 row', '2,000 rows', '2 passes')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def error_rate(predicted: Any, true: Any) -> float:

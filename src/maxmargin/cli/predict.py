@@ -13,19 +13,21 @@ import typer
 from maxmargin.cli.common import (
     AsJson,
     Data,
+    Header,
     LabelColumn,
     ModelFile,
     as_json,
     check_can_write,
     check_features,
+    count,
     error_rate,
     errors_in_a_line,
     label_text,
-    position_or_name,
+    read,
     say,
     source_name,
 )
-from maxmargin.data import atomic_write, load_table
+from maxmargin.data import atomic_write
 from maxmargin.estimators import load_model
 
 
@@ -36,6 +38,7 @@ def predict(
     output: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     decision: Annotated[bool, typer.Option("--decision", help="Decision values instead of labels.")] = False,
     label_column: LabelColumn = "last",
+    header: Header = None,
     json: AsJson = False,
 ) -> None:
     """Predict a label for each row of DATA, one a line; where DATA has labels too, say how many are wrong.
@@ -46,7 +49,7 @@ def predict(
     if output is not None:
         check_can_write(output, data)
     machine = load_model(model)
-    table = load_table(data, label_column=position_or_name(label_column), n_features=machine.n_features_in_)
+    table = read(data, label_column, header, machine.n_features_in_)
     check_features(data, table, machine.n_features_in_, "the model was trained on")
     X, y = table.X, table.y
     with warnings.catch_warnings():
@@ -58,7 +61,7 @@ def predict(
     classes = label_text(getattr(machine, "classes_", []))  # a ball has none
     if y is not None and np.isin(label_text(y), classes).any():
         error = error_rate(labels, y)
-        say(f"{error:.2%} of {len(labels):,} labels are not those in {source_name(data)}")
+        say(f"error {error:.2%}, measured on the {count(len(labels), 'label')} in {source_name(data)}")
     if json:
         text = as_json({"labels": labels.tolist(), "decisions": scores.tolist(), "error": error})
     elif decision:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.cli.common import label_text
+from maxmargin.cli.common import count, label_text
 from maxmargin.estimators.model_file import describe
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
@@ -59,8 +59,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
     """The summary as a person reads it: what was learned from, what it cost, how good it is, why it ended."""
     yield _line(
         "data",
-        f"{about['data']}: {about['rows']:,} rows, " if "data" in about else "",
-        f"{about['n_features_in']:,} features",
+        f"{about['data']}: {count(about['rows'], 'row')}, " if "data" in about else "",
+        count(about["n_features_in"], "feature"),
         f", {about['stored']:,} entries stored" if "stored" in about else "",
         f"; labels: {about['labels_in']}" if about.get("labels_in") else "",
     )
@@ -76,8 +76,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
     loss = f", loss {about['loss']}" if "loss" in about else ""
     solver = ({} if "radius" in about else KERNEL_SOLVERS if about.get("kernel") else SOLVERS).get(about["solver"])
-    unit = "passes" if solver is not None and solver.visits_samples else "iterations"
-    yield _line("work", f"{about['n_iter']:,} {unit} of {about['solver']}{loss}{took}")
+    unit = ("pass", "passes") if solver is not None and solver.visits_samples else ("iteration",)
+    yield _line("work", f"{count(about['n_iter'], *unit)} of {about['solver']}{loss}{took}")
     if "training_error" in about:
         of = "all" if about["training_error_rows"] == about["rows"] else f"{about['training_error_rows']:,} of the"
         yield _line("training error", f"{about['training_error']:.2%} of {of} {about['rows']:,} rows")
@@ -160,9 +160,9 @@ def reads(counts: Mapping[str, int]) -> str:
     dense = counts.get("learning, dense count", counts.get("learning"))
     zeros = f" ({dense:,} with zeros that are not stored)" if dense != counts.get("learning") else ""
     return ", ".join(
-        f"{count:,} {PURPOSES.get(purpose, f'for: {purpose}')}{zeros if purpose == 'learning' else ''}"
-        for purpose, count in counts.items()
-        if purpose != "learning, dense count" and (count or purpose == "learning")
+        f"{entries:,} {PURPOSES.get(purpose, f'for: {purpose}')}{zeros if purpose == 'learning' else ''}"
+        for purpose, entries in counts.items()
+        if purpose != "learning, dense count" and (entries or purpose == "learning")
     )
 
 

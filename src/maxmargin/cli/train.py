@@ -18,19 +18,21 @@ from maxmargin.cli.common import (
     Data,
     Degree,
     Gamma,
+    Header,
     LabelColumn,
     MaxIter,
     MaxTime,
     Quiet,
     as_json,
     check_can_write,
+    check_classes,
     check_features,
     error_rate,
     errors_in_a_line,
     given,
     number_or_name,
     one_of,
-    position_or_name,
+    read,
     refuse,
     refuse_same_stream,
     result_path,
@@ -39,7 +41,7 @@ from maxmargin.cli.common import (
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
-from maxmargin.data import atomic_write, load_table, required_labels
+from maxmargin.data import atomic_write, required_labels
 from maxmargin.display import ConvergenceDisplay
 from maxmargin.estimators import SVC, LinearSVC, save_model
 from maxmargin.problems import LOSSES
@@ -127,6 +129,7 @@ def train(
     ] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
     label_column: LabelColumn = "last",
+    header: Header = None,
     plot: Annotated[Path | None, typer.Option(help="Draw how the run converged; certifies at each check.")] = None,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -138,10 +141,11 @@ def train(
         _check_can_plot(plot, certify, early_stopping)
     if test is not None:
         refuse_same_stream(data, test)
-    table = load_table(data, label_column=position_or_name(label_column))
+    table = read(data, label_column, header)
     X, y = table.X, required_labels(source_name(data), table)
+    check_classes(data, table)
     if test is not None:
-        tested = load_table(test, label_column=position_or_name(label_column), n_features=X.shape[1])
+        tested = read(test, label_column, header, X.shape[1])
         check_features(test, tested, X.shape[1], f"{source_name(data)} has")
         y_test = required_labels(source_name(test), tested)
     of_kernel = {

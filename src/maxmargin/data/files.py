@@ -233,7 +233,8 @@ def _format_of(stream: InputStream) -> Format:
                 stream.name,
                 None,
                 None,
-                "its first lines are neither LIBSVM (label index:value ...) nor CSV; in Python, say which: format=...",
+                "expected LIBSVM (label index:value ...) or CSV (cells between commas, semicolons or tabs); its first "
+                f"line that tells is {line[:60].decode(errors='backslashreplace')!r}. Or, in Python, say format=...",
             )
     # A label on each line and nothing else: rows without entries.
     return "libsvm"
@@ -277,6 +278,8 @@ def _read_csv(
         numbers.extend(values)
         labels.extend(label)
         n += 1
+        if n == 2 and names is None and header == "auto" and label:
+            _refuse_doubtful_header(stream.name, *labels)
     X = np.frombuffer(numbers, dtype=np.float64).astype(dtype, copy=False).reshape(n, -1 if n else 0)
     return Table(X, None) if at is None else Table(X, _plain_labels(labels), _place(at, names, width))
 
@@ -310,10 +313,16 @@ def _label_position(
         {"first": 0, "last": -1}.get(label_column, label_column) if isinstance(label_column, str) else label_column
     )
     if isinstance(position, str):
-        has = "no header" if names is None else f"the columns {', '.join(names)}"
-        raise ValueError(f"label_column is {label_column!r}, but {path} has {has}; give one of them, or a position")
+        has = "no header, so no names" if names is None else f"the columns {', '.join(names)}"
+        raise ValueError(
+            f"{path} has no column named {label_column!r}: it has {has}. Choose another label column, by name, by "
+            "position from 0, or as first or last."
+        )
     if not -width <= position < width:
-        raise ValueError(f"label_column is {label_column}, but {path} has {width} columns")
+        raise ValueError(
+            f"{path} has no column {label_column}: it has {width} columns, which are counted from 0. Choose another "
+            "label column."
+        )
     return position % width
 
 
@@ -340,17 +349,30 @@ def _check_cells(
         if column == at or (_is_number(cell) and abs(float(cell)) <= largest):
             continue
         name = f" of the column {names[column]!r}" if names is not None else ""
+        limit = f" of at most {largest:.2g}" if _is_number(cell) and math.isfinite(float(cell)) else ""
         hint = ""
         if cell.strip() and not _is_number(cell):
             where = names[column] if names is not None else "first" if column == 0 else column
             hint = f" If the labels are in this column, say label_column={where!r} (--label-column {where})."
         if line == 1:
-            hint += " If the first line holds names, say header=True."
+            hint += " If the first line holds names, say header=True (--header)."
         raise FileFormatError(
             path,
             line,
             column + 1,
-            f"the cell{name} holds {cell!r}; expected a finite number (at most {largest:.2g}).{hint}",
+            f"the cell{name} holds {cell!r}; expected a finite number{limit}.{hint}",
+        )
+
+
+def _refuse_doubtful_header(path: str, first: str, second: str) -> None:
+    """Refuse to guess where the first line has numbers for features, but a word for a label, unlike the second."""
+    if _is_number(second) and not _is_number(first):
+        raise FileFormatError(
+            path,
+            1,
+            None,
+            f"the label is {first!r}, that of the next row {second!r}: if the first line holds names, say header=True "
+            "(--header), else header=False (--no-header)",
         )
 
 
