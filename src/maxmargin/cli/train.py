@@ -59,9 +59,9 @@ _CHOICES = {
 
 _one_of_the_choices = one_of(_CHOICES)
 
-# To measure the training error: products of an entry with a coefficient, or kernel evaluations. These many take some
-# tenths of a second at most; with more, fewer rows are predicted, but at least so many.
-MOST_WORK, LEAST_ROWS = 10_000_000, 1000
+# Multiplications that the training error may take, some tenths of a second: where all rows would take more, fewer of
+# them are predicted, but at least so many.
+MOST_WORK, LEAST_ROWS = 300_000_000, 1000
 
 
 @errors_in_a_line
@@ -211,8 +211,9 @@ def train(
 def training_error(machine: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:
     """The share of training rows that get a wrong label, of all rows or of as many, evenly spread, as are cheap."""
     n = X.shape[0]
-    cost = machine.support_.size if isinstance(machine, SVC) else machine.coef_.size
-    m = min(n, max(LEAST_ROWS, MOST_WORK // max(1, cost)))
+    vectors = machine.support_.size if isinstance(machine, SVC) else machine.coef_.shape[0]
+    cost = max(1, vectors * X.size // n)  # of a row
+    m = min(n, max(LEAST_ROWS, MOST_WORK // cost))
     rows = slice(None) if m == n else np.linspace(0, n - 1, m).astype(np.int64)
     return {"training_error": float(np.mean(machine.predict(X[rows]) != y[rows])), "training_error_rows": m}
 
