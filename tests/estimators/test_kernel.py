@@ -104,6 +104,7 @@ TO_CHECK = [
 
 
 @pytest.mark.filterwarnings("ignore:.*the same class")  # a check weighs one so that the other is never predicted
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some are short on purpose
 @parametrize_with_checks(TO_CHECK, expected_failed_checks=why_not)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
