@@ -423,7 +423,7 @@ class _Run:
     def share_done(self, limit: _Limits, tol: float | None) -> float:
         """How near the nearest stop rule is."""
         shares = limit.shares(self)
-        if tol and tol < self.first_gap:
+        if tol is not None and 0 < tol < self.first_gap:
             shares.append(math.log(self.first_gap / self.gap) / math.log(self.first_gap / tol))
         return min(1.0, max(0.0, *shares)) if shares else math.nan
 
