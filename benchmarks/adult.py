@@ -10,14 +10,10 @@ possible one. The certificate reads all of the data, which is not counted. Mean 
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 from typing import Any
 
 import numpy as np
-from common import arguments, markdown, write_json
+from common import arguments, markdown, parse_with_threads, write_json
 from sklearn.svm import LinearSVC
 
 from maxmargin import SlackSVM, solve
@@ -33,7 +29,7 @@ def main() -> None:
     parser.add_argument("--C", type=float, nargs="+", default=[0.01, 0.1])
     parser.add_argument("--passes", type=float, nargs="+", default=[0.1, 0.3, 1, 3])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     X, y, X_test, y_test = load_adult()
     matrix, holdout, figures, rows = as_matrix(X), Holdout(as_matrix(X_test), y_test), [], []
     for bias in (True, False):

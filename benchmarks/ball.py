@@ -21,17 +21,13 @@ that are listed apart, as "scale", and that a problem which is told the norms ca
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import math
 import sys
 import time
 from typing import Any
 
 import numpy as np
-from common import arguments, exponent, markdown, mnist_digits, write_json
+from common import arguments, exponent, markdown, mnist_digits, parse_with_threads, write_json
 from sklearn.svm import OneClassSVM
 
 import maxmargin
@@ -54,7 +50,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, help="of the parts promise and growth")
     parser.add_argument("--digits", type=int, default=20_000, help="rows of the part soft")
     parser.add_argument("--passes", type=float, default=20.0, help="the most to read, in multiples of the data")
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     figures: dict[str, Any] = {}
     for part in chosen.parts:
         print(f"\n## {part}\n", flush=True)

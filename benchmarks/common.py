@@ -6,11 +6,13 @@ import argparse
 import gzip
 import json
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from maxmargin.data import find_dataset
 from maxmargin.solvers import Trace
@@ -23,6 +25,65 @@ def arguments(description: str | None, **options: Any) -> argparse.ArgumentParse
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures there")
     return parser
+
+
+# How many threads: benchmarks measure what a user gets, and beside it what one thread takes.
+
+AS_A_USER = 0
+LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+def parse_with_threads(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of a benchmark in one process, with `--one-thread` among them; the setting is printed."""
+    parser.add_argument("--one-thread", action="store_true", help="one thread, not what a user gets by default")
+    chosen = parser.parse_args()
+    if chosen.one_thread:
+        threadpool_limits(1)  # which n_jobs=None respects
+    print(f"{setting(int(chosen.one_thread))}\n")
+    return chosen
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """The option of a benchmark whose competitors have processes of their own."""
+    parser.add_argument(
+        "--threads",
+        type=int,
+        nargs="+",
+        default=[AS_A_USER, 1],
+        metavar="N",
+        help="0: as a user has it; else so many threads, pinned to as many cores; each has a table, default: 0 1",
+    )
+
+
+def settings(chosen: argparse.Namespace) -> Iterator[argparse.Namespace]:
+    """The options with one number of threads each."""
+    for threads in chosen.threads:
+        yield argparse.Namespace(**{**vars(chosen), "threads": threads})
+
+
+def measured(threads: int) -> str:
+    """What is compared: CPU seconds of one thread, else wall seconds."""
+    return "cpu" if threads == 1 else "wall"
+
+
+def setting(threads: int) -> str:
+    """What a table says of the threads behind it."""
+    if threads == AS_A_USER:
+        return "default environment and n_jobs: as many threads as pay"
+    return "one thread" if threads == 1 else f"{threads} threads"
+
+
+def environment(threads: int = AS_A_USER) -> dict[str, str]:
+    """The variables of a new process with so many threads."""
+    own = {name: value for name, value in os.environ.items() if name not in LIMITS}
+    return own | dict.fromkeys(LIMITS, str(threads)) if threads != AS_A_USER else own
+
+
+def cores_for(threads: int, cores: Sequence[int] | None) -> list[int]:
+    """The cores that a process with so many threads is pinned to: the last ones; none for that of a user."""
+    if threads == AS_A_USER:
+        return []
+    return list(cores or sorted(os.sched_getaffinity(0))[-threads:])[:threads]
 
 
 def entries_until(trace: Trace, level: float, staying: float | None = None) -> float:

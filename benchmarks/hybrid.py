@@ -16,16 +16,12 @@ message says where to get it.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import arguments, described, markdown, write_json
+from common import arguments, described, markdown, parse_with_threads, write_json
 
 from maxmargin import solve
 from maxmargin.data import as_matrix, find_dataset, read_libsvm
@@ -56,7 +52,7 @@ def main() -> None:
     parser.add_argument("--passes", type=float, default=100)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves there")
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     figures: dict[str, Any] = {}
     for name in chosen.sets:
         try:

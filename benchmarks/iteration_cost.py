@@ -9,17 +9,13 @@ warm-up; of several rounds, which take turns so that a busy machine hits all ali
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import math
 import time
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from common import arguments, markdown, write_json
+from common import arguments, markdown, parse_with_threads, write_json
 
 from maxmargin import SlackSVM
 from maxmargin.data import as_matrix, find_dataset, read_libsvm
@@ -41,7 +37,7 @@ def main() -> None:
     parser.add_argument("--factors", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--iterations", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     problems = {f"{factor}x": made_up(factor * chosen.size, chosen.line) for factor in chosen.factors}
     figures = measure(problems, chosen.iterations, chosen.rounds)
     print(f"\nn = d = {chosen.size:,} times 1x, ...; {chosen.line} entries in each row and column\n")

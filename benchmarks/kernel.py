@@ -12,11 +12,12 @@ Minimised is 1/2|w|^2 + C sum [1 - y_i(<w, phi(x_i)> + b)]_+ with a Gaussian ker
   of the SBP paper, gamma = 1e-4 and C = 10,000.
 
 Ours stops at a relative gap of `--tol`, the peers at their own tolerance of 1e-3; each may keep `--cache` megabytes of
-the kernel. Each fit has a new process, pinned to as many cores as there are threads, one after another in turn, and the
-best time counts. Timed is the call that fits; LIBSVM has the data in its own format already. Layouts: float32, CSR
-where the set is sparse (Adult), for ours; dense for scikit-learn-intelex; float64, CSR where the set is sparse, for
-scikit-learn; LIBSVM knows sparse rows only. A fit of more than `--cap` wall seconds is killed: "> 600";
-ours stops itself just before that, and gives what it has.
+the kernel. Each fit has a new process, one after another in turn, and the best time counts. There are two tables: as a
+user has it, with the default environment and `n_jobs`, on any core; and with one thread, pinned to a core. With
+`--threads 2` there are two threads on two cores. Timed is the call that fits; LIBSVM has the data in its own format
+already. Layouts: float32, CSR where the set is sparse (Adult), for ours; dense for scikit-learn-intelex; float64, CSR
+where the set is sparse, for scikit-learn; LIBSVM knows sparse rows only. A fit of more than `--cap` wall seconds is
+killed: "> 600"; ours stops itself just before that, and gives what it has.
 
 Support vectors, coefficients and the intercept are all that is taken from a fit: objectives, their gap (P - D) / P and
 the test error are computed from these here, in float64, once for each competitor. The peak memory is that of the whole
@@ -31,7 +32,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -43,7 +43,17 @@ from typing import Any
 import kernel_worker
 import linear_worker
 import numpy as np
-from common import append_json, arguments, markdown
+from common import (
+    add_threads,
+    append_json,
+    arguments,
+    cores_for,
+    environment,
+    markdown,
+    measured,
+    setting,
+    settings,
+)
 from kernel_quality import Function, error_on_test, quality
 from kernel_sets import CASES, Data, drawn
 
@@ -56,7 +66,12 @@ def main() -> None:
     parser = race_arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--n", type=int, help="draw so many rows of each set only")
-    chosen = parser.parse_args()
+    for at in settings(parser.parse_args()):
+        compare(at)
+
+
+def compare(chosen: Any) -> None:
+    """All competitors on all sets with one number of threads: a table."""
     rows, waited = [], []
     for name in chosen.sets:
         try:
@@ -68,7 +83,7 @@ def main() -> None:
         rows += own
         waited += [row["wall"] / row["cpu"] for row in own if chosen.threads == 1 and "cpu" in row]
         print(f"{name}: done", file=sys.stderr, flush=True)
-    print(f"{chosen.threads} thread(s); ratio: {measured(chosen.threads)} time to ours\n")
+    print(f"\n{setting(chosen.threads)}; ratio: {measured(chosen.threads)} time to ours\n")
     print(table(rows, measured(chosen.threads)))
     if waited:
         print(f"\nwall / CPU time of fits: {np.mean(waited):.2f} (well above 1: the machine was busy)")
@@ -81,7 +96,7 @@ def race_arguments(description: str | None) -> Any:
         "--competitors", nargs="+", choices=[name for name in kernel_worker.ENTRANTS if name != "solver"],
         default=list(COMPETITORS),
     )  # fmt: skip
-    parser.add_argument("--threads", type=int, default=1)
+    add_threads(parser)
     parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--error-only", action="store_true", help="compute no objectives, which takes long on Forest")
@@ -92,10 +107,6 @@ def race_arguments(description: str | None) -> Any:
         "--peers-python", default=sys.executable, metavar="PYTHON", help="where the peers are installed"
     )
     return parser
-
-
-def measured(threads: int) -> str:
-    return "cpu" if threads == 1 else "wall"
 
 
 def race(name: str, data: Data, parameters: Mapping[str, Any], chosen: Any) -> list[dict[str, Any]]:
@@ -129,14 +140,13 @@ def fit(
     ours = competitor in OURS
     rules = {"tol": chosen.tol, "max_time": ENOUGH * chosen.cap} if ours else {}
     given = {"cache_size": chosen.cache} | rules | dict(parameters)
-    cores = chosen.cores or sorted(os.sched_getaffinity(0))[-chosen.threads :]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(chosen.threads))
+    cores = cores_for(chosen.threads, chosen.cores)
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.npz"
         command = [sys.executable if ours else chosen.peers_python, kernel_worker.__file__, competitor, data, model]
         command += ["--parameters", json.dumps(given), "--threads", chosen.threads, "--cap", chosen.cap]
-        command += ["--cores", *cores[: chosen.threads]]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=os.environ | threads)
+        command += ["--cores", *cores]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=environment(chosen.threads))
         answer = json.loads(done.stdout or "{}")
         if "missing" in answer:
             print(f"{competitor} skipped: {answer['missing']}")

@@ -26,8 +26,8 @@ import kernel_worker
 import linear_worker
 import numpy as np
 import scipy.sparse as sp
-from common import append_json, first_at_most, markdown
-from kernel import OURS, fit, judged, measured, race_arguments
+from common import append_json, first_at_most, markdown, measured, setting, settings
+from kernel import OURS, fit, judged, race_arguments
 from kernel_quality import Function, error_on_test
 from kernel_sets import CASES, Data, drawn
 
@@ -43,7 +43,12 @@ def main() -> None:
     parser.add_argument("--holdout", type=float, default=0.1, help="the share of the rows that ours hold out")
     parser.add_argument("--margin", type=float, default=0.001, help="how far above the peer's error is near enough")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves there")
-    chosen = parser.parse_args()
+    for at in settings(parser.parse_args()):
+        compare(at)
+
+
+def compare(chosen: Any) -> None:
+    """All competitors and methods on all sets with one number of threads: a table and a picture."""
     methods = known(chosen.methods)
     rows = []
     for name in chosen.sets:
@@ -59,11 +64,12 @@ def main() -> None:
         print(f"{name}: done", file=sys.stderr, flush=True)
     measure = measured(chosen.threads)
     print(
-        f"{measure} seconds, {chosen.threads} thread(s); near enough: {100 * chosen.margin:g} % above the first peer\n"
+        f"\n{setting(chosen.threads)}; {measure} seconds; near enough: {100 * chosen.margin:g} % above the first peer\n"
     )
     print(table(rows, measure, chosen.margin))
     if chosen.plot is not None and rows:
-        draw(rows, measure, chosen.margin, chosen.plot)
+        named = f"{chosen.plot.stem}-{chosen.threads}-threads" if chosen.threads else chosen.plot.stem
+        draw(rows, measure, chosen.margin, chosen.plot.with_stem(named))
 
 
 def known(methods: Sequence[str]) -> list[str]:

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common import exponent, markdown
-from kernel import measured, race, race_arguments
-from kernel_sets import drawn, mnist
+from common import exponent, markdown, measured, setting, settings
+from kernel import race, race_arguments
+from kernel_sets import Data, drawn, mnist
 
 
 def main() -> None:
@@ -27,12 +27,18 @@ def main() -> None:
         data = mnist()
     except FileNotFoundError as missing:
         sys.exit(str(missing))
+    for at in settings(chosen):
+        compare(data, at)
+
+
+def compare(data: Data, chosen: Any) -> None:
+    """All competitors at all sizes with one number of threads: a table."""
     rows = []
     for n in chosen.sizes:
         rows += race(f"mnist {n}", drawn(data, n), {"gamma": 0.02, "C": chosen.C}, chosen)
         print(f"{n}: done", file=sys.stderr, flush=True)
     measure = measured(chosen.threads)
-    print(f"{measure} seconds, {chosen.threads} thread(s), C = {chosen.C:g}; in brackets the support vectors\n")
+    print(f"\n{setting(chosen.threads)}; {measure} seconds, C = {chosen.C:g}; in brackets the support vectors\n")
     print(table(rows, chosen.sizes, measure))
 
 

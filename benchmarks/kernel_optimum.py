@@ -19,10 +19,6 @@ there the dual is not concave, and what either finds need not be the best.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import math
 import sys
 import time
@@ -31,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from common import append_json, arguments, markdown
+from common import append_json, arguments, markdown, parse_with_threads
 from kernel_quality import Function, Quality, quality, two_class_models
 from kernel_sets import CASES, Data, drawn, mnist, mnist_ten
 from sklearn.svm import SVC as Peer
@@ -49,7 +45,7 @@ def main() -> None:
     parser.add_argument("--peer-tol", type=float, default=1e-4, help="at which LIBSVM stops, in its own terms")
     parser.add_argument("--max-iter", type=int, default=2_000_000, help="steps after which LIBSVM gives up")
     parser.add_argument("--max-time", type=float, default=600, help="seconds after which ours does, for two classes")
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     lines = []
     for name in chosen.sets:
         try:

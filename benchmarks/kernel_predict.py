@@ -2,11 +2,11 @@
 
     python benchmarks/kernel_predict.py --peers-python PEERS/bin/python --json predict.jsonl
 
-scikit-learn's SVC learns from `--rows` digits: 8 against the rest, gamma = 0.02, C = 1, and with all ten classes.
-Its support vectors, coefficients and intercepts are then those of all competitors, each in a new process with one
-thread and with two, which is pinned to as many cores. Timed is `predict` of the 10,000 test digits, the best of
-`--repeats`; ours and intelex get float32, scikit-learn float64, which it would convert to.
-Labels are compared with scikit-learn's. scikit-learn-intelex cannot take over a model: it learns its own.
+scikit-learn's SVC learns from `--rows` digits: 8 against the rest, gamma = 0.02, C = 1, and with all ten classes. Its
+support vectors, coefficients and intercepts are then those of all competitors, each in a new process: as a user has it,
+with the default environment and `n_jobs`; and with one thread, pinned to a core. Timed is `predict` of the 10,000 test
+digits, the best of `--repeats`; ours and intelex get float32, scikit-learn float64, which it would convert to. Labels
+are compared with scikit-learn's. scikit-learn-intelex cannot take over a model: it learns its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000, help="to learn from")
     parser.add_argument("--digits", type=int, default=10_000, help="to predict")
     parser.add_argument("--competitors", nargs="+", choices=COMPETITORS, default=list(COMPETITORS))
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[0, 1], metavar="N", help="0: as a user has it; else so many, pinned"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="where intelex is installed")
     parser.add_argument("--one", nargs=3, metavar=("COMPETITOR", "MODEL", "THREADS"), help=argparse.SUPPRESS)
@@ -74,7 +76,7 @@ def compare(chosen: Any) -> None:
                     append_json(chosen.json, row)
                     ratio = reference["wall"] / row["wall"]
                     took = [f"{row['cpu']:#.3g}", f"{row['wall']:#.3g}", f"{ratio:.1f}", row["differ"]]
-                    lines.append([problem, threads, competitor, f"{row['support']:,}", *took])
+                    lines.append([problem, threads or "default", competitor, f"{row['support']:,}", *took])
     header = [
         "problem",
         "threads",
@@ -99,15 +101,16 @@ def learn(data: Any, digits: int, path: Path) -> None:
 
 def one(competitor: str, model: Path, threads: int, chosen: Any) -> dict[str, Any]:
     python = chosen.peers_python if competitor == "intelex" else sys.executable
-    limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    from common import environment
+
     command = [python, __file__, "--one", competitor, str(model), str(threads), "--repeats", str(chosen.repeats)]
-    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | limits).stdout
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment(threads)).stdout
     return {"competitor": competitor, "threads": threads} | json.loads(answer.splitlines()[-1])
 
 
 def predict(competitor: str, path: Path, threads: int, repeats: int) -> None:
     """Predict several times, in this process; write the best times and the labels."""
-    if hasattr(os, "sched_setaffinity"):
+    if threads and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     given = pickle.loads(path.read_bytes())
     X = given["X_test"].astype(np.float64 if competitor == "scikit-learn" else np.float32)
@@ -136,7 +139,7 @@ def maxmargin(given: Any, threads: int) -> Any:
 
     y, other = given["y"], given["model"]
     some = np.concatenate([np.flatnonzero(y == label)[:3] for label in other.classes_])
-    model = SVC(C=C, gamma=GAMMA, n_jobs=threads).fit(given["X"][some], y[some])
+    model = SVC(C=C, gamma=GAMMA, n_jobs=threads or None).fit(given["X"][some], y[some])
     for name in COPIED:
         value = getattr(other, name)
         setattr(model, name, value.astype(np.float32) if name == "support_vectors_" else value)
@@ -149,7 +152,8 @@ def intelex(given: Any, threads: int) -> Any:
     import daal4py
     from sklearnex.svm import SVC
 
-    daal4py.daalinit(threads)
+    if threads:
+        daal4py.daalinit(threads)
     return SVC(C=C, gamma=GAMMA, cache_size=2000).fit(given["X"], given["y"])
 
 

@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("model", help="where the model goes")
     parser.add_argument("--parameters", type=json.loads, required=True, help="JSON: gamma, C and others")
     parser.add_argument("--cores", type=int, nargs="*", help="the cores to stay on")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="0: as many as each takes by default")
     parser.add_argument("--cap", type=float, default=0.0, help="seconds that the fit may take; 0: no limit")
     chosen = parser.parse_args()
     if chosen.cores and hasattr(os, "sched_setaffinity"):
@@ -83,7 +83,7 @@ def maxmargin(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
 
     def fit() -> dict[str, Any]:
         options = {name: p[name] for name in ("C", "kernel", "gamma", "coef0", "degree", "tol", "cache_size")}
-        options |= {"fit_intercept": p["bias"], "max_time": p.get("max_time"), "n_jobs": threads}
+        options |= {"fit_intercept": p["bias"], "max_time": p.get("max_time"), "n_jobs": threads or None}
         model = SVC(random_state=0, **options).fit(X, y)
         return of_estimator(model) | {
             "evaluations": evaluations(model.reads_),
@@ -99,6 +99,7 @@ def maxmargin_solver(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
     With `curve`, the models on the way come too: see Curve. `holdout` is the share of the rows that is held out to stop
     by.
     """
+    from maxmargin.core.threads import thread_count
     from maxmargin.problems import KernelMatrix, RegularizedSVM, make_kernel
     from maxmargin.solvers import KERNEL_SOLVERS, Holdout, solve
 
@@ -111,7 +112,7 @@ def maxmargin_solver(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
     weights[held] = 0.0
 
     def fit() -> dict[str, Any]:
-        K = KernelMatrix(X, kernel, cache_size=p["cache_size"], threads=threads)
+        K = KernelMatrix(X, kernel, cache_size=p["cache_size"], threads=threads or thread_count(None))
         at = {"C": p["C"]} if issubclass(solver.solves, RegularizedSVM) else {"slack": p["slack"]}
         problem = solver.solves(K, y, bias=p["bias"], sample_weight=weights if held.size else None, **at)
         curve = Curve(K) if p.get("curve") else None
@@ -180,7 +181,7 @@ def svc(module: str) -> Callable[[Any, Any, dict[str, Any], int], Fit]:
     """The SVC of scikit-learn, or of a library that has one of the same form."""
 
     def prepare(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
-        if module == "sklearnex.svm":
+        if module == "sklearnex.svm" and threads:
             import daal4py
 
             daal4py.daalinit(threads)

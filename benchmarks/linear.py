@@ -10,12 +10,13 @@ to tight, until it is there. The two cheapest rungs that are good enough run aga
 time of all counts. Objectives are computed here, in float64 from the w returned.
 
 Timed is the call that fits. LIBLINEAR has the data in its own format already; what others convert within that call
-counts. All get CSR, also of MNIST (19 % full) and of covtype (22 %): there it was clearly quicker than dense arrays
-or, for SGDClassifier and snapml on covtype, about as quick; `--dense` gives dense arrays. Float32 or float64: see
-ENTRANTS. Each has a process of its own, pinned to a core, with one
-thread. With `--threads 2` ours and snapml use two cores, and wall time is compared. A fit may use `--cap` CPU seconds,
-and `--patience` times as many as LIBLINEAR, then it is stopped: "> 60" in the table. LIBLINEAR itself may use five
-times the cap. "no" means that no rung was good enough, "-" that the entrant does not take part.
+counts. All get CSR, also of MNIST (19 % full) and of covtype (22 %): there it was clearly quicker than dense arrays or,
+for SGDClassifier and snapml on covtype, about as quick; `--dense` gives dense arrays. Float32 or float64: see ENTRANTS.
+Each has a process of its own. There are two tables: wall seconds as a user has it, with the default environment and
+`n_jobs`, on any core; and CPU seconds of one thread, pinned to a core. With `--threads 2` ours and snapml use two
+cores, and wall time is compared. A fit may use `--cap` CPU seconds, and `--patience` times as many as LIBLINEAR, then
+it is stopped: "> 60" in the table. LIBLINEAR itself may use five times the cap. "no" means that no rung was good
+enough, "-" that the entrant does not take part.
 
 P* is the lowest objective seen, one that our solver certifies within 1e-9 included; `--optima` takes that from the
 --json file of an earlier run. A target that is closer to P* than `--floor` counts as that. LIBLINEAR stops after 300
@@ -48,7 +49,20 @@ from typing import Any
 import linear_worker
 import numpy as np
 import scipy.sparse as sp
-from common import arguments, covtype_rows, markdown, mnist_digits, write_json
+from common import (
+    AS_A_USER,
+    add_threads,
+    arguments,
+    cores_for,
+    covtype_rows,
+    environment,
+    markdown,
+    measured,
+    mnist_digits,
+    setting,
+    settings,
+    write_json,
+)
 
 from maxmargin.data import find_dataset, load_adult, read_libsvm
 from maxmargin.problems import RegularizedSVM
@@ -99,7 +113,7 @@ def main() -> None:
     )
     parser.add_argument("--dense", action="store_true", help="give MNIST and covtype as dense arrays, not as CSR")
     parser.add_argument("--repeats", type=int, default=3, help="how often the chosen rungs run")
-    parser.add_argument("--threads", type=int, default=1, help="of ours and snapml")
+    add_threads(parser)
     parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
     parser.add_argument("--cap", type=float, default=60, help="CPU seconds that a fit may use")
     parser.add_argument("--patience", type=float, default=4, help="the same as a multiple of what LIBLINEAR used")
@@ -108,8 +122,15 @@ def main() -> None:
     parser.add_argument("--optima", type=Path, metavar="FILE", help="the --json file of an earlier run")
     chosen = parser.parse_args()
     optima = json.loads(chosen.optima.read_text())["optima"] if chosen.optima else {}
-    cores = chosen.cores or sorted(os.sched_getaffinity(0))[-chosen.threads :]
-    measure, rows, waited = "wall" if chosen.threads > 1 else "cpu", [], []
+    figures: dict[str, Any] = {"versions": versions(), "optima": optima, "rows": []}
+    for at in settings(chosen):
+        compare(at, figures)
+
+
+def compare(chosen: Any, figures: dict[str, Any]) -> None:
+    """All entrants on all problems with one number of threads: a table, and more figures."""
+    cores, optima = cores_for(chosen.threads, chosen.cores), figures["optima"]
+    measure, rows, waited = measured(chosen.threads), [], []
     for name in chosen.sets:
         try:
             X, y = SETS[name]()
@@ -122,15 +143,17 @@ def main() -> None:
                     case = f"{name} {loss} {C:g}"
                     known = optima.get(case) or certified_optimum(X, y, loss, C)
                     own = race(workers, X, y, loss, C, known, measure, chosen)
-                    rows += [{"set": name} | row for row in own]
+                    rows += [{"set": name, "threads": chosen.threads} | row for row in own]
                     if own:
                         optima[case] = own[0]["optimum"]
-                    write_json(chosen.json, {"versions": versions(), "optima": optima, "rows": rows})
+                    write_json(chosen.json, {**figures, "rows": figures["rows"] + rows})
                     print(f"{case}: done", file=sys.stderr, flush=True)
             waited += [worker.wall / worker.cpu for worker in workers.values() if worker.threads == 1 and worker.cpu]
-    print(f"{measure} seconds, {chosen.threads} thread(s); ratio: the best peer to maxmargin\n")
+    figures["rows"] += rows
+    print(f"\n{setting(chosen.threads)}; {measure} seconds; ratio: the best peer to maxmargin\n")
     print(table(rows, chosen.entrants, measure))
-    print(f"\nwall / CPU time of fits with one thread: {np.mean(waited):.2f} (well above 1: the machine was busy)")
+    if waited:
+        print(f"\nwall / CPU time of fits with one thread: {np.mean(waited):.2f} (well above 1: the machine was busy)")
 
 
 def certified_optimum(X: Any, y: Any, loss: str, C: float) -> float:
@@ -266,7 +289,7 @@ class Worker:
         entrant = ENTRANTS[name]
         layout = entrant.layout.replace("csr", "dense") if dense and name not in SPARSE_ONLY else entrant.layout
         python = os.environ.get(entrant.python) if entrant.python else sys.executable
-        self.name, self.threads = name, threads if entrant.threads else 1
+        self.name, self.threads = name, threads if entrant.threads or threads == AS_A_USER else 1
         self.cpu = self.wall = 0.0
         self.process: Any = None
         self.command = [python, linear_worker.__file__, name, str(data), "--layout", layout]
@@ -275,10 +298,13 @@ class Worker:
 
     def start(self) -> str | None:
         """Start the process; say what is missing, if something is."""
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, env=os.environ | threads
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env=environment(self.threads),
         )
         return self.answer("not started")["missing"]
 
@@ -286,7 +312,7 @@ class Worker:
         """Fit within so many seconds on each thread; return w, CPU seconds and wall seconds."""
         if self.process is None:
             self.start()
-        asked = {"loss": loss, "C": C, "rung": rung, "seconds": seconds * self.threads}
+        asked = {"loss": loss, "C": C, "rung": rung, "seconds": seconds * (self.threads or os.cpu_count())}
         with suppress(BrokenPipeError):  # then there is no answer either
             self.process.stdin.write(json.dumps(asked).encode() + b"\n")
             self.process.stdin.flush()

@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("data", help="what `save` of this file wrote")
     parser.add_argument("--layout", choices=sorted(LAYOUTS), default="csr64")
     parser.add_argument("--cores", type=int, nargs="*", help="the cores to stay on")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="0: as many as each takes by default")
     chosen = parser.parse_args()
     if chosen.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, chosen.cores)
@@ -103,6 +103,7 @@ def maxmargin(name: str | None = None, most_features: float = math.inf) -> Calla
     """Ours, the solver of this name or the one that is taken where none is named; the rung is the relative gap."""
 
     def prepare(X: Any, y: Any, threads: int) -> Fit:
+        from maxmargin.core.threads import thread_count
         from maxmargin.data import as_matrix
         from maxmargin.problems import RegularizedSVM
         from maxmargin.solvers import SOLVERS, auto_solver, solve
@@ -112,7 +113,7 @@ def maxmargin(name: str | None = None, most_features: float = math.inf) -> Calla
         solver = SOLVERS[name]() if name else auto_solver(RegularizedSVM, as_matrix(X))
 
         def fit(loss: str, C: float, rung: float) -> Any:
-            problem = RegularizedSVM(as_matrix(X, threads), y, C=C, loss=loss, bias=False)
+            problem = RegularizedSVM(as_matrix(X, threads or thread_count(None)), y, C=C, loss=loss, bias=False)
             return solve(problem, solver, tol=rung, random_state=0).solution.w
 
         return fit
@@ -189,7 +190,7 @@ def snapml(X: Any, y: Any, threads: int) -> Fit:
 
     def fit(loss: str, C: float, rung: float) -> Any:
         model = SupportVectorMachine(
-            loss=loss, regularizer=1 / C, tol=rung, max_iter=100_000, n_jobs=threads, random_state=0
+            loss=loss, regularizer=1 / C, tol=rung, max_iter=100_000, n_jobs=threads or 1, random_state=0
         )
         return model.fit(X, y).coef_
 

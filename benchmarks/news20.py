@@ -14,10 +14,6 @@ where to get it.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import math
 import sys
 import time
@@ -27,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from baselines import PassiveAggressive, Pegasos
-from common import arguments, described, entries_until, markdown, mean_of, write_json
+from common import arguments, described, entries_until, markdown, mean_of, parse_with_threads, write_json
 
 from maxmargin import SlackSVM, solve
 from maxmargin.core import Matrix
@@ -48,7 +44,7 @@ def main() -> None:
     parser.add_argument("--set", choices=sorted(LEVELS), default="news20")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--methods", nargs="+", help="only methods whose name holds one of these")
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     try:
         (source,) = find_dataset(chosen.set).glob("*.bz2")
     except FileNotFoundError as missing:

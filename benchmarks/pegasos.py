@@ -11,14 +11,10 @@ stands the last one with the best bias for the same w. In brackets: the gap that
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 from typing import Any
 
 import numpy as np
-from common import arguments, markdown, write_json
+from common import arguments, markdown, parse_with_threads, write_json
 
 from maxmargin import RegularizedSVM, solve
 from maxmargin.data import as_matrix, load_adult
@@ -46,7 +42,7 @@ BIASES = {
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     X, y, _, _ = load_adult()
     adult = as_matrix(X), y
     figures: list[dict[str, Any]] = []

@@ -16,10 +16,6 @@ the seeds; "fixed" is the default at one slack for all h: 0 without noise, 0.001
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import math
 import tempfile
 import time
@@ -30,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from baselines import Centroid, PassiveAggressive, Pegasos, Perceptron
-from common import arguments, described, entries_until, markdown, mean_of, write_json
+from common import arguments, described, entries_until, markdown, mean_of, parse_with_threads, write_json
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
@@ -55,7 +51,7 @@ def main() -> None:
     parser.add_argument("--hard", type=float, nargs="+", default=[0.02, 0.005, 0.001], help="shares of hard points")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.02], choices=sorted(SLACKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22, 23, 24])
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     started, runs = time.perf_counter(), []
     for seed in chosen.seeds:
         with Points.made(chosen.size, seed, chosen.folder) as points:

@@ -32,13 +32,14 @@ from typing import Any
 import linear_worker
 import numpy as np
 import scipy.sparse as sp
-from common import append_json, arguments, first_at_most, markdown, value_at
+from common import add_threads, append_json, arguments, first_at_most, markdown, setting, settings, value_at
 from kernel import fit
 from kernel_error import curve_errors, errors, without_pauses
 from kernel_quality import Function, error_on_test
 from kernel_sets import WITH_BIAS, WITHOUT_BIAS, Case, Data, drawn
 from numpy.typing import NDArray
 
+from maxmargin.core.threads import thread_count
 from maxmargin.problems import KernelMatrix, RegularizedSVM
 from maxmargin.problems.kernels import Kernel, Rbf
 from maxmargin.solvers import KERNEL_SOLVERS, solve
@@ -67,7 +68,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, help="draw so many rows of each set only")
     parser.add_argument("--count", choices=["asked", "computed"], default="asked")
     parser.add_argument("--cache", type=float, default=2000, help="megabytes of the kernel to keep")
-    parser.add_argument("--threads", type=int, default=1)
+    add_threads(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves there")
     parser.add_argument(
         "--against", choices=["libsvm", "scikit-learn"], help="compare seconds with this one, with a bias"
@@ -78,7 +79,8 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
     chosen = parser.parse_args()
     cases = WITH_BIAS if chosen.against else WITHOUT_BIAS
-    figures = {}
+    figures: dict[str, Any] = {}
+    seconds: dict[int, dict[str, Any]] = {threads: {} for threads in chosen.threads}
     for name in chosen.sets:
         if name not in cases:
             continue
@@ -88,14 +90,15 @@ def main() -> None:
             print(f"{name} skipped: {missing}")
             continue
         if chosen.against:
-            figures[name] = timed(data, cases[name], chosen)
-            append_json(chosen.json, {"set": name} | figures[name])
+            for at in settings(chosen):
+                found = timed(data, cases[name], at)
+                seconds[at.threads][name] = found
+                append_json(chosen.json, {"set": name, "threads": at.threads} | found)
         else:
             figures[name] = figure_2(name, data, cases[name], chosen)
         print(f"{name}: done", file=sys.stderr, flush=True)
-    if chosen.against:
-        print(table_of_seconds(figures, chosen.against))
-        return
+    for threads, own in seconds.items() if chosen.against else ():
+        print(f"\n{setting(threads)}\n\n{table_of_seconds(own, chosen.against)}")
     for name, found in figures.items():
         print(
             f"\n{name}: {found['n']:,} rows, exact solution {100 * found['exact']:.2f} %; evaluations {chosen.count}\n"
@@ -149,7 +152,7 @@ def figure_2(name: str, data: Data, case: Case, chosen: Any) -> dict[str, Any]:
 
 
 def matrix(data: Data, case: Case, chosen: Any) -> KernelMatrix:
-    return KernelMatrix(data.X, Rbf(case.gamma), cache_size=chosen.cache, threads=chosen.threads)
+    return KernelMatrix(data.X, Rbf(case.gamma), cache_size=chosen.cache, threads=thread_count(None))
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,12 @@ error        how far the margin of 20 runs is from the best, for each eps: the t
              least.
 growth       CPU seconds and entries read as n, m and 1/eps grow, with the exponents that fit, next to the theorem's.
 
-Seconds are those of the CPU, on one thread. SCS and Clarabel are used where they are installed: pip install ".[bench]".
+Seconds are those of the CPU. SCS and Clarabel are used where they are installed: pip install ".[bench]".
 Ours end after `--cap` seconds on the clock, peers after up to three times as many; Clarabel is not asked where its
 factors would fill the memory.
 """
 
 from __future__ import annotations
-
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
 
 import importlib
 import math
@@ -34,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from common import arguments, exponent, markdown, write_json
+from common import arguments, exponent, markdown, parse_with_threads, write_json
 
 from maxmargin import solve
 from maxmargin.problems import SemidefiniteFeasibility, SemidefiniteProgram
@@ -63,7 +59,7 @@ def main() -> None:
     parser.add_argument("--constant", type=float, default=1.0, help="of the number of rounds")
     parser.add_argument("--cap", type=float, default=120, help="seconds that a run may take")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     figures: dict[str, list[dict[str, Any]]] = {}
     for part in chosen.parts:
         print(f"\n{part}\n")

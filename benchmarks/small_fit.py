@@ -9,10 +9,6 @@ imported scikit-learn's LinearSVC: the best and the median of several processes.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import subprocess
 import sys
 import time
@@ -20,7 +16,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from common import arguments, markdown, write_json
+from common import arguments, markdown, parse_with_threads, write_json
 from sklearn.svm import LinearSVC
 
 import maxmargin
@@ -41,7 +37,7 @@ def main() -> None:
     parser.add_argument("--imports", type=int, default=10)
     parser.add_argument("--rows", type=int, default=1_000)
     parser.add_argument("--columns", type=int, default=20)
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     X, y = noisy(chosen.rows, chosen.columns)
     models = {"maxmargin": maxmargin.LinearSVC(C=1.0), "scikit-learn": LinearSVC(C=1.0)}
     fits = timed_fits(models, X, y, chosen.fits)

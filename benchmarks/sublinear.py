@@ -14,10 +14,6 @@ of X are counted, and for the kernelised form beside them those that its kernel 
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before NumPy is loaded
-
 import math
 import time
 from collections.abc import Callable
@@ -25,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import arguments, exponent, markdown, write_json
+from common import arguments, exponent, markdown, parse_with_threads, write_json
 from scipy.optimize import linprog
 
 from maxmargin import SlackSVM, solve
@@ -154,7 +150,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 2_000, 4_000, 8_000], help="n or d that grows")
     parser.add_argument("--cost-eps", type=float, nargs="+", default=[0.2, 0.1, 0.05, 0.025], help="where that falls")
     parser.add_argument("--only", nargs="+", default=[entrant.name for entrant in ENTRANTS])
-    chosen = parser.parse_args()
+    chosen = parse_with_threads(parser)
     entrants = [entrant for entrant in ENTRANTS if entrant.name in chosen.only]
     figures: dict[str, Any] = {"errors": [], "cost": []}
 

@@ -67,7 +67,7 @@ def ball(
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     budget: Budget = None,
-    n_jobs: Annotated[int | None, typer.Option(help="Threads; -1: all processors.")] = None,
+    n_jobs: Annotated[int | None, typer.Option(help="Threads, at most.", show_default="as many as pay")] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same ball.")] = None,
     label_column: Annotated[
         str | None,

@@ -125,7 +125,7 @@ def train(
     model: Annotated[Path | None, typer.Option(help="The file to write.", show_default="DATA with .mm, here")] = None,
     n_jobs: Annotated[
         int | None,
-        typer.Option(help="Threads for the models of several classes, or to compute a kernel; -1: all processors."),
+        typer.Option(help="Threads, at most.", show_default="as many as pay"),
     ] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
     label_column: LabelColumn = "last",

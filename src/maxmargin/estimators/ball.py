@@ -64,8 +64,11 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     cache_size : float, default=2000
         How many megabytes of rows of a kernel matrix to keep.
     n_jobs : int or None, default=None
-        How many threads read data or compute kernels. None: all processors that the process may use, where the work is
-        large enough to pay for them; one inside a worker of joblib; or what `joblib.parallel_config` says.
+        How many threads to use, at most. None: as many as the process may use, where the work is large enough for them
+        to pay, and one inside a worker of joblib; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
+        `OMP_NUM_THREADS` are respected. 1: one thread; -1: one for each processor. They share the rows of
+        large data, blocks of the kernel, and predictions; a `kernel` that is a function is called by one of them.
+        The result is the same to the bit, whatever the number.
     random_state : int, RandomState or None, default=None
         The one source of randomness, of which core_set needs none.
     verbose : int, default=0

@@ -106,10 +106,11 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         rows and features and the classes are the same; where it cannot, a warning says why. That pays where C or the
         weights are others.
     n_jobs : int or None, default=None
-        How many threads to use to fit: for one model each with "ovo" and more than two classes, else to compute
-        blocks of the kernel; and to predict. None: all processors that the process may use, where the work is large
-        enough to pay for them; one inside a worker of joblib; or what `joblib.parallel_config` says. The result is the
-        same to the bit.
+        How many threads to use, at most. None: as many as the process may use, where the work is large enough for them
+        to pay, and one inside a worker of joblib; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
+        `OMP_NUM_THREADS` are respected. 1: one thread; -1: one for each processor. They share the models of
+        several classes, blocks of the kernel, and predictions; a `kernel` that is a function is called by one of them.
+        The result is the same to the bit, whatever the number.
     random_state : int, RandomState or None, default=None
         The one source of randomness; the same seed gives the same bits.
     verbose : int, default=0

@@ -138,10 +138,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         says why. An online solver goes on from what it has learned, whatever the rows. Pickles and model files keep
         what is needed.
     n_jobs : int or None, default=None
-        How many threads to use: for one model each where there are more than two classes, else for parts of the rows of
-        large data, by which "newton" gains. None: all processors that the process may use, where the work is large
-        enough to pay for them; one inside a worker of joblib; or what `joblib.parallel_config` says. The result is the
-        same to the bit.
+        How many threads to use, at most. None: as many as the process may use, where the work is large enough for them
+        to pay, and one inside a worker of joblib; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
+        `OMP_NUM_THREADS` are respected. 1: one thread; -1: one for each processor. They share the models of
+        several classes, the rows of large data, and predictions.
+        The result is the same to the bit, whatever the number.
     random_state : int, RandomState or None, default=None
         The one source of randomness; the same seed gives the same bits.
     verbose : int, default=0

@@ -1,0 +1,159 @@
+"""Threads, seen from the estimators: the BLAS has one inside and what it had afterwards, and no bit depends on them."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from maxmargin import SVC, EnclosingBall, LinearSVC, solve
+from maxmargin.core import threads
+from maxmargin.estimators import laid, linear
+from maxmargin.problems import SemidefiniteFeasibility, SlackSVM
+from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Simba, SublinearSdp
+
+N_JOBS = (1, 2, None, -1)
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def _two_blas_threads():
+    with threadpool_limits(2, "blas"):
+        yield
+        assert blas_threads() == {2}
+
+
+@pytest.fixture(autouse=True)
+def _small_work_pays(monkeypatch):
+    """Two processors, and threads wherever they are possible: the data of the tests is small."""
+    monkeypatch.setattr(threads, "LEAST_WORK", 10)
+    monkeypatch.setattr(linear, "LEAST_WORK", 1000)
+    monkeypatch.setattr(threads, "_allowed_processors", lambda: 2)
+
+
+@pytest.fixture(autouse=True)
+def _few_iterations_are_enough():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def clouds(classes=3, n=240, d=6, separable=False):
+    rng = np.random.default_rng(0)
+    label = np.arange(n) % classes
+    return rng.normal(size=(n, d)) + (9 if separable else 1.5) * np.eye(classes, d)[label], label
+
+
+@pytest.fixture
+def recording(monkeypatch):
+    """Whether each BLAS library had one thread, at each step of a solver and each chunk of a prediction."""
+    seen = []
+
+    def watch(module, name):
+        before = getattr(module, name)
+
+        def recorded(*args, **options):
+            seen.append({library.get_num_threads() for library in threads._blas_libraries()} == {1})
+            return before(*args, **options)
+
+        monkeypatch.setattr(module, name, recorded)
+
+    for solver in [*SOLVERS.values(), *KERNEL_SOLVERS.values(), *TOOLBOX.values()]:
+        watch(solver, "step")
+        watch(solver, "start")
+    watch(laid.Laid, "block")
+    watch(linear, "safe_sparse_dot")
+    return seen
+
+
+def fits():
+    for name, solver in SOLVERS.items():
+        options = {"slack": 0.0} if solver.separable_only else {}
+        yield pytest.param(LinearSVC(solver=name, max_iter=20, random_state=0, **options), id=f"linear {name}")
+    for name, solver in KERNEL_SOLVERS.items():
+        options = {"slack": 0.0} if solver.separable_only else {}
+        yield pytest.param(SVC(solver=name, max_iter=20, random_state=0, **options), id=f"kernel {name}")
+    yield pytest.param(SVC(multi_class="ovr"), id="kernel, one against the rest")
+    yield pytest.param(EnclosingBall(nu=0.1), id="ball")
+    yield pytest.param(EnclosingBall(kernel="rbf", nu=0.1), id="ball with a kernel")
+    yield pytest.param(EnclosingBall(solver="sublinear_ball", max_iter=20, random_state=0), id="sublinear ball")
+
+
+@pytest.mark.parametrize("model", list(fits()))
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_one_blas_thread_inside_and_the_same_bits_whatever_the_number_of_threads(model, kind, recording):
+    """With several classes problems are solved at once, and with two they share the rows or the blocks of one."""
+    for classes in (3, 2):
+        X, y = clouds(classes, separable=True)
+        X = kind(X)
+        found = [model.set_params(n_jobs=n_jobs).fit(X, y).decision_function(X) for n_jobs in N_JOBS]
+        for other in found[1:]:
+            np.testing.assert_array_equal(found[0], other)
+    assert recording
+    assert all(recording)
+
+
+def test_an_error_inside_of_a_fit():
+    def broken(A, B):
+        assert blas_threads() == {1}
+        raise ZeroDivisionError
+
+    X, y = clouds()
+    with pytest.raises(ZeroDivisionError):
+        SVC(kernel=broken).fit(X, y)
+    assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+def test_a_function_as_kernel_is_called_by_one_thread(n_jobs):
+    def kernel(A, B):
+        callers.add(threading.get_ident())
+        assert blas_threads() == {1}
+        return A @ B.T
+
+    callers = set()
+    X, y = clouds()
+    SVC(kernel=kernel, n_jobs=n_jobs).fit(X, y).predict(X)
+    EnclosingBall(kernel=kernel, n_jobs=n_jobs).fit(X).predict(X)
+    assert callers == {threading.get_ident()}
+
+
+def test_fits_in_several_threads_of_the_user():
+    X, y = clouds()
+    one = SVC().fit(X, y).decision_function(X)
+    for found in Parallel(n_jobs=4, backend="threading")(
+        delayed(lambda: SVC().fit(X, y).decision_function(X))() for _ in range(8)
+    ):
+        np.testing.assert_array_equal(found, one)
+    assert blas_threads() == {2}
+
+
+def test_solve_of_other_problems(recording):
+    X, y = clouds(2)
+    solve(SlackSVM(X, np.where(y == 1, 1.0, -1.0), slack=0.1), Simba(), max_iter=20, random_state=0)
+    A = np.array([np.diag([1.0, -0.5]), np.diag([-0.5, 1.0])])
+    solve(SemidefiniteFeasibility(A), SublinearSdp(eps=0.3), max_iter=20, random_state=0)
+    assert recording
+    assert all(recording)
+
+
+def test_partial_fit(recording):
+    X, y = clouds()
+    LinearSVC(solver="pegasos", random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    assert recording
+    assert all(recording)
+
+
+def test_small_fits_stay_on_the_calling_thread(monkeypatch):
+    monkeypatch.setattr(threads, "LEAST_WORK", 1_000_000)
+    monkeypatch.setattr(threads._Helpers, "invite", lambda *args: pytest.fail("a helper was asked for"))
+    X, y = clouds()
+    for model in (LinearSVC(), SVC(), EnclosingBall(kernel="rbf")):
+        model.fit(X, y).predict(X)
