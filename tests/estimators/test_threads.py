@@ -76,10 +76,10 @@ def recording(monkeypatch):
 def fits():
     for name, solver in SOLVERS.items():
         options = {"slack": 0.0} if solver.separable_only else {}
-        yield pytest.param(LinearSVC(solver=name, max_iter=20, random_state=0, **options), id=f"linear {name}")
+        yield pytest.param(LinearSVC(solver=name, max_iter=2, random_state=0, **options), id=f"linear {name}")
     for name, solver in KERNEL_SOLVERS.items():
         options = {"slack": 0.0} if solver.separable_only else {}
-        yield pytest.param(SVC(solver=name, max_iter=20, random_state=0, **options), id=f"kernel {name}")
+        yield pytest.param(SVC(solver=name, max_iter=2, random_state=0, **options), id=f"kernel {name}")
     yield pytest.param(SVC(multi_class="ovr"), id="kernel, one against the rest")
     yield pytest.param(EnclosingBall(nu=0.1), id="ball")
     yield pytest.param(EnclosingBall(kernel="rbf", nu=0.1), id="ball with a kernel")
