@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.estimators.binary import BinaryModel
 
-CUT_SHORT = ("max_iter", "max_time", "budget", "callback", "interrupted")  # stop rules that end a run before its aim
+NEAR_OPTIMUM = 0.05  # relative gap up to which a longer fit would hardly change the predictions, and is not advised
 
 
 def warn_unless_converged(models: Sequence[BinaryModel], names: Sequence[str], max_iter: int | None) -> None:
@@ -60,7 +60,7 @@ def warn_of_one_class(models: Sequence[BinaryModel], one_sided: Sequence[str], s
         else f"The model predicts the same class, {one_sided[0]}, for all training samples"
     )
     changes = ["a larger C" if slack is None else f"a slack below {slack:g}" if slack > 0 else "a slack above 0"]
-    if any(model.stopped in CUT_SHORT for model in models):
+    if any(not model.certificate.relative_gap <= NEAR_OPTIMUM for model in models):
         changes.append("a longer fit")
     changes.append("class_weight='balanced' where one class is rare")
     warnings.warn(f"{which}. Try {', or '.join(changes)}.", UserWarning, stacklevel=2)
