@@ -27,6 +27,7 @@ CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
 TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
 OUT_OF_TIME = ("interrupted", "max_time")  # ends after which nobody should be kept waiting
 MOST_AFTER_TIME = 0.2  # entries that may be read after such an end for a certificate, as a share of those read before
+FREE_AFTER_TIME = 1_000_000  # and so many in any case: they take some milliseconds
 LONGEST_WAIT = 10  # checks between two measurements of the gap that seem worth it
 
 
@@ -454,7 +455,7 @@ class _Run:
         """Whether evaluating the answer on all samples is a small part of the work so far, where time is up."""
         if result.status not in OUT_OF_TIME or result.evaluation is not None:
             return True
-        return self.problem.evaluation_cost(result.solution.w) <= MOST_AFTER_TIME * self.entries()
+        return self.problem.evaluation_cost(result.solution.w) <= max(FREE_AFTER_TIME, MOST_AFTER_TIME * self.entries())
 
     def result(self, status: str, state: Any) -> Result:
         return Result(
