@@ -1,5 +1,7 @@
 """Threads, seen from the estimators: the BLAS has one inside and what it had afterwards, and no bit depends on them."""
 
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -149,6 +151,32 @@ def test_partial_fit(recording):
     LinearSVC(solver="pegasos", random_state=0).partial_fit(X, y, classes=[0, 1, 2])
     assert recording
     assert all(recording)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no limit on memory here")
+def test_little_memory_is_an_error_or_a_model_and_never_a_hang():
+    code = """
+import resource, warnings
+import numpy as np
+from maxmargin import LinearSVC
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X = rng.normal(size=(20_000, 100))
+y = np.sign(X[:, 0] + rng.normal(size=20_000))
+for megabytes in (1, 20, 50, 100):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + megabytes * 2**20, -1))
+    try:
+        LinearSVC(n_jobs=2, solver="newton").fit(X, y)
+        print("a model")
+    except MemoryError:
+        print("an error")
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+LinearSVC(n_jobs=2, solver="newton").fit(X, y)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "an error"
 
 
 def test_small_fits_stay_on_the_calling_thread(monkeypatch):

@@ -19,6 +19,8 @@ from queue import SimpleQueue
 from threading import Lock, RLock, get_ident, local
 from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -182,15 +184,28 @@ class _Scope:
         self.lock.release()
 
 
+WORK_SPACE = 2**27
+"""Bytes that the BLAS libraries may want for one more thread that calls them: OpenBLAS takes 32 or 64 MB at the first
+call, and NumPy and SciPy have one each. Where OpenBLAS does not get them, it ends the process."""
+
 _found: list[Any] = []
+
+
+def _ask_for_work_space() -> None:
+    """Raise MemoryError where a BLAS library that needs more work space would end the process."""
+    np.empty(WORK_SPACE, dtype=np.uint8)
 
 
 def _blas_libraries() -> list[Any]:
     """NumPy's and SciPy's BLAS, which may be two, and any other that is loaded; looked up once."""
     if not _found:
-        import scipy.linalg.blas  # noqa: F401  (SciPy loads its BLAS here, and must have done so before the look-up)
+        from scipy.linalg.blas import dgemm  # SciPy loads its BLAS here, and must have done so before the look-up
         from threadpoolctl import ThreadpoolController  # which scikit-learn depends on
 
+        _ask_for_work_space()
+        square = np.ones((128, 128))
+        square @ square  # each library takes its work space now, while it is there
+        dgemm(1.0, square, square)
         libraries = ThreadpoolController().select(user_api="blas").lib_controllers
         _found[:] = [library for library in libraries if library.get_num_threads() is not None]
     return _found
@@ -369,6 +384,7 @@ class _Helpers:
         try:
             with self.lock:
                 while self.count < wanted:
+                    _ask_for_work_space()
                     # Not `threading.Thread`, whose `start` waits for ever where the new thread has no memory to begin.
                     _thread.start_new_thread(self._serve, ())
                     self.count, self.idle = self.count + 1, self.idle + 1
