@@ -138,7 +138,7 @@ def linear(solver: str, quick: bool) -> Run:
     kind = SOLVERS[solver]
     X, y = (apart if kind.separable_only else noisy)(20_000, 300, quick)
     options: dict[str, Any] = {"slack": 0.0} if kind.separable_only else {}
-    most = {"max_iter": 2_000} if kind.default_tol is None else {}
+    most = {"max_iter": 2} if kind.default_tol is None else {}
     return lambda: LinearSVC(solver=solver, n_jobs=1, random_state=0, **options, **most).fit(X, y)
 
 
@@ -146,7 +146,7 @@ def kernel(solver: str, quick: bool) -> Run:
     kind = KERNEL_SOLVERS[solver]
     X, y = (apart if kind.separable_only else noisy)(4_000, 300, quick)
     options: dict[str, Any] = {"slack": 0.0} if kind.separable_only else {}
-    most = {"max_iter": 500} if solver not in ("decomposition", "smo", "sdca") else {}
+    most = {"max_iter": 2} if solver not in ("decomposition", "smo", "sdca") else {}
     return lambda: SVC(solver=solver, n_jobs=1, random_state=0, **options, **most).fit(X, y)
 
 

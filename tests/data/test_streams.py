@@ -166,7 +166,11 @@ def test_arrays_that_are_cut_off(name, tmp_path):
         read_table(path)
 
 
-@pytest.mark.parametrize("data", [b"", gzip.compress(b""), bz2.compress(b""), lzma.compress(b""), b"# none\n"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", gzip.compress(b""), bz2.compress(b""), lzma.compress(b""), b"# none\n"],
+    ids=["nothing", "gzip", "bzip2", "xz", "comment"],
+)
 def test_an_empty_stream(data, tmp_path):
     with fifo(tmp_path, data) as path, pytest.raises(FileFormatError, match="fifo: no rows"):
         read_table(path)
