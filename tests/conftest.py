@@ -6,6 +6,10 @@ import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import settings
+
+settings.register_profile("no clock", deadline=None)  # no test may depend on how busy the machine is
+settings.load_profile("no clock")
 
 
 @pytest.fixture
