@@ -544,14 +544,15 @@ def test_a_warm_start_begins_anew_with_another_multi_class(classes, first, then)
 
 
 @pytest.mark.parametrize("factor", [1e-25, 1e25])
-def test_kernels_that_single_precision_cannot_hold_are_refused(factor):
+def test_kernels_that_single_precision_cannot_hold_are_kept_in_double(factor):
     X, y = clouds()
-    with pytest.raises(ValueError, match=r"the kernel of a row with itself is up to .*; scale X first"):
-        SVC(kernel="linear").fit(factor * X, y)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The model predicts the same class")
-        SVC(kernel="rbf").fit(factor * X, y)
         SVC(kernel="linear").fit(0 * X, y)
+        SVC(kernel="rbf").fit(factor * X, y)
+        plain, model = (SVC(kernel="linear", C=C).fit(Z, y) for C, Z in ((1.0, X), (factor**-2, factor * X)))
+    np.testing.assert_array_equal(model.predict(factor * X), plain.predict(X))
+    assert model.certificate_.relative_gap <= 1e-3
 
 
 def test_same_seed_same_bits_whatever_the_threads():

@@ -106,7 +106,7 @@ def test_any_weights_bound_any_direction(data, problem):
     assert bound <= at.value + 1e-9 * (1 + at.value + abs(bound))
     for certificate in (problem.certify(w, p), problem.certify(w), problem.certify(w, p, rounds=3)):
         assert certificate.gap >= 0
-        assert certificate.primal == at.value
+        assert at.value <= certificate.primal <= at.value * (1 + 1e-9)
         assert np.isfinite(certificate.dual)
     # The weights given are never made worse by mixing others in.
     assert problem.certify(w, p).dual >= min(bound, at.value) - 1e-6 * (1 + abs(bound)) or not p.any()

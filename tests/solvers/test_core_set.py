@@ -102,7 +102,8 @@ def test_what_is_kept_up_is_right(method, nu, kernel):
         assert state.bound <= state.at.value * (1 + 1e-6)
         W = state.core
         assert np.unique(W).size == W.size
-        inner = full[np.ix_(W, W)] - state.origin[W][:, None] - state.origin[W] + state.sq_origin
+        f = problem.X.dot(state.origin)
+        inner = full[np.ix_(W, W)] - f[W][:, None] - f[W] + state.origin @ state.origin
         np.testing.assert_allclose(state.inner, inner / state.unit, rtol=1e-5, atol=1e-5)
     assert state.gap < (0.2 if method == "paper" else 1e-4)
 

@@ -315,6 +315,22 @@ cdef class Matrix:
             add_squares(self.columns, out)
         return out
 
+    def sq_distances(self, x):
+        """|row i - x|^2 for every i; of dense rows without a loss of digits, however far they are from zero."""
+        vector = np.ascontiguousarray(x, dtype=np.float64)
+        fits(vector.shape[0], self.shape[1], "x")
+        square, whole = float(vector @ vector), self.stored == self.shape[0] * self.shape[1]
+        out = np.full(self.shape[0], 0.0 if whole else square)
+
+        def rows_of(Matrix X, part):
+            square_distances(X.rows, vector, square, out[part], part.start)
+
+        if self.by_rows:
+            self.in_parts(rows_of, out.size, self.stored)
+        else:
+            add_square_distances(self.columns, vector, whole, out)
+        return out
+
     cdef int64_t entries_of(self, int64_t rows):
         """About how many entries so many rows hold."""
         return self.stored * rows // max(1, self.shape[0])
@@ -432,6 +448,30 @@ cdef int square_norms(Lines* rows, double[::1] out, int64_t first) except -1:
     with nogil:
         for i in range(out.shape[0]):
             out[i] = rows.sq_norm(first + i)
+    return 0
+
+
+cdef int square_distances(Lines* rows, const double[::1] x, double square, double[::1] out, int64_t first) except -1:
+    cdef int64_t i
+    with nogil:
+        for i in range(out.shape[0]):
+            out[i] = rows.sq_distance(first + i, &x[0], square)
+    return 0
+
+
+cdef int add_square_distances(Lines* columns, const double[::1] x, bint whole, double[::1] out) except -1:
+    """The same from columns. Where not all entries are stored, `out` begins with |x|^2, of which each takes its part."""
+    cdef int64_t j, k, size
+    cdef int64_t[::1] where = np.empty(max(longest(columns), 1), dtype=np.int64)
+    cdef double[::1] value = np.empty(where.shape[0])
+    with nogil:
+        for j in range(columns.count):
+            size = columns.read(j, &where[0], &value[0])
+            for k in range(size):
+                if whole:
+                    out[where[k]] += (value[k] - x[j]) * (value[k] - x[j])
+                else:
+                    out[where[k]] += value[k] * (value[k] - 2.0 * x[j])
     return 0
 
 

@@ -37,4 +37,9 @@ def empty_by_pages(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     if size < LARGE:
         return np.empty(shape, dtype)
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
-    return np.ndarray(shape, dtype, mmap.mmap(-1, size, **private))
+    try:
+        return np.ndarray(shape, dtype, mmap.mmap(-1, size, **private))
+    except OSError as error:
+        raise MemoryError(
+            f"no memory for {size:,} bytes, an array of shape {shape} and type {np.dtype(dtype)}"
+        ) from error

@@ -36,6 +36,8 @@ class Lines {
     virtual void axpy(int64_t i, double a, double* v) const = 0;
     // |line i|^2
     virtual double sq_norm(int64_t i) const = 0;
+    // |line i - v|^2, where |v|^2 is known
+    virtual double sq_distance(int64_t i, const double* v, double sq_v) const = 0;
     // Copies line i into `where` and `value`, which hold size(i) places; returns size(i).
     virtual int64_t read(int64_t i, int64_t* where, double* value) const = 0;
     // The entry j of line i: one entry read, stored or not.
@@ -88,6 +90,22 @@ inline double wide_dot_loop(const T* x, const double* v, int64_t size) {
     for (; j < size; ++j) rest += static_cast<double>(x[j]) * v[j];
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
 }
+// |x - v|^2
+template <class T>
+inline double wide_sq_distance_loop(const T* x, const double* v, int64_t size) {
+    double s[8] = {0.0}, rest = 0.0;
+    int64_t j = 0;
+    for (; j + 8 <= size; j += 8)
+        for (int k = 0; k < 8; ++k) {
+            const double apart = static_cast<double>(x[j + k]) - v[j + k];
+            s[k] += apart * apart;
+        }
+    for (; j < size; ++j) {
+        const double apart = static_cast<double>(x[j]) - v[j];
+        rest += apart * apart;
+    }
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
+}
 // v <- v + a x
 template <class T>
 inline void wide_axpy_loop(double a, const T* x, double* v, int64_t size) {
@@ -96,6 +114,12 @@ inline void wide_axpy_loop(double a, const T* x, double* v, int64_t size) {
 // Only plain functions can be compiled several times.
 MAXMARGIN_WIDE static double wide_dot(const float* x, const double* v, int64_t size) { return wide_dot_loop(x, v, size); }
 MAXMARGIN_WIDE static double wide_dot(const double* x, const double* v, int64_t size) { return wide_dot_loop(x, v, size); }
+MAXMARGIN_WIDE static double wide_sq_distance(const float* x, const double* v, int64_t size) {
+    return wide_sq_distance_loop(x, v, size);
+}
+MAXMARGIN_WIDE static double wide_sq_distance(const double* x, const double* v, int64_t size) {
+    return wide_sq_distance_loop(x, v, size);
+}
 MAXMARGIN_WIDE static void wide_axpy(double a, const float* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
 MAXMARGIN_WIDE static void wide_axpy(double a, const double* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
 
@@ -104,8 +128,9 @@ MAXMARGIN_WIDE static void wide_axpy(double a, const double* x, double* v, int64
 constexpr int64_t chunk_size = 64;
 
 // e <- e - a (x - z), and the place of the largest e + bar; -1 where none is finite. `high` becomes that number.
-MAXMARGIN_WIDE static int64_t wide_step(
-    double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high
+template <class T>
+inline int64_t wide_step_loop(
+    double a, const T* x, const T* z, double* e, const double* bar, int64_t size, double* high
 ) {
     double best = -HUGE_VAL;
     int64_t from = size;
@@ -125,30 +150,46 @@ MAXMARGIN_WIDE static int64_t wide_step(
         if (e[t] + bar[t] == best) return t;
     return -1;
 }
+MAXMARGIN_WIDE static int64_t wide_step(
+    double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high
+) {
+    return wide_step_loop(a, x, z, e, bar, size, high);
+}
+MAXMARGIN_WIDE static int64_t wide_step(
+    double a, const double* x, const double* z, double* e, const double* bar, int64_t size, double* high
+) {
+    return wide_step_loop(a, x, z, e, bar, size, high);
+}
+
+// The least curvature along a pair that is divided by, as a share of the entries that it is the difference of: two
+// samples may be the same. It is that of LIBSVM where the entries are about 1.
+constexpr double least_curvature = 1e-12;
 
 // What a step on a pair gains: short^2 / curvature, where the partner is short of the other.
-static inline float gain_of_pair(double high, double v, double K_ii, double K_tt, float K_it) {
-    const float shortage = static_cast<float>(high - v), curvature = static_cast<float>(K_ii + K_tt) - 2.0f * K_it;
-    const float positive = shortage > 0.0f ? shortage : 0.0f;
-    return positive * positive / (curvature > 1e-12f ? curvature : 1e-12f);
+template <class T>
+inline T gain_of_pair(double high, double v, double K_ii, double K_tt, T K_it) {
+    const T shortage = static_cast<T>(high - v), size = static_cast<T>(K_ii + K_tt), curvature = size - 2 * K_it;
+    const T positive = shortage > 0 ? shortage : 0, least = static_cast<T>(least_curvature) * (size > 0 ? size : -size);
+    return positive * positive / (curvature > least ? curvature : least);
 }
 // The partner with which the step gains most, -1 where none gains; `low` becomes the least e + bar. x is the row of K of
 // the one with e = high, and K_ii its own entry.
-MAXMARGIN_WIDE static int64_t wide_partner(
-    double high, double K_ii, const float* x, const double* diagonal, const double* e, const double* bar, int64_t size,
+template <class T>
+inline int64_t wide_partner_loop(
+    double high, double K_ii, const T* x, const double* diagonal, const double* e, const double* bar, int64_t size,
     double* low
 ) {
-    float best = 0.0f;
+    T best = 0;
     double least = HUGE_VAL;
     int64_t from = size;
     for (int64_t j = 0; j < size; j += chunk_size) {
         const int64_t stop = j + chunk_size < size ? j + chunk_size : size;
-        float most = 0.0f;
+        T most = 0;
         double lowest = HUGE_VAL;
 #pragma omp simd reduction(max : most) reduction(min : lowest)
         for (int64_t t = j; t < stop; ++t) {
             const double v = e[t] + bar[t];
-            const float gain = gain_of_pair(high, v, K_ii, diagonal[t], x[t]);
+            const T gain = gain_of_pair(high, v, K_ii, diagonal[t], x[t]);
             lowest = v < lowest ? v : lowest;
             most = gain > most ? gain : most;
         }
@@ -157,12 +198,24 @@ MAXMARGIN_WIDE static int64_t wide_partner(
     }
     *low = least;
     int64_t at = -1;
-    float found = 0.0f;
+    T found = 0;
     for (int64_t t = from; t < size && t < from + chunk_size; ++t) {
-        const float gain = gain_of_pair(high, e[t] + bar[t], K_ii, diagonal[t], x[t]);
+        const T gain = gain_of_pair(high, e[t] + bar[t], K_ii, diagonal[t], x[t]);
         if (gain > found) found = gain, at = t;
     }
     return at;
+}
+MAXMARGIN_WIDE static int64_t wide_partner(
+    double high, double K_ii, const float* x, const double* diagonal, const double* e, const double* bar, int64_t size,
+    double* low
+) {
+    return wide_partner_loop(high, K_ii, x, diagonal, e, bar, size, low);
+}
+MAXMARGIN_WIDE static int64_t wide_partner(
+    double high, double K_ii, const double* x, const double* diagonal, const double* e, const double* bar, int64_t size,
+    double* low
+) {
+    return wide_partner_loop(high, K_ii, x, diagonal, e, bar, size, low);
 }
 
 // exp(x) for x up to 0, where rounding may have put it above, and from -87, below which float32 would end: within an ulp.
@@ -237,6 +290,13 @@ class EachLine : public Lines {
         self().each(i, [&](int64_t, double x) { sum += x * x; });
         return sum;
     }
+    // Entries that are not stored are zero: each that is takes the place of one in |v|^2.
+    double sq_distance(int64_t i, const double* v, double sq_v) const override {
+        charge(i);
+        double sum = sq_v;
+        self().each(i, [&](int64_t j, double x) { sum += x * (x - 2.0 * v[j]); });
+        return sum;
+    }
     int64_t read(int64_t i, int64_t* where, double* value) const override {
         charge(i);
         int64_t k = 0;
@@ -281,6 +341,14 @@ class Strided final : public EachLine<Strided<T>> {
         if (entry_ != 1) return EachLine<Strided<T>>::axpy(i, a, v);
         this->charge(i);
         wide_axpy(a, data_ + i * line_, v, this->width);
+    }
+    // All entries are stored: distances lose no digits, however far the line is from zero.
+    double sq_distance(int64_t i, const double* v, double) const override {
+        this->charge(i);
+        if (entry_ == 1) return wide_sq_distance(data_ + i * line_, v, this->width);
+        double sum = 0.0;
+        each(i, [&](int64_t j, double x) { sum += (x - v[j]) * (x - v[j]); });
+        return sum;
     }
 
     template <class F>

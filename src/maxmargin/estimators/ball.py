@@ -106,8 +106,8 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
     Notes
     -----
-    Rows far from zero, compared with the distances between them, should be centred first: distances are told from
-    products. Kernels are computed in the precision of X, and kept in single precision.
+    Sparse rows far from zero, compared with the distances between them, should be centred first: their distances are
+    told from products. Kernels are computed in the precision of X, and kept in single precision where that will do.
 
     Examples
     --------
@@ -264,7 +264,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         """The attributes that predict."""
         w: Any = solution.w
         K: Any = problem.X
-        hair = (ROUNDING if self.kernel is None else KERNEL_ROUNDING) * float(problem.sq_norms().max())
+        hair = (ROUNDING if self.kernel is None else KERNEL_ROUNDING) * problem.spread
         common = {"radius_": solution.b, "offset_": -math.sqrt(solution.b**2 + hair), "_sq_center": float(w @ w)}
         if self.kernel is None:
             return {**common, "center_": np.asarray(w)}
@@ -292,8 +292,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     # Predicting
 
     def _squares_of_rows(self, X: Any) -> Vector:
-        rows = as_matrix(X, thread_count(self.n_jobs))
-        return np.asarray(rows.row_sq_norms() - 2 * rows.dot(self.center_) + self._sq_center)
+        return as_matrix(X, thread_count(self.n_jobs)).sq_distances(self.center_)
 
     def _squares_of_kernel(self, X: Any) -> Vector:
         if issparse(self._vectors) and not issparse(X):

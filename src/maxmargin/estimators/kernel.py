@@ -21,13 +21,12 @@ from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.laid import Laid, by_chunks
-from maxmargin.estimators.recipe import Recipe
+from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem, Solution, make_kernel
 from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
 SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
-LEAST, MOST = 1e-30, float(np.finfo(np.float32).max)  # what the largest kernel may be: blocks are kept in float32
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
@@ -352,7 +351,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self._refuse_not_finite(as_matrix(X))
         self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
-        K = KernelMatrix(X, self._kernel, cache_size=self.cache_size, threads=threads, rows=order)
+        K = KernelMatrix(
+            X, self._kernel, cache_size=self.cache_size, threads=threads, rows=order, centred=self._centred(X)
+        )
         return self._with_shared_rows(K)
 
     def _rows_of(self, fit: Fit, places: Numbers) -> KernelMatrix:
@@ -364,6 +365,12 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if self._in_pairs and len(K.kept) == n <= SMALL * self.classes_.size and self.budget is None:
             K.fetch(np.arange(n))
         return K
+
+    def _centred(self, X: Any) -> bool | None:
+        """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that."""
+        solver = solver_named(self.solver, self._solvers)
+        balanced = self.slack is None if solver is None else solver.balanced
+        return True if self._kernel.explicit and self.fit_intercept and balanced and not issparse(X) else None
 
     def _set_kernel(self, kernel: Kernel) -> None:
         self._kernel, self._laid = kernel, Laid()
@@ -426,16 +433,6 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         nothing = np.zeros(fit.duels[k].y.size)
         return Expansion(nothing, nothing)
 
-    def _scale(self, problem: MarginProblem) -> float:
-        scale = super()._scale(problem)
-        if not LEAST < scale**2 < MOST:
-            raise ValueError(
-                f"the kernel of a row with itself is up to {scale**2:.2g}, but kernels are kept in single precision, "
-                f"for which that must be from {LEAST:.2g} to {MOST:.2g}; scale X first, for instance with "
-                "sklearn.preprocessing.StandardScaler"
-            )
-        return scale
-
     def _why_cold(self, before: dict[str, Any], fit: Fit) -> str:
         layout = self.classes_.size - 1 if self._in_pairs else len(fit.duels)
         reason = super()._why_cold(before, fit)
@@ -458,7 +455,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         beta = beta if duel.rows is None else beta[duel.rows]
         # What it says of the rows is not known: they may be others.
         w: Any = Expansion(beta, np.full(beta.size, np.nan))
-        return Solution(w, float(before["intercept_"][k]), beta * duel.y)
+        return Solution(w, float(before["intercept_"][k]) + self._shift(fit, k, beta), beta * duel.y)
 
     def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
         """Support vectors and their coefficients, in LIBSVM's layout."""
@@ -481,11 +478,23 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             "support_vectors_": _align_api_if_sparse(fit.X[numbers if self.kernel != "precomputed" else []]),
             "n_support_": np.bincount(fit.label[support], minlength=classes).astype(np.int32),
             "_dual_coef": np.ascontiguousarray(weights[:, support]),
-            "intercept_": np.array([model.intercept for model in models]),
+            "intercept_": np.array([self._intercept(fit, k, model) for k, model in enumerate(models)]),
             "shape_fit_": fit.X.shape,
             "_kernel": self._kernel,
             "_laid": Laid(),
         }
+
+    def _intercept(self, fit: Fit, k: int, model: BinaryModel) -> float:
+        """The intercept for rows as they are given, though the mean of the rows may have been subtracted."""
+        return model.intercept - self._shift(fit, k, model.coef.beta)
+
+    def _shift(self, fit: Fit, k: int, beta: Vector) -> float:
+        rows = fit.duels[k].rows
+        if rows is not None:
+            whole = np.zeros(fit.label.size)
+            whole[rows] = beta
+            beta = whole
+        return float(fit.matrix.shift(beta))
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
         super()._publish(fit, models)
@@ -504,13 +513,32 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if issparse(self.support_vectors_) and not issparse(X):
             X = csr_array(X)
         scores = np.empty((X.shape[0], self.intercept_.size))
+        decide = self._linear_decision() if self._kernel.explicit else self._decision
 
         def score(some: slice) -> None:
-            scores[some] = self._sums(self._block(X[some])) + self.intercept_
+            scores[some] = decide(X[some])
 
         operations = self.support_.size * (self._kernel.operations(X) + len(self._dual_coef))
         by_chunks(score, X.shape[0], operations=operations, n_jobs=self.n_jobs if self._kernel.parallel else 1)
         return scores
+
+    def _decision(self, X: Any) -> Vector:
+        """The decisions for a few rows."""
+        return np.asarray(self._sums(self._block(X)) + self.intercept_)
+
+    def _linear_decision(self) -> Callable[[Any], Vector]:
+        """The same by the weights of the features; those of dense rows less the mean of the support vectors.
+
+        Far from zero, sums of products of rows would lose the digits that tell one row from another.
+        """
+        models, vectors = self._models_by_vectors(), self.support_vectors_
+        if issparse(vectors):
+            weights = (models @ vectors).T
+            return lambda X: np.asarray((X @ weights).toarray() + self.intercept_)
+        centre = vectors.mean(axis=0, dtype=np.float64) if len(vectors) else np.zeros(vectors.shape[1])
+        weights = np.asarray(models @ (vectors - centre)).T
+        intercepts = self.intercept_ + centre @ weights + (centre @ centre) * models.sum(axis=1)
+        return lambda X: np.asarray((X - centre) @ weights + intercepts)
 
     def _block(self, X: Any) -> Vector:
         """The kernel of each row, a few of any, with each support vector."""

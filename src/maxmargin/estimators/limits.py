@@ -6,6 +6,8 @@ import math
 import time
 from collections.abc import Sequence
 
+LONGEST = 1e18  # seconds, beyond which a limit is none
+
 
 class Deadline:
     """When a fit has to end: `max_time` seconds after this was made.
@@ -17,7 +19,8 @@ class Deadline:
     """
 
     def __init__(self, max_time: float | None) -> None:
-        self.at = math.inf if max_time is None else time.perf_counter() + max_time
+        # What is more than a float can hold is as good as no limit.
+        self.at = math.inf if max_time is None or max_time > LONGEST else time.perf_counter() + max_time
 
     @property
     def passed(self) -> bool:

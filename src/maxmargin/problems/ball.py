@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from maxmargin.problems.certificate import Certificate, Form
+from maxmargin.problems.expansion import length
 from maxmargin.problems.problem import Dual, Evaluation, Vector
-from maxmargin.problems.rows import RowProblem
+from maxmargin.problems.rounding import relative_error
+from maxmargin.problems.rows import SUMS, RowProblem
 
 Numbers = NDArray[np.int64]
 
+FEW = 16  # rows, spread over the data, whose mean is the point that distances are measured from
 ALLOWED = 1 + 1e-12  # by which factor rounding may have put a weight above the largest one
 
 
@@ -46,8 +50,9 @@ class EnclosingBall(RowProblem):
 
     Notes
     -----
-    Distances are told from products, :math:`|a_i|^2 - 2\langle a_i, x\rangle + |x|^2`. That loses digits if the rows
-    are much farther from zero than from each other: move them there first.
+    Distances from a kernel's vectors, and those of sparse rows, are told from products,
+    :math:`|a_i|^2 - 2\langle a_i, x\rangle + |x|^2`. That loses digits if the rows are much farther from zero than from
+    each other, and then the certificate says so. Distances of dense rows lose none.
 
     Examples
     --------
@@ -77,13 +82,40 @@ class EnclosingBall(RowProblem):
 
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
         """The radius around w: one pass over the data. Its `responses` are squared distances, its `b` is R."""
-        return self.evaluate_products(w, self.X.dot(w))
-
-    def evaluate_products(self, w: Any, f: Vector) -> Evaluation:
-        """The same where the products f of the rows with w are known already: no data is read."""
-        squares = np.maximum(0.0, self.sq_norms() - 2 * f + w @ w)
+        squares = self.X.sq_distances(w)
+        if not np.isfinite(squares).all():
+            self.sq_norms()  # says what is wrong with the data
+        squares = np.maximum(0.0, squares)
         wet, least = self.furthest(squares)
         return Evaluation(w, squares, math.sqrt(wet @ squares), math.sqrt(least), wet)
+
+    def prepare(self) -> None:
+        """Choose the precision that kernel rows are kept in: only their range counts, as the weights sum to 1."""
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            K.choose_precision(1 / (float(self.sq_norms().max()) or 1.0))
+
+    @cached_property
+    def _around(self) -> tuple[Any, Vector]:
+        """A point near the rows, and the squared distance of each row from it; zero, where that costs no digits."""
+        if self._sq_norms is not None or not self._is_dense:
+            return 0.0, self.sq_norms()
+        few = self.a_few(FEW)
+        with self.X.ledger.on("scale"):
+            origin = self.X.dot_transposed(np.full(few.size, 1 / few.size), few)
+            squares = self.X.sq_distances(origin)
+        if not np.isfinite(squares).all():
+            self.sq_norms()  # says what is wrong with the data
+        return origin, squares
+
+    @property
+    def _is_dense(self) -> bool:
+        return self.sums_are_cheap and self.X.stored == self.X.shape[0] * self.X.shape[1]
+
+    @property
+    def spread(self) -> float:
+        """The largest squared distance of a row from a point near the rows, or from zero."""
+        return float(self._around[1].max())
 
     def furthest(self, squares: Vector) -> tuple[Vector, float]:
         """The weights of the dual that are largest on the furthest rows, and the least square with a weight."""
@@ -110,7 +142,8 @@ class EnclosingBall(RowProblem):
 
     def least_radius(self, p: Vector, v: Any) -> float:
         """What no ball can beat, from a point of the dual."""
-        return math.sqrt(max(0.0, self.sq_norms() @ p - v @ v))
+        origin, squares = self._around
+        return math.sqrt(max(0.0, float(squares @ p) - _square(v, origin)))
 
     _bound = least_radius
 
@@ -118,9 +151,38 @@ class EnclosingBall(RowProblem):
         """Along the way the square of the bound is a parabola."""
         change, way = other[0] - one[0], other[1] - one[1]
         square = way @ way
-        slope = self.sq_norms() @ change - 2 * (one[1] @ way)
+        origin, squares = self._around
+        slope = squares @ change - 2 * ((one[1] if self._at_zero else one[1] - origin) @ way)
         t = float(np.clip(slope / (2 * square), 0.0, 1.0)) if square > 0 else 0.0
         return one[0] + t * change, one[1] + t * way
+
+    # Rounding
+
+    @property
+    def _at_zero(self) -> bool:
+        return isinstance(self._around[0], float)
+
+    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+        p, v = dual
+        origin, squares = self._around
+        n, d = self.X.shape
+        sums = relative_error(n + d + SUMS)
+        if self.sums_are_cheap:
+            far = 0.0 if self._is_dense else 2 * (float(self.sq_norms().max()) + float(at.w @ at.w))
+            off = sums * (float(at.responses.max()) + far)
+            longest = np.sqrt(squares) + (0.0 if self._at_zero else length(origin))
+            moved = relative_error(n + SUMS) * float(p @ longest)
+            apart = math.sqrt(_square(v, origin))
+            lost = 2 * apart * moved + moved**2
+        else:
+            K: Any = self.X
+            w: Any = at.w
+            each = K.measured_rounding(w)
+            off = 2 * float(each.max()) + float(np.abs(w.beta) @ each) + sums * float(squares.max() + w @ w)
+            lost = self.square_rounding(p, v)
+        lost += sums * float(squares @ p)
+        value, bound = at.value, self.least_radius(p, v)
+        return math.sqrt(value**2 + off) - value, bound - math.sqrt(max(0.0, bound**2 - lost))
 
     # What solvers ask
 
@@ -129,13 +191,22 @@ class EnclosingBall(RowProblem):
         n = self.X.shape[0]
         return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
 
-    def products(self, some: Numbers, others: Numbers) -> Vector:
-        """<a_i, a_j> of some rows with others: of a kernel, so many evaluations; else each pair reads a row."""
+    def products(self, some: Numbers, others: Numbers, centre: Any, f: Vector) -> Vector:
+        """<a_i - x, a_j - x> of some rows with others, for a centre x whose products with all rows are f.
+
+        Of a kernel that takes so many evaluations of it; else each pair reads a row.
+        """
         if not self.sums_are_cheap:
             K: Any = self.X
-            return np.asarray(K.block(some, others, np.empty((some.size, others.size))))
-        rows = (self.X.dot_transposed(np.ones(1), np.array([i])) for i in some)
-        return np.array([self.X.dot(row, others) for row in rows]).reshape(some.size, others.size)
+            block = np.asarray(K.block(some, others, np.empty((some.size, others.size))))
+            return np.asarray(block - f[some][:, None] - f[others] + centre @ centre)
+        rows = (self.X.dot_transposed(np.ones(1), np.array([i])) - centre for i in some)
+        return np.array([self.X.dot(row, others) - row @ centre for row in rows]).reshape(some.size, others.size)
+
+
+def _square(v: Any, origin: Any) -> float:
+    """|v - origin|^2; no origin is given where it is zero."""
+    return float(v @ v) if isinstance(origin, float) else float((v - origin) @ (v - origin))
 
 
 def _norms(given: ArrayLike, n: int) -> Vector:

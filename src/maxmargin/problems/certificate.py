@@ -9,6 +9,12 @@ from typing import overload
 
 SAYABLE_GAP = 0.5  # the relative gap beyond which a percentage says little, and a sentence says that it is loose
 
+LARGEST_ROUNDING = 0.01  # the share of the value up to which an allowance for rounding leaves a certificate
+ROUNDED = (
+    "rounding may have changed the values by more than 1 %. Center and scale the features, for instance with "
+    "sklearn.preprocessing.StandardScaler, or choose a smaller C"
+)
+
 FORMS: dict[str, Form] = {}
 """What values are certified, by name: each problem says what its own are."""
 
@@ -39,6 +45,8 @@ class Form:
 class Certificate:
     """A proof that no solution beats `dual`, next to the value `primal` that was reached, whatever the solver did.
 
+    Both hold in exact arithmetic: they include an allowance for the rounding of the sums that they were computed by.
+
     Attributes
     ----------
     primal : float
@@ -68,8 +76,35 @@ class Certificate:
     provided: str = ""
 
     @classmethod
-    def proved(cls, primal: float, dual: float, form: str = "slack", provided: str = "") -> Certificate:
-        """A value and its bound; rounding may have put that a hair on the wrong side of the value that it bounds."""
+    def proved(
+        cls,
+        primal: float,
+        dual: float,
+        form: str = "slack",
+        provided: str = "",
+        *,
+        rounding: tuple[float, float] = (0.0, 0.0),
+    ) -> Certificate:
+        """A value and its bound, each widened by what rounding may have done to it.
+
+        Parameters
+        ----------
+        primal, dual : float
+            Value and bound as they were computed.
+        form, provided : str
+            See the attributes.
+        rounding : (float, float)
+            By how much the exact value may be worse than `primal`, and the exact bound looser than `dual`. Where that
+            is so much that the two would say nothing, there is no certificate.
+        """
+        worse = -1.0 if FORMS[form].larger else 1.0
+        primal, dual = primal + worse * rounding[0], dual - worse * rounding[1]
+        if not (math.isfinite(primal) and math.isfinite(dual)):
+            return cls.missing("the objective is not finite: scale the features, or choose a C nearer to 1")
+        size = max(abs(primal), abs(dual))
+        if sum(rounding) > LARGEST_ROUNDING * size:
+            return cls(primal, dual, ROUNDED, form, provided)
+        # The value cannot beat the exact bound: where it seems to, it is their allowances that overlap.
         return cls(primal, (max if FORMS[form].larger else min)(dual, primal), form=form, provided=provided)
 
     @classmethod

@@ -21,6 +21,8 @@ from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.expansion import length
 from maxmargin.problems.problem import Evaluation, Vector
 from maxmargin.problems.regularized import RegularizedSVM
+from maxmargin.problems.rounding import relative_error
+from maxmargin.problems.rows import SUMS
 from maxmargin.problems.search import least
 from maxmargin.problems.slack import SlackSVM
 
@@ -48,7 +50,8 @@ def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
         margin = problem.with_slack(slack).evaluate_responses(at.w, at.responses).value
         if margin <= 0:
             return math.inf
-        return 0.5 / margin**2 + scaled_C * slack * total / margin
+        inverse = 1 / margin  # whose square may be infinite, but is no error
+        return 0.5 * inverse * inverse + scaled_C * slack * total * inverse
 
     # The objective is convex in 1 / margin, which falls as the slack grows: it has one valley.
     size = float(np.abs(at.responses).max()) or 1.0
@@ -75,14 +78,26 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float, v: Vector 
     sum, where it is known.
     """
     scaled_C = C * problem.scale**2
-    if at.value > 0:
-        primal = 0.5 * float(at.w @ at.w) / at.value**2 + scaled_C * problem.volume / at.value
-    else:  # no length of w is of use: then w = 0, and the bias that suits the larger class
-        classes = [problem.s[problem.y > 0].sum(), problem.s[problem.y < 0].sum()]
-        primal = scaled_C * (2 * min(classes) if problem.bias else sum(classes))
     p, v = problem.dual_point(p, v)
-    norm2 = float(v @ v)
+    lost, looser = problem.rounding(at, (p, v))
+    square = problem.largest_square(at.w)
+    if at.value > 0:
+        primal = 0.5 * square / at.value**2 + scaled_C * (problem.volume + lost * float(problem.s.sum())) / at.value
+    else:  # then w is published as it is
+        hinge = np.maximum(0.0, 1.0 - at.responses - problem.y * at.b + lost)
+        primal = 0.5 * square + scaled_C * float(problem.s @ hinge)
+    size = length(v) + looser
     t = scaled_C / problem.cap(p)
-    t = min(t, 1 / norm2) if norm2 > 0 else t
-    dual = t - 0.5 * t**2 * norm2
-    return problem.proof(float(primal / problem.scale**2), float(dual / problem.scale**2), "C", at.w, v)
+    t = min(t, 1 / size**2) if size > 0 else t
+    dual = t - 0.5 * t**2 * size**2
+    sums = relative_error(2 * problem.y.size + SUMS)
+    # Classes that do not quite balance cost the bound their difference times the best bias.
+    imbalance = problem.imbalance(p) * (1 + math.sqrt(2 * primal)) if problem.bias else 0.0
+    return problem.proof(
+        float(primal / problem.scale**2),
+        float(dual / problem.scale**2),
+        "C",
+        at.w,
+        v,
+        rounding=(float(sums * primal / problem.scale**2), float(t * (sums + imbalance) / problem.scale**2)),
+    )

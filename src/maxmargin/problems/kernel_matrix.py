@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from maxmargin.core import Ledger, empty_by_pages
 from maxmargin.problems.expansion import ROUNDING, Expansion
-from maxmargin.problems.kernel_rows import Rows
-from maxmargin.problems.kernels import Kernel
+from maxmargin.problems.kernel_rows import RANGES, Rows
+from maxmargin.problems.kernels import SYMMETRIC, Kernel
+from maxmargin.problems.rounding import UNIT, relative_error, unit_roundoff
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -21,6 +23,11 @@ Block = NDArray[Any]  # float32 or float64
 
 BLOCK = 512  # rows that are computed at a time: enough for products at full speed
 FEWEST = 64  # rows that must fit the cache
+ROUGH = 3e-4  # what rounding to float32 may change of a decision value; where it may be more, rows are kept in float64
+MEASURED = 256  # products that are computed anew in float64 to tell what rounding did to all of them
+SMALLEST = float(np.finfo(np.float64).tiny)
+SUMS = 16  # roundings of a sum of rows beside those of its terms
+FEW_ROWS = 32  # rows between which a kernel of the user's is checked to be symmetric
 PROBED = 256  # rows among which a negative eigenvalue is looked for
 
 
@@ -33,7 +40,8 @@ class KernelMatrix:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        The rows, in float32 or float64: blocks are computed in the same, and kept in float32.
+        The rows, in float32 or float64: blocks are computed in the same, and kept in float32 unless that would lose too
+        much, see `choose_precision`.
     kernel : Kernel
         What to compute.
     cache_size : float
@@ -42,6 +50,9 @@ class KernelMatrix:
         How many threads compute a block side by side.
     rows : array of int or None
         Which rows of X these are, in this order; None: all.
+    centred : bool or None
+        Whether the mean of the rows is subtracted first, so that a linear kernel loses fewer digits. With a free bias
+        that moves the bias only, by `shift`. None: where it changes nothing, that is for kernels of differences.
 
     Attributes
     ----------
@@ -65,22 +76,53 @@ class KernelMatrix:
     """
 
     def __init__(
-        self, X: Any, kernel: Kernel, *, cache_size: float = 200.0, threads: int = 1, rows: Numbers | None = None
+        self,
+        X: Any,
+        kernel: Kernel,
+        *,
+        cache_size: float = 200.0,
+        threads: int = 1,
+        rows: Numbers | None = None,
+        centred: bool | None = None,
     ) -> None:
-        self.kernel, self.threads, self.cache_bytes = kernel, threads, round(1e6 * cache_size)
-        self._lay_down: Callable[[], Rows] = lambda: Rows(X, kernel, threads, rows)
+        # More than any matrix needs is as good as no limit.
+        self.kernel, self.threads, self.cache_bytes = kernel, threads, round(1e6 * float(min(cache_size, 1e12)))
+        self.dtype: Any = np.dtype(np.float32)
+        self._lay_down: Callable[[Any], Rows] = lambda dtype: Rows(
+            X, kernel, threads, rows, dtype=dtype, centred=centred
+        )
         self._begin(self.laid.n)
+        if not kernel.of_products and kernel.inner_product is None:
+            self._refuse_asymmetric()
+
+    def _refuse_asymmetric(self) -> None:
+        """Look at the kernels between a few rows, which must not depend on which of two comes first."""
+        some = np.unique(np.linspace(0, self.shape[0] - 1, FEW_ROWS).astype(np.int64))
+        with self.ledger.on("validation"):
+            block = self.block(some, some, np.empty((some.size, some.size)))
+        apart = np.abs(block - block.T)
+        if apart.max() > SYMMETRIC * np.abs(block).max():
+            i, j = np.unravel_index(apart.argmax(), apart.shape)
+            raise ValueError(
+                f"the kernel is not symmetric: k(x, z) of rows {some[i]} and {some[j]} is {block[i, j]:.6g}, but "
+                f"k(z, x) is {block[j, i]:.6g}. No model can be fitted to it; give (k(x, z) + k(z, x)) / 2 instead"
+            )
 
     def _begin(self, n: int) -> None:
         self.shape, self.stored = (n, n), n * n
         self.ledger, self.saved = Ledger(), 0
-        places, needed = min(n, self.cache_bytes // (4 * n)), min(n, FEWEST)
+        self._diagonal: Vector | None = None
+        self._empty_cache()
+
+    def _empty_cache(self) -> None:
+        n = self.shape[0]
+        places, needed = min(n, self.cache_bytes // (self.dtype.itemsize * n)), min(n, FEWEST)
         if places < needed:
             raise ValueError(
                 f"cache_size={self.cache_bytes / 1e6:g} megabytes hold {places} rows of {n:,} entries, but {needed} "
-                f"are needed at a time; give at least {np.ceil(4e-5 * n * needed) / 10:.1f}"
+                f"are needed at a time; give at least {np.ceil(1e-5 * self.dtype.itemsize * n * needed) / 10:.1f}"
             )
-        self.kept: Block = empty_by_pages((places, n), np.float32)
+        self.kept: Block = empty_by_pages((places, n), self.dtype)
         self.place = np.full(n, -1)
         self.owner = np.full(places, -1)  # which row is kept in each place,
         self.width = np.zeros(places, dtype=np.int64)  # how many of its entries,
@@ -92,8 +134,9 @@ class KernelMatrix:
         """The matrix of some of the rows, with a ledger and a cache of its own, which begins with what is kept here."""
         other = copy(self)
         other.__dict__.pop("laid", None)  # it may not be there yet
-        other._lay_down = lambda: self.laid.part(numbers)
+        other._lay_down = lambda dtype: self.laid.part(numbers)
         other._begin(len(numbers))
+        other._diagonal = None if self._diagonal is None else self._diagonal[numbers]
         places = self.place[numbers]
         known = np.flatnonzero((places >= 0) & (self.width[places] == self.shape[0]))[: len(other.kept)]
         other.kept[: known.size] = self.kept[np.ix_(places[known], numbers)]
@@ -105,7 +148,45 @@ class KernelMatrix:
     @cached_property
     def laid(self) -> Rows:
         """The rows that kernels are computed from; those of a part are laid down when one is not known yet."""
-        return self._lay_down()
+        return self._lay_down(None)
+
+    def choose_precision(self, weight: float) -> None:
+        """Keep rows in float64 from now on if float32 would not do; what was kept is then computed anew.
+
+        Parameters
+        ----------
+        weight : float
+            How much the rounding of an entry may change a decision value: the size of a typical sum of coefficients
+            whose roundings are as often up as down.
+        """
+        largest = float(np.abs(self.row_sq_norms()).max(initial=0.0))
+        least, most = RANGES[4]
+        fits = largest == 0 or least < largest < most
+        if self.dtype == np.float32 and not (fits and unit_roundoff(np.float32) * largest * weight <= ROUGH):
+            self.dtype = np.dtype(np.float64)
+            if self.laid.dtype != self.dtype:
+                self.laid = self.laid.in_precision(self.dtype)
+            self._empty_cache()
+
+    def shift(self, beta: Vector) -> float:
+        """What centring takes from each decision value of the vector with these coefficients, which sum to about 0."""
+        if not self._moved:
+            return 0.0
+        centre = self.laid.columns.whole_centre
+        return float(self._explicit(beta) @ centre + math.fsum(beta) * (centre @ centre))
+
+    @property
+    def _moved(self) -> bool:
+        """Whether centring changes products."""
+        return self.kernel.explicit and self.laid.columns.centre is not None
+
+    def _explicit(self, beta: Vector) -> Vector:
+        """The vector with these coefficients itself, where the kernel's space is that of the rows."""
+        w, those = np.zeros(self.laid.d), np.flatnonzero(beta)
+        for start in range(0, those.size, BLOCK):
+            some = those[start : start + BLOCK]
+            w += beta[some] @ self.laid.centred(some)
+        return w
 
     def rows(self, numbers: Numbers) -> Block:
         """K[numbers], for a few of them; rows that are kept are not computed again."""
@@ -172,14 +253,56 @@ class KernelMatrix:
     def block(self, numbers: Numbers, columns: Numbers | slice | None = None, out: Block | None = None) -> Block:
         """K[numbers][:, columns], computed anew and not kept; into `out` where it is given, in its precision."""
         if out is None:
-            out = np.empty((len(numbers), self.place[slice(None) if columns is None else columns].size), np.float32)
+            out = np.empty((len(numbers), self.place[slice(None) if columns is None else columns].size), self.dtype)
         self.laid.block_of(numbers, columns, out)
         self.ledger.count(out.size)
         return out
 
     def dot_precisely(self, beta: Vector, rows: Numbers) -> Vector:
         """The products of the vector with these coefficients with some rows, computed anew and in float64."""
-        return self._dot_anew(beta, rows, np.float64)
+        if not self.kernel.explicit:
+            return self._dot_anew(beta, rows, np.float64)
+        w, f = self._explicit(beta), np.empty(rows.size)
+        for start in range(0, rows.size, BLOCK):
+            f[start : start + BLOCK] = self.laid.centred(rows[start : start + BLOCK]) @ w
+        self.ledger.count(int(rows.size + np.count_nonzero(beta)))
+        return f
+
+    def rounding(self, beta: Vector, dtype: Any) -> Vector:
+        """How far products of the vector with these coefficients can be from the exact ones, by rounding.
+
+        Blocks are computed and summed up in this precision; where that is float32, sums are in float64.
+        """
+        laid, size = self.laid, np.abs(beta)
+        used = int(np.count_nonzero(beta))
+        g, h = self.kernel.rounding(laid.sq_norms, laid.d, unit_roundoff(dtype))
+        kept = np.sqrt(np.abs(self.row_sq_norms()))
+        stored = unit_roundoff(dtype) + relative_error(used + SUMS)
+        error = g * (g @ size) + 0.5 * (h * size.sum() + h @ size) + stored * kept * (kept @ size)
+        if self._moved:
+            # What is published is not centred: the coefficients sum to 0 but for rounding, and the bias is moved.
+            centre, norms = float(np.linalg.norm(laid.columns.whole_centre)), np.sqrt(laid.sq_norms)
+            unbalanced, longest = abs(math.fsum(beta)), float(norms @ size)
+            terms = relative_error(used + laid.d + SUMS)
+            error = error + unbalanced * centre * norms + terms * centre * (longest + unbalanced * centre)
+            error += unbalanced * centre * (2 * longest + unbalanced * centre) / max(float(size.sum()), UNIT)
+        return np.asarray(error)
+
+    def measured_rounding(self, w: Expansion) -> Vector:
+        """How far each product that w knows can be from the exact one, by what some of them differ from it.
+
+        A few products are computed anew in float64. Sums that were kept up for long may have lost more than one that is
+        computed at once: all are taken to be off by twice as much as the worst of the few.
+        """
+        those = np.flatnonzero(np.isfinite(w.f))
+        some = those[:: max(1, those.size // MEASURED)]
+        fine, coarse = self.rounding(w.beta, np.float64), self.rounding(w.beta, self.dtype)
+        off = np.abs(self.dot_precisely(w.beta, some) - w.f[some]) + fine[some]
+        factor = float(np.max(off / np.maximum(coarse[some], SMALLEST), initial=0.0))
+        if some.size == those.size:
+            coarse[some] = off
+            return coarse
+        return coarse * max(1.0, 2 * factor)
 
     def _dot_anew(self, beta: Vector, rows: Numbers, precision: Any) -> Vector:
         f, those = np.zeros(rows.size), np.flatnonzero(beta)
@@ -204,7 +327,13 @@ class KernelMatrix:
 
     def row_sq_norms(self) -> Vector:
         """k(x_i, x_i) for every i."""
-        return self.laid.diagonal()
+        if self._diagonal is None:
+            self._diagonal = self.laid.diagonal()
+        return self._diagonal
+
+    def sq_distances(self, w: Expansion) -> Vector:
+        """The square of the distance of each row from w."""
+        return np.asarray(self.row_sq_norms() - 2 * self.dot(w) + w @ w)
 
     def dot(self, w: Expansion, rows: Numbers | None = None) -> Vector:
         """The products of w with the rows; those that it does not know are computed, and it knows them from then on."""
@@ -212,7 +341,7 @@ class KernelMatrix:
         unknown = np.flatnonzero(unknown if rows is None else unknown[rows])
         if unknown.size:
             unknown = np.unique(unknown if rows is None else rows[unknown])
-            w.f[unknown] = self._dot_anew(w.beta, unknown, np.float32)
+            w.f[unknown] = self._dot_anew(w.beta, unknown, self.dtype)
         return w.f if rows is None else w.f[rows]
 
     def dot_transposed(self, p: Vector, rows: Numbers | None = None) -> Expansion:

@@ -11,6 +11,8 @@ are read from a matrix, or computed by a function of the user's.
 
 from __future__ import annotations
 
+import math
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 
 from maxmargin.problems._kernels import exp_of_negative
 from maxmargin.problems.mixed_rows import Mixed
+from maxmargin.problems.rounding import is_finite, relative_error
 
 Vector = NDArray[np.float64]
 Floats = NDArray[Any]  # float32 or float64
@@ -32,6 +35,8 @@ KERNELS: dict[str, type[Kernel]] = {}
 
 BATCH = 32  # rows at a time where only their kernels with themselves are wanted
 FUNCTION = 20  # multiply-adds that take as long as to go from a product to its kernel, by an exponential for example
+FEW_FACTORS = 8  # the degree up to which a power is computed by products
+MORE = 8  # roundings of a product beside those of its terms: of the centre, the factor and the columns beside the rows
 SYMMETRIC = 1e-5  # as a share of the largest entry, by how much a matrix may differ from its transpose: rounding
 
 
@@ -92,6 +97,7 @@ class Kernel(ABC):
     name: ClassVar[str] = ""
     of_products: ClassVar[bool] = False  # whether it is a function of products, of rows that are `Mixed`
     of_differences: ClassVar[bool] = False  # whether adding the same to all rows changes nothing
+    explicit: ClassVar[bool] = False  # whether its space is that of the rows themselves
     parallel: ClassVar[bool] = True  # whether threads may compute it side by side
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -107,6 +113,29 @@ class Kernel(ABC):
     def operations(self, X: Any) -> float:
         """About how many multiply-adds one evaluation takes, for rows like these."""
         return 1.0
+
+    def magnitudes(self, sq_norm: float) -> list[float]:
+        """How large the numbers are that occur on the way to the kernel of a row of this squared norm with itself."""
+        return []
+
+    def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
+        r"""What computing may change of kernels: :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j)`.
+
+        Parameters
+        ----------
+        sq_norms : array of shape (n,)
+            The squared norms of the rows.
+        width : int
+            How many entries a row has.
+        unit : float
+            The unit roundoff of the precision.
+
+        Returns
+        -------
+        g, h : arrays of shape (n,)
+            Zero for kernels that are not computed here: theirs are taken as they are given.
+        """
+        return np.zeros(sq_norms.size), np.zeros(sq_norms.size)
 
     def asking(self, X: Any) -> Any:
         """What rows bring to ask others."""
@@ -158,6 +187,12 @@ class _Products(Kernel):
     def finish(self, products: Floats) -> None:
         """From the products to the kernel, in place."""
 
+    def magnitudes(self, sq_norm: float) -> list[float]:
+        return [sq_norm, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
+
+    def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
+        return np.sqrt(relative_error(width + MORE, unit) * self.factor * sq_norms), np.zeros(sq_norms.size)
+
     def asking(self, X: Mixed) -> Mixed:
         return X.times(float(self.factor)).beside(self.columns(X.sq_norms)[0])
 
@@ -184,6 +219,7 @@ class Linear(_Products):
     r"""The inner product :math:`\langle x, z\rangle` itself."""
 
     name: ClassVar[str] = "linear"
+    explicit: ClassVar[bool] = True
 
     def finish(self, products: Floats) -> None:
         pass
@@ -208,6 +244,16 @@ class Rbf(_Products):
     def columns(self, sq_norms: Vector) -> tuple[Vector, Vector]:
         own, one = -self.gamma * sq_norms, np.ones(sq_norms.size)
         return np.column_stack([own, one]), np.column_stack([one, own])
+
+    def magnitudes(self, sq_norm: float) -> list[float]:
+        # Distances that are too short to matter may vanish.
+        sizes = [self.factor, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
+        return [max(size, 1.0) for size in sizes] + [sq_norm] * (sizes[-1] > 1e-12)
+
+    def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
+        # The argument of the exponential is a sum of three products, of at most twice its two squares together.
+        argument = 2 * relative_error(width + MORE, unit) * self.gamma * sq_norms
+        return np.full(sq_norms.size, math.sqrt(4 * unit)), np.expm1(np.minimum(2 * argument, math.log(3)))
 
     def finish(self, products: Floats) -> None:
         if products.dtype == np.float32:
@@ -235,6 +281,10 @@ class _OfProduct(_Products):
         one = np.ones((sq_norms.size, 1))
         return self.coef0 * one, one
 
+    def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
+        sizes = self.gamma * sq_norms + abs(self.coef0)
+        return np.sqrt(relative_error(width + MORE, unit) * sizes), np.zeros(sq_norms.size)
+
 
 @dataclass(frozen=True)
 class Poly(_OfProduct):
@@ -252,7 +302,20 @@ class Poly(_OfProduct):
     def inner_product(self) -> bool | None:
         return self.coef0 >= 0 or self.degree == 0
 
+    def magnitudes(self, sq_norm: float) -> list[float]:
+        size = self.factor * sq_norm + abs(self.coef0)
+        log = self.degree * math.log(size) if size > 0 else 0.0
+        return [*super().magnitudes(sq_norm), math.exp(min(max(log, -700.0), 700.0))]
+
+    def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
+        sizes = self.gamma * sq_norms + abs(self.coef0)
+        error = math.expm1(min(700.0, self.degree * relative_error(width + MORE, unit))) + self.degree * unit
+        return np.sqrt(min(error, 1e300) * sizes**self.degree), np.zeros(sq_norms.size)
+
     def finish(self, products: Floats) -> None:
+        if self.degree > FEW_FACTORS:
+            np.power(products, float(self.degree), out=products)
+            return
         base = products.copy()
         if self.degree == 0:
             products[...] = 1
@@ -269,6 +332,9 @@ class Sigmoid(_OfProduct):
     @property
     def inner_product(self) -> bool | None:
         return False
+
+    def magnitudes(self, sq_norm: float) -> list[float]:
+        return [*super().magnitudes(sq_norm), self.factor * sq_norm + abs(self.coef0)]
 
     def finish(self, products: Floats) -> None:
         np.tanh(products, out=products)
@@ -331,8 +397,8 @@ def _gamma(gamma: float | str, X: Any) -> float:
 
 
 def _number(name: str, value: Any, wanted: str, kind: Any = Real, least: float = -np.inf) -> Any:
-    if not (isinstance(value, kind) and np.isfinite(value) and value >= least):
-        raise ValueError(f"{name} must be {wanted}; got {value!r}")
+    if not (isinstance(value, kind) and is_finite(value) and value >= least):
+        raise ValueError(f"{name} must be {wanted}; got {reprlib.repr(value)}")
     return value
 
 

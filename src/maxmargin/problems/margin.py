@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.problems.problem import Evaluation, Vector
+from maxmargin.problems.rounding import UNIT
 from maxmargin.problems.rows import RowProblem
 
 BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
@@ -62,6 +64,10 @@ class MarginProblem(RowProblem):
         other = copy.copy(self)
         other._label(y, sample_weight)
         return other
+
+    def imbalance(self, p: Vector) -> float:
+        """How far the dual weights of the two classes may be from balancing each other, in exact arithmetic."""
+        return abs(math.fsum(p * self.y)) + UNIT * float(p.sum())
 
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self.y: Vector = _labels(y, self.X.shape[0])

@@ -66,6 +66,14 @@ class Columns:
             centre = np.where(np.isfinite(means), means, 0.0).astype(X.dtype)
         return cls(common, np.flatnonzero(rare), centre)
 
+    @property
+    def whole_centre(self) -> Vector:
+        """What is taken from each column, the rare ones included: of those, nothing."""
+        centre = np.zeros(self.common.size + self.rare.size)
+        if self.centre is not None:
+            centre[self.common] = self.centre
+        return centre
+
     def lay(self, X: Any) -> Mixed:
         """These rows, in two parts."""
         common = _dense(_some_columns(X, self.common))

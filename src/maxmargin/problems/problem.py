@@ -85,6 +85,9 @@ class Problem(ABC):
         """What was read, by purpose."""
         return self.X.ledger  # type: ignore[no-any-return]
 
+    def prepare(self) -> None:  # noqa: B027  (most problems have nothing to prepare)
+        """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in."""
+
     @abstractmethod
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
         """The value at a point, from all of the data, and the weights of the dual that it suggests."""

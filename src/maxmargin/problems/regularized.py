@@ -18,14 +18,23 @@ adds :math:`\tfrac12 (b/B)^2` to the primal and subtracts :math:`\tfrac12 B^2 (\
 from __future__ import annotations
 
 import copy
+import math
+import reprlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.problems.losses import Loss, loss_of
 from maxmargin.problems.margin import BALANCED, MarginProblem
 from maxmargin.problems.problem import Dual, Evaluation, Vector
+from maxmargin.problems.rounding import UNIT, is_finite, relative_error
+from maxmargin.problems.rows import SUMS
+
+# Beyond these, C times the weight of a sample, or that times the squared norm of a row, makes sums overflow, or vanish.
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e120
+MEASURED = 256  # responses that are computed anew in float64 to tell what rounding did to the objective
+DEVIATIONS = 6.0  # standard errors that are added to what a sample of them tells
 
 
 class RegularizedSVM(MarginProblem):
@@ -163,6 +172,76 @@ class RegularizedSVM(MarginProblem):
         top = 0.25 * (3 * start - 4 * middle + end) / bend if bend < 0 else float(end > start)
         return at(min(1.0, max(0.0, top)))
 
+    # Rounding
+
+    def prepare(self) -> None:
+        """Refuse numbers beyond what can be computed with, and choose the precision that kernel rows are kept in."""
+        u = self.u[self.s > 0]
+        largest = float(u.max()) * max(1.0, float(self.sq_norms().max()))
+        if not (u.min() > SMALLEST_WEIGHT and largest < LARGEST_WEIGHT):
+            raise ValueError(
+                f"C times the weight of a sample is {u.min():.3g} to {u.max():.3g}, and times the squared norm of a "
+                f"row up to {largest:.3g}; beyond {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g} sums of such numbers would "
+                "overflow or vanish. Choose a C nearer to 1, divide sample_weight and class_weight by a constant (a "
+                "weight of 0 leaves a sample out), or divide X by a constant"
+            )
+        if not self.sums_are_cheap:  # coefficients are at most C s_i
+            K: Any = self.X
+            K.choose_precision(float(np.linalg.norm(self.u)))
+
+    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+        p, v = dual
+        n = self.y.size
+        _, q = self.loss.dual_box(self.u)
+        if self.sums_are_cheap:
+            off = self.response_rounding(at.w)
+            value, bound = self._off_by(at, off), 0.5 * self.square_rounding(p, v)
+        else:
+            value, bound = self._measured_rounding(at, v)
+        value += relative_error(2 * n + SUMS) * at.value
+        bound += relative_error(2 * n + SUMS) * float(
+            p.sum() + 0.5 * (q @ p**2) + self.bias_feature**2 * (p @ self.y) ** 2
+        )
+        if self.free_bias:
+            # Classes that do not quite balance cost the bound their difference times the best bias, which is at most
+            # the largest response, and a margin more.
+            longest = math.sqrt(max(0.0, 2 * at.value * float(self.sq_norms().max())))
+            bound += self.imbalance(p) * (1 + longest)
+        return float(value), float(bound)
+
+    def _off_by(self, at: Evaluation, off: Vector) -> float:
+        """By how much the losses rise if each response is off by so much, in the direction that costs most."""
+        margins = at.responses + self.y * at.b
+        off = off + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
+        return float(self.u @ (self.loss.value(margins - off) - self.loss.value(margins)))
+
+    def _measured_rounding(self, at: Evaluation, v: Any) -> tuple[float, float]:
+        """What kernel rows in float32 did to value and bound, from responses that are computed anew in float64.
+
+        Bounds that hold for any roundings would be too coarse: the roundings of many entries go up and down, and hardly
+        add up. So what they did is measured, on all responses that count where these are few. Otherwise it is estimated
+        from a sample of them, drawn by how much each may add, with six standard errors on top.
+        """
+        K: Any = self.X
+        w: Any = at.w
+        reach, signed = K.rounding(w.beta, K.dtype), self.y * at.b
+        margins = at.responses + signed
+        close = margins < 1 + 10 * reach
+        weights = (np.abs(w.beta) + np.abs(v.beta) + self.u * close) * np.maximum(reach, reach.mean())
+        rows, share = _sample(weights / (weights.max() or 1.0), MEASURED)
+        off = self.y[rows] * K.dot_precisely(w.beta, rows) - at.responses[rows]
+        losses = self.u[rows] * (self.loss.value(margins[rows] + off) - self.loss.value(margins[rows]))
+        value = 0.5 * w.beta[rows] * self.y[rows] * off + losses
+        same = v is w or np.array_equal(v.beta, w.beta)
+        anew = self.y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
+        bound = 0.5 * v.beta[rows] * (anew - v.f[rows])
+        fine = K.rounding(w.beta, np.float64) + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
+        certain = 0.5 * (np.abs(w.beta) @ fine) + self._off_by(at, np.where(close, fine, 0.0))
+        return (
+            _estimate(value, share) + certain,
+            _estimate(bound, share) + 0.5 * float(np.abs(v.beta) @ K.rounding(v.beta, np.float64)),
+        )
+
     # In private
 
     def _best_bias_newton(self, c: Vector) -> float:
@@ -217,7 +296,25 @@ class RegularizedSVM(MarginProblem):
         return float(-before[k] / stiffness)
 
 
+def _sample(weights: Vector, most: int) -> tuple[NDArray[np.int64], Vector | None]:
+    """All numbers that have a weight, or so many drawn by their weights; then the share of each in all of them."""
+    those = np.flatnonzero(weights)
+    if those.size <= most:
+        return those, None
+    shares = weights / weights.sum()
+    drawn = np.random.default_rng(0).choice(weights.size, size=most, p=shares)
+    return drawn, shares[drawn]
+
+
+def _estimate(terms: Vector, shares: Vector | None) -> float:
+    """The sum of all terms, or from a sample of them what it is not above but by a chance of about 1 in 10^9."""
+    if shares is None:
+        return float(terms.sum())
+    each = terms / shares
+    return float(each.mean() + DEVIATIONS * each.std() / math.sqrt(each.size))
+
+
 def _positive(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number; got {value!r}")
+    if not (is_finite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number; got {reprlib.repr(value)}")
     return float(value)

@@ -11,8 +11,13 @@ import numpy as np
 from maxmargin.core import Matrix
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.problems.certificate import Certificate
+from maxmargin.problems.expansion import length
 from maxmargin.problems.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, Vector
+from maxmargin.problems.rounding import relative_error
 
+# Beyond these squared norms of rows, products and sums of products may overflow, or vanish.
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-200, 1e200
+SUMS = 16  # roundings of a sum beside those of its terms: of scales, labels, biases and the sums of parts
 SEMIDEFINITE = "the kernel is positive semidefinite"
 INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
 
@@ -62,10 +67,12 @@ class RowProblem(Problem):
         """
 
         def proof() -> Certificate:
-            return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1])
+            return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1], rounding=self.rounding(at, dual))
 
         if p is not None and p.sum() <= 0:
             p = None
+        if self.sums_are_cheap:  # what a solver has kept up for long may have lost digits
+            v = None
         dual = self.dual_point(at.wet) if p is None else self.dual_point(p, v)
         certificate = proof()
         if p is not None and certificate.relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
@@ -78,8 +85,8 @@ class RowProblem(Problem):
             certificate = proof()
         return certificate, dual
 
-    def proof(self, value: float, bound: float, form: str, *sums: Any) -> Certificate:
-        """The certificate of a value and its bound, which `sums` of rows gave.
+    def proof(self, value: float, bound: float, form: str, *sums: Any, rounding: tuple[float, float]) -> Certificate:
+        """The certificate of a value and its bound, which `sums` of rows gave, with the allowances for their rounding.
 
         A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
         product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
@@ -87,7 +94,30 @@ class RowProblem(Problem):
         vectors: bool | None = getattr(self.X, "inner_product", True)
         if vectors is False or (vectors is None and any(w.imaginary for w in sums)):
             return Certificate(value, bound, INDEFINITE, form)
-        return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "")
+        return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "", rounding=rounding)
+
+    # Rounding
+
+    @abstractmethod
+    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+        """By how much the exact value may be worse, and the exact bound looser, than what was computed."""
+
+    def response_rounding(self, w: Any) -> Vector:
+        """How far the computed response of each row to w can be from the exact one."""
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            return np.asarray(K.measured_rounding(w) / self.scale)
+        return relative_error(self.X.shape[1] + SUMS) * length(w) * np.sqrt(self.sq_norms()) / self.scale
+
+    def square_rounding(self, p: Vector, v: Any) -> float:
+        """How much larger the exact square of v, the sum of p_i x_i with any signs, can be than the computed one."""
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            return float(np.abs(v.beta) @ K.measured_rounding(v))
+        n, d = self.X.shape
+        size = length(v)
+        off = relative_error(n + SUMS) * float(np.abs(p) @ np.sqrt(self.sq_norms())) / self.scale
+        return float(2 * size * off + off**2 + relative_error(d) * size**2)
 
     def evaluation_cost(self, w: Any) -> int:
         return 0 if self.sums_are_cheap else int(np.count_nonzero(np.isnan(w.f)) * np.count_nonzero(w.beta))
@@ -99,12 +129,26 @@ class RowProblem(Problem):
                 norms = self.X.row_sq_norms()
             if not np.isfinite(norms).all():
                 refuse_not_finite(self.X)
-                raise ValueError(
-                    f"row {int(np.argmin(np.isfinite(norms)))} of X holds values so large that its norm is not finite; "
-                    "divide X by a constant first"
-                )
+            self._refuse_out_of_range(norms)
             self._sq_norms = norms
         return self._sq_norms
+
+    def _refuse_out_of_range(self, sq_norms: Vector) -> None:
+        largest = float(sq_norms.max(initial=0.0))
+        if not largest < LARGEST_SQUARE:
+            raise ValueError(
+                f"row {int(np.argmax(sq_norms))} of X holds values so large that its squared norm is {largest:.3g}, "
+                f"more than {LARGEST_SQUARE:g}, and sums of such numbers would overflow; divide X by a constant first"
+            )
+        if 0 < largest < SMALLEST_SQUARE or (largest == 0 and self._vanished()):
+            raise ValueError(
+                f"the values of X are so small that the largest squared norm of a row is {largest:.3g}, less than "
+                f"{SMALLEST_SQUARE:g}, and products of such numbers would vanish; multiply X by a constant first"
+            )
+
+    def _vanished(self) -> bool:
+        """Whether the squares of entries are zero, though the entries are not."""
+        return self.sums_are_cheap and bool(self.X.dot_transposed(np.ones(self.X.shape[0])).any())
 
     @property
     def sums_are_cheap(self) -> bool:

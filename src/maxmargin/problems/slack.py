@@ -11,6 +11,8 @@ with rows in the unit ball and sample weights s_i (all 1 where none are given: t
 from __future__ import annotations
 
 import copy
+import math
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,11 @@ from maxmargin.core import water_level, water_levels
 from maxmargin.problems.expansion import length
 from maxmargin.problems.margin import BALANCED, MarginProblem
 from maxmargin.problems.problem import Dual, Evaluation, Vector
+from maxmargin.problems.rounding import is_finite, relative_error
+from maxmargin.problems.rows import SUMS
 from maxmargin.problems.search import least
 
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # of a sample: beyond them sums of weights overflow, or vanish
 FEW = 64  # examples of a class that stand for all of it where each costs a row of a kernel matrix
 
 
@@ -70,9 +75,9 @@ class SlackSVM(MarginProblem):
     ) -> None:
         super().__init__(X, y, bias=bias, sample_weight=sample_weight, part=part)
         self.slack = _nonnegative(slack)
+        if scale is not None and not (is_finite(scale) and scale > 0):
+            raise ValueError(f"scale must be a positive number; got {reprlib.repr(scale)}")
         self.scale = (float(np.sqrt(self.sq_norms().max())) or 1.0) if scale is None else float(scale)
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be a positive number; got {scale!r}")
 
     @property
     def volume(self) -> float:
@@ -139,7 +144,8 @@ class SlackSVM(MarginProblem):
         if self.bias:
             weights = self._balance(weights)
         v = self.X.dot_transposed(weights * self.y) / self.scale
-        return v / max(length(v), np.finfo(float).tiny)
+        size = length(v)
+        return v / size if size > 0 else 0.0 * v
 
     def largest_slack(self, c: Vector | None = None) -> float:
         """The slack at which the centroid has every example inside the margin: more slack changes nothing.
@@ -194,11 +200,46 @@ class SlackSVM(MarginProblem):
         r""":math:`|v| + \nu \sum_i s_i \max_i p_i / s_i`."""
         return length(v) + self.volume * self.cap(p)
 
+    def prepare(self) -> None:
+        """Refuse weights beyond what can be computed with, and choose the precision that kernel rows are kept in.
+
+        Only the range of kernels counts for that, as the dual weights sum to 1.
+        """
+        s = self.s[self.s > 0]
+        if not (s.min() > SMALLEST_WEIGHT and s.max() < LARGEST_WEIGHT):
+            raise ValueError(
+                f"the weights of samples are {s.min():.3g} to {s.max():.3g}; beyond {SMALLEST_WEIGHT:g} to "
+                f"{LARGEST_WEIGHT:g} sums of such numbers would overflow or vanish. Divide sample_weight and "
+                "class_weight by a constant (a weight of 0 leaves a sample out)"
+            )
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            K.choose_precision(1 / self.scale**2)
+
+    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+        p, v = dual
+        used = self.s > 0
+        # If no response is off by more, neither is the margin; |w| may be above 1 by rounding, which costs its share.
+        sums = relative_error(2 * self.y.size + SUMS)
+        value = float(self.response_rounding(at.w)[used].max()) + sums * (abs(at.value) + abs(at.b))
+        value += abs(at.value) * max(0.0, self.largest_square(at.w) - 1)
+        size = length(v)
+        bound = math.sqrt(size**2 + self.square_rounding(p, v)) - size + sums * self._bound(p, v)
+        if self.bias:  # the best bias is at most the largest response and a margin, each of which is at most 1
+            bound += 2 * self.imbalance(p)
+        return value, float(bound)
+
+    def largest_square(self, w: Vector) -> float:
+        """What the square of the length of w is at most, in exact arithmetic."""
+        square = length(w) ** 2
+        more = relative_error(w.size) * square if self.sums_are_cheap else self.square_rounding(np.zeros(0), w)
+        return square + more
+
     def _of_dual(self, dual: Dual) -> Evaluation:
         return self.evaluate(dual[1] / length(dual[1]))
 
 
 def _nonnegative(slack: float) -> float:
-    if not (np.isfinite(slack) and slack >= 0):
-        raise ValueError(f"slack must be a number >= 0; got {slack!r}")
+    if not (is_finite(slack) and slack >= 0):
+        raise ValueError(f"slack must be a number >= 0; got {reprlib.repr(slack)}")
     return float(slack)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,6 +10,7 @@ class Cache:
     def __init__(self, K: KernelMatrix) -> None: ...
 
 def ascend_by_pairs(
+    kept: NDArray[Any],  # float32 or float64
     cache: Cache,
     active: NDArray[np.int64],
     y: NDArray[np.float64],
@@ -18,6 +21,7 @@ def ascend_by_pairs(
     most: int,
 ) -> tuple[int, int, float]: ...
 def ascend_by_one(
+    kept: NDArray[Any],  # float32 or float64
     cache: Cache,
     active: NDArray[np.int64],
     y: NDArray[np.float64],
@@ -29,6 +33,7 @@ def ascend_by_one(
     rho: float,
 ) -> tuple[int, int, float]: ...
 def visit(
+    kept: NDArray[Any],  # float32 or float64
     cache: Cache,
     order: NDArray[np.int64],
     y: NDArray[np.float64],

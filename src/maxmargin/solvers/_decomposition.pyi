@@ -1,8 +1,12 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[Any]  # float32 or float64
+
 def ascend_by_pairs(
-    K: NDArray[np.float32],
+    K: Floats,
     y: NDArray[np.float64],
     upper: NDArray[np.float64],
     alpha: NDArray[np.float64],
@@ -11,7 +15,7 @@ def ascend_by_pairs(
     most: int,
 ) -> tuple[int, float, float]: ...
 def ascend_by_one(
-    K: NDArray[np.float32],
+    K: Floats,
     y: NDArray[np.float64],
     upper: NDArray[np.float64],
     alpha: NDArray[np.float64],
@@ -19,9 +23,5 @@ def ascend_by_one(
     tol: float,
     most: int,
 ) -> tuple[int, float, float]: ...
-def add_rows(
-    rows: NDArray[np.float32], places: NDArray[np.int64], factors: NDArray[np.float64], f: NDArray[np.float64]
-) -> None: ...
-def gather(
-    rows: NDArray[np.float32], places: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float32]
-) -> None: ...
+def add_rows(rows: Floats, places: NDArray[np.int64], factors: NDArray[np.float64], f: NDArray[np.float64]) -> None: ...
+def gather(rows: Floats, places: NDArray[np.int64], columns: NDArray[np.int64], out: Floats) -> None: ...

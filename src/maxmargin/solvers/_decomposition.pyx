@@ -11,6 +11,7 @@ that brings most.
 
 import numpy as np
 
+from cython cimport floating
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
@@ -18,14 +19,20 @@ from maxmargin.solvers.box cimport flat, moved, room, within
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     void wide_axpy(double a, const float* x, double* v, int64_t size)
+    void wide_axpy(double a, const double* x, double* v, int64_t size)
     int64_t wide_step(double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high)
+    int64_t wide_step(double a, const double* x, const double* z, double* e, const double* bar, int64_t size, double* high)
     int64_t wide_partner(
         double high, double K_ii, const float* x, const double* diagonal, const double* e, const double* bar, int64_t size,
         double* low,
     )
+    int64_t wide_partner(
+        double high, double K_ii, const double* x, const double* diagonal, const double* e, const double* bar, int64_t size,
+        double* low,
+    )
 
 def ascend_by_pairs(
-    const float[:, :] K, const double[::1] y, const double[::1] upper, double[::1] alpha, double[::1] e,
+    const floating[:, :] K, const double[::1] y, const double[::1] upper, double[::1] alpha, double[::1] e,
     double tol, int64_t most,
 ):
     """Steps on two weights until no pair violates the optimum by more than tol, or `most` were made.
@@ -34,8 +41,8 @@ def ascend_by_pairs(
     """
     cdef int64_t n = y.shape[0], steps = 0, i, j
     cdef double high, low, step
-    cdef const float* row_i
-    cdef const float* row_j
+    cdef const floating* row_i
+    cdef const floating* row_j
     # Added to e, they bar those whose y alpha cannot rise from being i, and those where it cannot fall from being j.
     cdef double[::1] rising = np.empty(n), falling = np.empty(n), diagonal = np.array(np.diagonal(K), dtype=np.float64)
     with nogil:
@@ -49,7 +56,7 @@ def ascend_by_pairs(
             if high - low <= tol or j < 0 or steps >= most:
                 break
             row_j = &K[j, 0]
-            step = (high - e[j]) / flat(diagonal[i] + diagonal[j] - 2.0 * row_i[j])
+            step = (high - e[j]) / flat(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
             step = min(step, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
             alpha[i] = moved(y[i], alpha[i], upper[i], step)
             alpha[j] = moved(-y[j], alpha[j], upper[j], step)
@@ -71,13 +78,13 @@ cdef inline void bar(
 
 
 def ascend_by_one(
-    const float[:, :] K, const double[::1] y, const double[::1] upper, double[::1] alpha, double[::1] e,
+    const floating[:, :] K, const double[::1] y, const double[::1] upper, double[::1] alpha, double[::1] e,
     double tol, int64_t most,
 ):
     """The same with steps on one weight, for a problem without a bias."""
     cdef int64_t n = y.shape[0], steps = 0, i, t
     cdef double best, gain, slope, step, violation, worst, chosen
-    cdef const float* row
+    cdef const floating* row
     with nogil:
         while True:
             best, worst, i, chosen = 0.0, 0.0, -1, 0.0
@@ -86,7 +93,7 @@ def ascend_by_one(
                 if (slope > 0 and alpha[t] < upper[t]) or (slope < 0 and alpha[t] > 0):
                     violation = slope if slope > 0 else -slope
                     worst = violation if violation > worst else worst
-                    step = within(alpha[t] + slope / flat(K[t, t]), upper[t]) - alpha[t]
+                    step = within(alpha[t] + slope / flat(K[t, t], 0.0), upper[t]) - alpha[t]
                     gain = step * (slope - 0.5 * step * K[t, t])
                     if gain > best:
                         best, i, chosen = gain, t, step
@@ -100,7 +107,7 @@ def ascend_by_one(
     return steps, worst, 0.0
 
 
-def add_rows(const float[:, :] rows, const int64_t[::1] places, const double[::1] factors, double[::1] f):
+def add_rows(const floating[:, :] rows, const int64_t[::1] places, const double[::1] factors, double[::1] f):
     """f <- f + sum of factor times row, over the rows at these places: their first entries, as many as f has."""
     cdef int64_t k
     with nogil:
@@ -108,10 +115,10 @@ def add_rows(const float[:, :] rows, const int64_t[::1] places, const double[::1
             wide_axpy(factors[k], &rows[places[k], 0], &f[0], f.shape[0])
 
 
-def gather(const float[:, :] rows, const int64_t[::1] places, const int64_t[::1] columns, float[:, :] out):
+def gather(const floating[:, :] rows, const int64_t[::1] places, const int64_t[::1] columns, floating[:, :] out):
     """out <- rows[places][:, columns]"""
     cdef int64_t k, j
-    cdef const float* row
+    cdef const floating* row
     with nogil:
         for k in range(places.shape[0]):
             row = &rows[places[k], 0]

@@ -47,6 +47,7 @@ class Solver(ABC):
     online: ClassVar[bool] = False  # whether it can go on with other rows, from what `learned` gives
     resumes: ClassVar[bool] = False  # whether it can begin at a solution, found on whatever data of the same shape
     visits_samples: ClassVar[bool] = False  # whether an iteration visits one sample or a few: estimators count passes
+    balanced: ClassVar[bool] = False  # whether its coefficients sum to 0 with a free bias, at any time
     default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -104,6 +105,10 @@ class Solver(ABC):
 
     def settled(self, problem: Any, state: Any) -> bool:
         """Whether more iterations could change nothing, but for rounding."""
+        return False
+
+    def exhausted(self, problem: Any, state: Any) -> bool:
+        """Whether a run without a limit from the user has worked long enough, though it has iterations left."""
         return False
 
     def estimated_gap(self, problem: Any, state: Any) -> float:

@@ -2,13 +2,26 @@
 """Weights between bounds, and steps of y alpha: what the ascents of the dual share."""
 
 
+from libc.math cimport fabs
+
+
 cdef inline double within(double a, double upper) noexcept nogil:
     return 0.0 if a < 0.0 else upper if a > upper else a
 
 
-cdef inline double flat(double curvature) noexcept nogil:
-    """The curvature, or the least that is divided by: two examples may be the same."""
-    return curvature if curvature > 1e-12 else 1e-12
+cdef extern from "rows.hpp" namespace "maxmargin" nogil:
+    const double least_curvature
+
+
+cdef inline double flat(double curvature, double size) noexcept nogil:
+    """The curvature, or the least that is divided by: that of two equal samples is 0, or less by rounding.
+
+    `size` is the sum that the curvature is what is left of: the least is a share of it.
+    """
+    cdef double least = least_curvature * fabs(size)
+    if curvature > least:
+        return curvature
+    return least if least > 0.0 else 1e-300
 
 
 cdef inline double room(double y, double alpha, double upper) noexcept nogil:

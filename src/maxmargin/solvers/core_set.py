@@ -11,7 +11,7 @@ rounds where the other takes thousands.
 An iteration reads each row once, for the distances to the new centre, and the rows of the core set a few times; on a
 KernelMatrix, the rows of K whose weights change, unless they are kept.
 
-Symbols: f are the products of all rows with v = sum p_i a_i, which is the centre x.
+Symbols: v = sum p_i a_i is the centre x.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class State:
     waiting: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to join the core set next
     violation: float = math.inf  # how much farther a row that lacks weight is than one that has some, in squares
     # The products of the core set are those of differences from the first centre, in units of the first radius.
-    origin: Vector = field(default_factory=lambda: np.empty(0))
-    sq_origin: float = 0.0
+    origin: Any = None  # the first centre,
+    products: Vector = field(default_factory=lambda: np.empty(0))  # and those of all rows of a kernel with it
     unit: float = 1.0
     t: int = 0
     best_gap: float = math.inf
@@ -162,19 +162,19 @@ class CoreSet(Solver):
 
     def _open(self, problem: EnclosingBall, state: State) -> None:
         """The first centre, the mean of a few rows; where more must have a weight, that of the furthest from it."""
-        state.origin = self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
+        self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
         assert state.at is not None
-        state.sq_origin = float(state.v @ state.v)
+        state.origin = state.v
+        if not problem.sums_are_cheap:
+            state.products = state.v.f.copy()
         state.unit = float(state.at.responses.max()) or 1.0
         if not self._allowed(problem, state):
             state.p = state.at.wet
             self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
 
-    def _move_to(self, problem: EnclosingBall, state: State, v: Any) -> Vector:
-        """Measure all distances to a new centre; the products with it."""
-        state.v, f = v, problem.X.dot(v)
-        state.at = problem.evaluate_products(v, f)
-        return f
+    def _move_to(self, problem: EnclosingBall, state: State, v: Any) -> None:
+        """Measure all distances to a new centre."""
+        state.v, state.at = v, problem.evaluate(v)
 
     def _approach(self, problem: EnclosingBall, state: State) -> None:
         """The step of Badoiu and Clarkson, towards the furthest row, or the furthest that may not all stay outside."""
@@ -208,7 +208,7 @@ class CoreSet(Solver):
         if not new.size:
             return
         W = np.concatenate([state.core, new])
-        products = problem.products(new, W) - state.origin[new][:, None] - state.origin[W] + state.sq_origin
+        products = problem.products(new, W, state.origin, state.products)
         inner = np.empty((W.size, W.size), dtype=np.float32)
         inner[:before, :before] = state.inner
         inner[before:] = products / state.unit
@@ -225,7 +225,7 @@ class CoreSet(Solver):
         lacking, having = p < cap, p > 0
         high, low = float(squares[lacking].max(initial=-math.inf)), float(squares[having].min())
         state.violation, middle = high - low, (high + low) / 2
-        same = SAME * (float(problem.sq_norms().max()) + state.unit)
+        same = SAME * (problem.spread + state.unit)
         if self.method == "exact":
             state.settled |= not state.violation > same or state.t - state.best_t > PATIENCE
         if self.method == "paper" or state.settled:

@@ -47,8 +47,11 @@ NEAR = 0.05  # the relative gap from which on they count: until then the error j
 PROBED = 64  # responses by which it is judged whether rounding matters
 ROUNDED = 0.25  # the share of the gap that it may have made
 FINEST = 1e-9  # a relative gap that nobody asks to be below
-ROUNDING = 2.0**-21  # of an entry of a row, as a share of the largest
+ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of a row as a share of the largest, by the bytes of an entry
 TILE = 4096  # responses that stay in the cache while rows are added to them
+FINEST_TOLERANCE = 1e-13  # how far inside the margin a sample may be where nobody could tell it from rounding
+# A run without a limit from the user ends after this many steps, or so many a sample: LIBSVM has 10^7 and 100.
+FEWEST_STEPS, STEPS_PER_SAMPLE = 2_000_000, 100
 STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
 
 
@@ -62,7 +65,7 @@ class State:
     f: Vector  # of the first m; of the others not known
     m: int
     W: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # those that are worked on
-    inner: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # K between them
+    inner: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # K between them
     b: float = 0.0
     tolerance: float = LOOSE
     waiting: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be worked on next
@@ -72,6 +75,9 @@ class State:
     gap: float = math.inf
     dual: float = -math.inf
     done: int = 0  # iterations
+    steps: int = 0  # on pairs of weights, or on single ones
+    converged: bool = True  # whether the last iteration solved the dual over those that are worked on
+    settled: bool = False  # whether no weight violates the optimum by more than rounding
     near_at: int | None = None  # when the gap on all examples first was small
 
     @property
@@ -120,6 +126,7 @@ class Decomposition(Solver):
     solves: ClassVar[type[Problem]] = RegularizedSVM
     kernel: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
+    balanced: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
 
     first: int = 6000
@@ -208,17 +215,21 @@ class Decomposition(Solver):
 
     def _iterate(self, problem: RegularizedSVM, state: State) -> None:
         """Work on those that wait too: solve the dual over all that are worked on, and tell all others."""
-        y, upper = problem.y, state.upper
-        places = self._take_in(_kernel(problem), state)
+        y, upper, K = problem.y, state.upper, _kernel(problem)
+        places = self._take_in(K, state)
         W = state.W
         alpha, e = state.alpha[W], y[W] - state.f[W]
         ascend = ascend_by_pairs if problem.free_bias else ascend_by_one
         inner = state.inner[: W.size, : W.size]
-        *_, state.b = ascend(inner, y[W], upper[W], alpha, e, state.tolerance, STEPS_PER_ROW * W.size)
+        most = STEPS_PER_ROW * W.size
+        steps, _, state.b = ascend(inner, y[W], upper[W], alpha, e, state.tolerance, most)
+        state.steps, state.converged = state.steps + steps, steps < most
         change = (alpha - state.alpha[W]) * y[W]
         changed = np.flatnonzero(change)
-        _add(_kernel(problem), _kernel(problem).kept, places[changed], change[changed], state.f[: state.m])
-        state.error += ROUNDING * float(np.abs(inner.diagonal()).max(initial=0) * np.abs(change).sum())
+        _add(K, K.kept, places[changed], change[changed], state.f[: state.m])
+        state.error += ROUNDING[K.dtype.itemsize] * float(
+            np.abs(inner.diagonal()).max(initial=0) * np.abs(change).sum()
+        )
         state.alpha[W] = alpha
         if not math.isfinite(state.b):
             state.b = self._bias(problem, state)
@@ -238,7 +249,7 @@ class Decomposition(Solver):
         state.W = np.concatenate([state.W, new])
         size = state.W.size
         if size > len(state.inner):
-            larger = empty_by_pages((min(2 * size, _most_worked_on(K)),) * 2, np.float32)
+            larger = empty_by_pages((min(2 * size, _most_worked_on(K)),) * 2, K.dtype)
             larger[:before, :before] = state.inner[:before, :before]
             state.inner = larger
         places = K.fetch(state.W, state.m)
@@ -261,8 +272,9 @@ class Decomposition(Solver):
         self._leave_alone(_kernel(problem), state, short)
         state.waiting = self._violators(problem, state, short)
         state.grows = not state.whole and state.waiting.size < self.block // 2
-        if state.whole and not state.waiting.size:
+        if state.whole and not state.waiting.size and state.converged:
             state.tolerance /= 4
+            state.settled = state.tolerance < FINEST_TOLERANCE
 
     def _measure(self, problem: RegularizedSVM, state: State) -> Vector:
         """How far each example in use falls short of the margin (negative: it does not); gap and dual follow."""
@@ -343,7 +355,7 @@ class Decomposition(Solver):
         """The responses of examples that come into use, from all that have a weight."""
         K, m = _kernel(problem), state.m
         others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
-        scratch = empty_by_pages((min(self.block, others.size), m - before), np.float32)
+        scratch = empty_by_pages((min(self.block, others.size), m - before), K.dtype)
         for numbers, kept in ((others, False), (state.W, True)):
             for start in range(0, numbers.size, self.block):
                 some = numbers[start : start + self.block]
@@ -364,6 +376,12 @@ class Decomposition(Solver):
 
     def next_check(self, problem: RegularizedSVM, state: State, done: int) -> int:
         return done + 1
+
+    def settled(self, problem: RegularizedSVM, state: State) -> bool:
+        return state.settled
+
+    def exhausted(self, problem: RegularizedSVM, state: State) -> bool:
+        return state.steps > max(FEWEST_STEPS, STEPS_PER_SAMPLE * problem.y.size)
 
     def patience(self, problem: RegularizedSVM, state: State, best_iter: int) -> float:
         """A few iterations, each of which comes much nearer to the optimum, once it is near."""
@@ -392,4 +410,4 @@ def _add(K: KernelMatrix, rows: Any, places: Numbers, factors: Vector, f: Vector
 
 def _most_worked_on(K: KernelMatrix) -> int:
     """Their rows must fit the cache, and the matrix between them must not be larger than that."""
-    return min(len(K.kept), math.isqrt(K.cache_bytes // 4))
+    return min(len(K.kept), math.isqrt(K.cache_bytes // K.dtype.itemsize))

@@ -81,7 +81,7 @@ class Ascent:
         """Make up to so many visits of a sweep; return how many, and the row that the next needs and is not kept."""
         cache = Cache(self.K)
         dual = self.y, self.upper, self.q, self.diagonal, self.alpha, self.f, self.b, self.rho
-        made, changed, missing, self.b = visit(cache, self.order.ahead(most), *dual)
+        made, changed, missing, self.b = visit(self.K.kept, cache, self.order.ahead(most), *dual)
         self.K.time = cache.time
         self.K.saved += changed * self.y.size
         self.t += made

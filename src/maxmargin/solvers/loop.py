@@ -216,12 +216,8 @@ def solve(
     if early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
     # Iterations on rows of a kernel that are kept cost nothing: a budget alone might never end them.
-    if (
-        max_iter is None
-        and max_time is None
-        and (budget is None or solver.kernel)
-        and solver.iterations(problem) is None
-    ):
+    unlimited = max_iter is None and max_time is None and (budget is None or bool(solver.kernel))
+    if unlimited and solver.iterations(problem) is None:
         # The other rules end it before, if they can.
         may_end = tol is not None or budget is not None
         max_iter = solver.default_iterations(problem) * (20 if may_end else 4 if early_stopping else 1)
@@ -229,6 +225,7 @@ def solve(
     run = _Run(problem, solver, holdout, tol, certify == "checks", warm if isinstance(warm, Result) else None)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
+        problem.prepare()
         state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
         next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
         while not status:
@@ -263,6 +260,8 @@ def solve(
                 status = "tol"
             if not status and solver.settled(problem, state):
                 status = "finished"
+            if not status and unlimited and solver.exhausted(problem, state):
+                status = "max_iter"
             if not status and early_stopping and run.stale(state):
                 status = "early_stopping"
             # During a check, which another one would only repeat.
@@ -271,6 +270,7 @@ def solve(
         if interrupt.asked and run.n_iter == 0:
             raise NoModelYet("before the first iteration: there is no model to keep")
         result = run.result("interrupted" if interrupt.asked else status, state)
+        _refuse_not_finite(result.solution, solver)
         if certify:
             if run.can_afford_certificate(result):
                 result = certified(problem, result, keep_bias=holdout is not None, tighten=budget is None)
@@ -300,12 +300,13 @@ class _Limits:
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive or None; got {value!r}")
         own = solver.iterations(problem)
-        asked = UNLIMITED if max_iter is None else int(max_iter)
+        # What is more than a machine can count is as good as no limit.
+        asked = UNLIMITED if max_iter is None else min(int(max_iter), UNLIMITED)
         why = "max_iter" if own is None or asked < own else "finished"
         return cls(
             min(asked, UNLIMITED if own is None else own),
-            math.inf if max_time is None else float(max_time),
-            UNLIMITED if budget is None else int(budget),
+            math.inf if max_time is None or max_time > UNLIMITED else float(max_time),
+            UNLIMITED if budget is None else min(int(budget), UNLIMITED),
             why,
         )
 
@@ -363,7 +364,10 @@ class _Run:
         while self.n_iter < until and not interrupt.asked and not (limit.late(self) and self.n_iter > 0):
             wanted = min(self.chunk, until - self.n_iter)
             before = time.perf_counter()
-            made = self.solver.step(self.problem, state, wanted, limit.budget - self.entries())
+            try:
+                made = self.solver.step(self.problem, state, wanted, limit.budget - self.entries())
+            except ArithmeticError as error:
+                raise _out_of_range(self.solver) from error
             self.n_iter += made
             if made < wanted:
                 break
@@ -470,6 +474,20 @@ class _Run:
             self.solver.promise(self.problem) if status == "finished" else {},
             state,
         )
+
+
+def _refuse_not_finite(solution: Solution, solver: Solver) -> None:
+    """A model of numbers that are none is of no use to anybody."""
+    w: Any = solution.w
+    if not (np.isfinite(getattr(w, "beta", w)).all() and math.isfinite(solution.b)):
+        raise _out_of_range(solver)
+
+
+def _out_of_range(solver: Solver) -> ValueError:
+    return ValueError(
+        f"solver {solver.name!r} came to numbers beyond what floats can hold. Center and scale the features, for "
+        "instance with sklearn.preprocessing.StandardScaler, choose a C or weights nearer to 1, or another solver"
+    )
 
 
 def _take_state(result: Result) -> Any:

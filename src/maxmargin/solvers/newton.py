@@ -385,4 +385,6 @@ def _root(slope: Callable[[float], float], first: float, most: float) -> float:
         t = min(t - value / rise, most) if rise > 0 else math.inf
         if not low < t < high:
             t = 0.5 * (low + high) if math.isfinite(high) else 2 * low
+        if t == last:  # no number lies between
+            break
     return t

@@ -98,7 +98,7 @@ class Ascent:
     def ascend(self, most: int) -> tuple[int, Numbers]:
         """Make up to so many steps; return how many, and the row that the next one needs, if it is not kept."""
         cache = Cache(self.K)
-        known = cache, self.active, self.y, self.upper, self.diagonal, self.alpha, self.e, most
+        known = self.K.kept, cache, self.active, self.y, self.upper, self.diagonal, self.alpha, self.e, most
         pairs = self.problem.free_bias
         made, missing, gained = ascend_by_pairs(*known) if pairs else ascend_by_one(*known, self.rho)
         self.dual += gained
@@ -228,6 +228,7 @@ class Smo(Solver):
     solves: ClassVar[type[Problem]] = RegularizedSVM
     kernel: ClassVar[bool] = True
     visits_samples: ClassVar[bool] = True
+    balanced: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
 
     shrink: bool = True

@@ -164,7 +164,7 @@ class SublinearBall(Solver):
             with problem.ledger.on("scale"):
                 some = problem.a_few(FEW)
                 origin = problem.X.dot_transposed(np.full(some.size, 1 / some.size), some)
-                sq_norms = np.maximum(0.0, sq_norms - 2 * problem.X.dot(origin) + origin @ origin)
+                sq_norms = problem.X.sq_distances(origin)
         largest = float(sq_norms.max()) or 1.0
         return State(rng, origin, math.sqrt(largest), sq_norms / largest, self._new_run(problem))
 

@@ -1,0 +1,54 @@
+"""Where memory runs out a fit raises MemoryError, or does with less; it never hangs, and the process goes on."""
+
+import subprocess
+import sys
+
+import pytest
+
+resource = pytest.importorskip("resource")
+
+PROGRAM = """
+import resource, sys, warnings
+import numpy as np
+import maxmargin
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(2500, 60)), np.arange(2500) % 3
+few = X[:60], y[:60] > 0
+model = eval("maxmargin." + sys.argv[1])
+# What is imported on the way is there already, and the buffers of the BLAS are: without them it ends the process itself.
+model.fit(X, y)
+with open("/proc/self/statm") as status:
+    size = int(status.read().split()[0]) * resource.getpagesize()
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+ends = set()
+for more in (0, 1, 4, 16, 64):
+    resource.setrlimit(resource.RLIMIT_AS, (size + more * 1_000_000, hard))
+    try:
+        model.fit(X, y)
+        ends.add("fitted")
+    except MemoryError:
+        ends.add("MemoryError")
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+type(model)(max_iter=5).fit(*few).predict(few[0])
+print("usable", *sorted(ends))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are those of Linux")
+@pytest.mark.parametrize(
+    "model",
+    [
+        "SVC(max_iter=5)",
+        "SVC(max_iter=5, n_jobs=2)",
+        "SVC(max_iter=5, solver='smo')",
+        "LinearSVC(max_iter=5)",
+        "LinearSVC(max_iter=5, n_jobs=2)",
+        "EnclosingBall(kernel='rbf', max_iter=5)",
+    ],
+)
+def test_memory_that_runs_out(model):
+    run = subprocess.run([sys.executable, "-c", PROGRAM, model], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert run.stdout.startswith("usable")
