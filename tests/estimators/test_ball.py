@@ -42,7 +42,7 @@ def test_no_row_is_outside_of_a_ball_around_all(kernel, dtype, storage):
     model = EnclosingBall(kernel=kernel).fit(X)
     assert (model.predict(X) == 1).all()
     assert model.decision_function(X).min() < 1e-2 * model.radius_  # some row is on the sphere
-    assert model.objective_bound_ <= model.radius_ <= model.objective_ == pytest.approx(model.radius_, rel=1e-6)
+    assert model.objective_bound_ <= model.radius_ <= model.objective_ == pytest.approx(model.radius_, rel=1e-4)
     assert model.certificate_.relative_gap <= 1e-3
     assert model.stopped_ == "tol"
     assert model.dual_coef_.sum() == pytest.approx(1)

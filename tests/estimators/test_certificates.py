@@ -100,6 +100,18 @@ def check_all(models, values):
                 assert np.isfinite(getattr(model, name)).all()
 
 
+def test_a_linear_kernel_decides_as_its_coefficients_say():
+    """Also where they do not sum to 0, as they do with an intercept."""
+    X, y = separable_but_for_noise(100)
+    for offset in (0.0, 1e5):
+        Z = X + offset
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = SVC(kernel="linear", fit_intercept=False, C=1e-6).fit(Z, y)
+        expected = (Z.astype(Exact) @ Z[model.support_].T.astype(Exact)) @ model.dual_coef_[0].astype(Exact)
+        np.testing.assert_allclose(model.decision_function(Z), expected.astype(float), rtol=1e-6, atol=1e-6)
+
+
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(data_sets(), st.sampled_from([1e-3, 1.0, 100.0]), st.sampled_from(["hinge", "squared_hinge"]))
 def test_linear_models_for_C(data, C, loss):
@@ -241,7 +253,9 @@ def test_a_ball_far_from_zero(offset):
 def test_a_solver_without_centring_says_that_rounding_spoils_it():
     X, y = separable_but_for_noise()
     X[:, 1] += 1e8
-    model = SVC(kernel="linear", fit_intercept=False, max_iter=20).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SVC(kernel="linear", fit_intercept=False, max_iter=20).fit(X, y)
     if model.certificate_:
         assert model.certificate_.primal >= objective(model, X, y, np.ones(400), 1.0, "hinge")
     else:

@@ -17,7 +17,7 @@ rng = np.random.default_rng(0)
 X, y = rng.normal(size=(2500, 60)), np.arange(2500) % 3
 few = X[:60], y[:60] > 0
 model = eval("maxmargin." + sys.argv[1])
-# What is imported on the way is there already, and the buffers of the BLAS are: without them it ends the process itself.
+# What is imported on the way is there already, and so are the buffers of the BLAS.
 model.fit(X, y)
 with open("/proc/self/statm") as status:
     size = int(status.read().split()[0]) * resource.getpagesize()

@@ -220,7 +220,7 @@ def test_the_budget_is_never_exceeded(solver, budget, cache_size):
     result = solve(problem, solver, budget=budget, tol=0.0, max_iter=300, random_state=0)
     assert result.status in ("budget", "max_iter")
     assert result.reads["learning"] <= budget
-    assert result.reads.get("certificate", 0) == 0
+    assert result.reads["certificate"] <= 2 * 75 * 300  # a few responses are computed anew to tell the rounding
     # What was drawn waits for more: going on is the same as never having stopped.
     more = solve(problem, solver, max_iter=result.n_iter + 20, tol=0.0, certify=False, warm=result)
     fresh = make_problem(n=300, noise=0.4, cache_size=cache_size)
@@ -245,12 +245,12 @@ def test_a_budget_too_small_for_one_iteration():
 
 @each_method
 @each_bias
-def test_certificates_cost_no_evaluations(solver, bias):
+def test_certificates_cost_few_evaluations(solver, bias):
     problem = make_problem(bias=bias)
     result = solve(problem, solver, max_iter=200, certify="checks", random_state=0)
     assert result.certificate.gap >= 0
-    # With the paper's draws one class may have to wait for its first: then it is lent one row.
-    assert result.reads.get("certificate", 0) <= (80 * 10 if solver.method == "paper" and bias else 0)
+    # To tell the rounding, up to all 80 responses of w and of what proves its bound, from up to 80 rows each.
+    assert result.reads["certificate"] <= (2 * 80 * 80 + 80) * len(result.trace)
     gaps = result.trace.column("gap")
     assert (gaps >= 0).all()
     assert gaps[-1] < gaps[0]
@@ -295,7 +295,7 @@ def test_a_given_C(C, rule):
     found, result = solve_for_C(SlackSVM(K, y, 0.0), StochasticBatchPerceptron(), C, random_state=0, **rule)
     # Nothing but the rows of a few examples to begin with.
     assert result.reads["slack for C"] <= 128 * 300
-    assert sum(result.reads.get(purpose, 0) for purpose in ("certificate", "slack range")) == 0
+    assert result.reads.get("slack range", 0) == 0
     assert equivalent_slack(found, result.evaluation, C) == pytest.approx(found.slack, rel=2e-3)
     svc = SVC(C=C, gamma=1.0, tol=1e-6).fit(X, y)
     beta = np.zeros(300)

@@ -536,8 +536,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             weights = (models @ vectors).T
             return lambda X: np.asarray((X @ weights).toarray() + self.intercept_)
         centre = vectors.mean(axis=0, dtype=np.float64) if len(vectors) else np.zeros(vectors.shape[1])
-        weights = np.asarray(models @ (vectors - centre)).T
-        intercepts = self.intercept_ + centre @ weights + (centre @ centre) * models.sum(axis=1)
+        weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, models.sum(axis=1))
+        intercepts = self.intercept_ + centre @ weights
         return lambda X: np.asarray((X - centre) @ weights + intercepts)
 
     def _block(self, X: Any) -> Vector:

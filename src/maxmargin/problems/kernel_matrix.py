@@ -24,7 +24,7 @@ Block = NDArray[Any]  # float32 or float64
 BLOCK = 512  # rows that are computed at a time: enough for products at full speed
 FEWEST = 64  # rows that must fit the cache
 ROUGH = 3e-4  # what rounding to float32 may change of a decision value; where it may be more, rows are kept in float64
-MEASURED = 256  # products that are computed anew in float64 to tell what rounding did to all of them
+MEASURED = 64  # products that are computed anew in float64 to tell what rounding did to all of them
 SMALLEST = float(np.finfo(np.float64).tiny)
 SUMS = 16  # roundings of a sum of rows beside those of its terms
 FEW_ROWS = 32  # rows between which a kernel of the user's is checked to be symmetric
@@ -112,6 +112,7 @@ class KernelMatrix:
         self.shape, self.stored = (n, n), n * n
         self.ledger, self.saved = Ledger(), 0
         self._diagonal: Vector | None = None
+        self._measured: tuple[Expansion, Vector] | None = None  # the last vector whose rounding was measured, and that
         self._empty_cache()
 
     def _empty_cache(self) -> None:
@@ -294,15 +295,21 @@ class KernelMatrix:
         A few products are computed anew in float64. Sums that were kept up for long may have lost more than one that is
         computed at once: all are taken to be off by twice as much as the worst of the few.
         """
+        if self._measured is not None:
+            before, found = self._measured
+            times = _multiple(w, before)
+            if times is not None:
+                return np.asarray(times * found)
         those = np.flatnonzero(np.isfinite(w.f))
         some = those[:: max(1, those.size // MEASURED)]
-        fine, coarse = self.rounding(w.beta, np.float64), self.rounding(w.beta, self.dtype)
+        fine, found = self.rounding(w.beta, np.float64), self.rounding(w.beta, self.dtype)
         off = np.abs(self.dot_precisely(w.beta, some) - w.f[some]) + fine[some]
-        factor = float(np.max(off / np.maximum(coarse[some], SMALLEST), initial=0.0))
         if some.size == those.size:
-            coarse[some] = off
-            return coarse
-        return coarse * max(1.0, 2 * factor)
+            found[some] = off
+        else:
+            found *= max(1.0, 2 * float(np.max(off / np.maximum(found[some], SMALLEST), initial=0.0)))
+        self._measured = w, found
+        return found
 
     def _dot_anew(self, beta: Vector, rows: Numbers, precision: Any) -> Vector:
         f, those = np.zeros(rows.size), np.flatnonzero(beta)
@@ -356,3 +363,15 @@ class KernelMatrix:
             some = those[start : start + block]
             f += beta[some] @ self.rows(some)
         return Expansion(np.array(beta, dtype=np.float64), f)
+
+
+def _multiple(w: Expansion, other: Expansion) -> float | None:
+    """How many times the other vector w is, but for its sign; None where it is no multiple of it."""
+    largest = int(np.argmax(np.abs(other.beta)))
+    if other.beta[largest] == 0:
+        return None
+    times = float(w.beta[largest] / other.beta[largest])
+    for one, many in ((w.beta, other.beta), (w.f, other.f)):
+        if not np.allclose(one, times * many, rtol=1e-12, atol=0.0, equal_nan=True):
+            return None
+    return abs(times) * (1 + 1e-9)

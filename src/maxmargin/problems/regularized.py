@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin.problems.certificate import Certificate
 from maxmargin.problems.losses import Loss, loss_of
 from maxmargin.problems.margin import BALANCED, MarginProblem
 from maxmargin.problems.problem import Dual, Evaluation, Vector
@@ -32,7 +33,7 @@ from maxmargin.problems.rounding import UNIT, is_finite, relative_error
 from maxmargin.problems.rows import SUMS
 
 # Beyond these, C times the weight of a sample, or that times the squared norm of a row, makes sums overflow, or vanish.
-SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e120
+SMALLEST_WEIGHT, LARGEST_WEIGHT, LARGEST_PRODUCT = 1e-100, 1e120, 1e290
 MEASURED = 256  # responses that are computed anew in float64 to tell what rounding did to the objective
 DEVIATIONS = 6.0  # standard errors that are added to what a sample of them tells
 
@@ -178,16 +179,22 @@ class RegularizedSVM(MarginProblem):
         """Refuse numbers beyond what can be computed with, and choose the precision that kernel rows are kept in."""
         u = self.u[self.s > 0]
         largest = float(u.max()) * max(1.0, float(self.sq_norms().max()))
-        if not (u.min() > SMALLEST_WEIGHT and largest < LARGEST_WEIGHT):
+        if not (u.min() > SMALLEST_WEIGHT and u.max() < LARGEST_WEIGHT and largest < LARGEST_PRODUCT):
             raise ValueError(
                 f"C times the weight of a sample is {u.min():.3g} to {u.max():.3g}, and times the squared norm of a "
-                f"row up to {largest:.3g}; beyond {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g} sums of such numbers would "
-                "overflow or vanish. Choose a C nearer to 1, divide sample_weight and class_weight by a constant (a "
-                "weight of 0 leaves a sample out), or divide X by a constant"
+                f"row up to {largest:.3g}; beyond {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, and {LARGEST_PRODUCT:g}, "
+                "sums of such numbers would overflow or vanish. Choose a C nearer to 1, divide sample_weight and "
+                "class_weight by a constant (a weight of 0 leaves a sample out), or divide X by a constant"
             )
         if not self.sums_are_cheap:  # coefficients are at most C s_i
             K: Any = self.X
             K.choose_precision(float(np.linalg.norm(self.u)))
+
+    def proof(self, value: float, bound: float, form: str, *sums: Any, rounding: tuple[float, float]) -> Certificate:
+        """No objective is below 0, which is the bound of the weights alpha = 0: there is never need for a worse one."""
+        if not bound - rounding[1] > 0:
+            bound, rounding = 0.0, (rounding[0], 0.0)
+        return super().proof(value, bound, form, *sums, rounding=rounding)
 
     def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual

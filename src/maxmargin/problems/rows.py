@@ -16,7 +16,7 @@ from maxmargin.problems.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, 
 from maxmargin.problems.rounding import relative_error
 
 # Beyond these squared norms of rows, products and sums of products may overflow, or vanish.
-SMALLEST_SQUARE, LARGEST_SQUARE = 1e-200, 1e200
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e290
 SUMS = 16  # roundings of a sum beside those of its terms: of scales, labels, biases and the sums of parts
 SEMIDEFINITE = "the kernel is positive semidefinite"
 INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
@@ -36,6 +36,7 @@ class RowProblem(Problem):
         if n == 0 or d == 0:
             raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
         self._sq_norms: Vector | None = None
+        self._certificate_norms: Vector | None = None
 
     # To be said by each problem
 
@@ -107,7 +108,7 @@ class RowProblem(Problem):
         if not self.sums_are_cheap:
             K: Any = self.X
             return np.asarray(K.measured_rounding(w) / self.scale)
-        return relative_error(self.X.shape[1] + SUMS) * length(w) * np.sqrt(self.sq_norms()) / self.scale
+        return relative_error(self.X.shape[1] + SUMS) * length(w) * self._norms() / self.scale
 
     def square_rounding(self, p: Vector, v: Any) -> float:
         """How much larger the exact square of v, the sum of p_i x_i with any signs, can be than the computed one."""
@@ -116,11 +117,20 @@ class RowProblem(Problem):
             return float(np.abs(v.beta) @ K.measured_rounding(v))
         n, d = self.X.shape
         size = length(v)
-        off = relative_error(n + SUMS) * float(np.abs(p) @ np.sqrt(self.sq_norms())) / self.scale
+        off = relative_error(n + SUMS) * float(np.abs(p) @ self._norms()) / self.scale
         return float(2 * size * off + off**2 + relative_error(d) * size**2)
 
     def evaluation_cost(self, w: Any) -> int:
         return 0 if self.sums_are_cheap else int(np.count_nonzero(np.isnan(w.f)) * np.count_nonzero(w.beta))
+
+    def _norms(self) -> Vector:
+        """The norms of the rows. Where nobody wanted to read them for the scale, the certificate does."""
+        if self._sq_norms is not None:
+            return np.sqrt(self._sq_norms)
+        if self._certificate_norms is None:
+            with self.X.ledger.on("certificate"):
+                self._certificate_norms = np.sqrt(self.X.row_sq_norms())
+        return self._certificate_norms
 
     def sq_norms(self) -> Vector:
         """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""

@@ -377,11 +377,8 @@ class Decomposition(Solver):
     def next_check(self, problem: RegularizedSVM, state: State, done: int) -> int:
         return done + 1
 
-    def settled(self, problem: RegularizedSVM, state: State) -> bool:
-        return state.settled
-
     def exhausted(self, problem: RegularizedSVM, state: State) -> bool:
-        return state.steps > max(FEWEST_STEPS, STEPS_PER_SAMPLE * problem.y.size)
+        return state.settled or state.steps > max(FEWEST_STEPS, STEPS_PER_SAMPLE * problem.y.size)
 
     def patience(self, problem: RegularizedSVM, state: State, best_iter: int) -> float:
         """A few iterations, each of which comes much nearer to the optimum, once it is near."""
