@@ -24,6 +24,7 @@ from maxmargin.estimators.laid import Laid, by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem, Solution, make_kernel
 from maxmargin.problems.kernels import KERNELS
+from maxmargin.problems.mixed_rows import far_from_zero
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
 SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
@@ -367,10 +368,15 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         return K
 
     def _centred(self, X: Any) -> bool | None:
-        """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that."""
+        """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that.
+
+        Where that matters little the rows stay as they are, as sparse ones do.
+        """
         solver = solver_named(self.solver, self._solvers)
         balanced = self.slack is None if solver is None else solver.balanced
-        return True if self._kernel.explicit and self.fit_intercept and balanced and not issparse(X) else None
+        if not (self._kernel.explicit and self.fit_intercept and balanced and not issparse(X)):
+            return None
+        return far_from_zero(X)
 
     def _set_kernel(self, kernel: Kernel) -> None:
         self._kernel, self._laid = kernel, Laid()
@@ -527,7 +533,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         return np.asarray(self._sums(self._block(X)) + self.intercept_)
 
     def _linear_decision(self) -> Callable[[Any], Vector]:
-        """The same by the weights of the features; those of dense rows less the mean of the support vectors.
+        """The same by the weights of the features; those of rows far from zero less the mean of the support vectors.
 
         Far from zero, sums of products of rows would lose the digits that tell one row from another.
         """
@@ -535,7 +541,10 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if issparse(vectors):
             weights = (models @ vectors).T
             return lambda X: np.asarray((X @ weights).toarray() + self.intercept_)
-        centre = vectors.mean(axis=0, dtype=np.float64) if len(vectors) else np.zeros(vectors.shape[1])
+        if not (len(vectors) and far_from_zero(vectors)):
+            weights = np.asarray(models @ vectors).T
+            return lambda X: np.asarray(X @ weights + self.intercept_)
+        centre = vectors.mean(axis=0, dtype=np.float64)
         weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, models.sum(axis=1))
         intercepts = self.intercept_ + centre @ weights
         return lambda X: np.asarray((X - centre) @ weights + intercepts)

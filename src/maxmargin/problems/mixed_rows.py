@@ -25,6 +25,7 @@ Floats = NDArray[Any]  # float32 or float64
 ENTRY = 3.0  # what an entry of a sparse row costs,
 PASS = 25.0  # and another pass over the products
 RARE = 0.2  # the share of rows below which a column is rare
+FAR = 10.0  # how many times farther the mean is from zero than rows are from it where a linear kernel is centred
 PROBED = 1000  # rows by which the shares are told
 
 
@@ -55,7 +56,7 @@ class Columns:
     @classmethod
     def of(cls, X: Any, centred: bool = False) -> Columns:
         """The columns of X, by some of its rows; with a centre where one is wanted."""
-        some = X[np.unique(np.linspace(0, X.shape[0] - 1, PROBED).astype(np.int64))]
+        some = _a_few(X)
         used = np.bincount(some.indices, minlength=X.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
         shares = used / some.shape[0]
         rare = min((shares < limit for limit in (0, RARE, np.inf)), key=lambda rare: _cost(shares, rare))
@@ -229,6 +230,18 @@ class Sparse:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         which = np.repeat(starts - indptr[:-1], sizes) + np.arange(indptr[-1])
         return Sparse(self.data[which], self.indices[which], indptr, self.width, np.arange(len(sizes)))
+
+
+def far_from_zero(X: Any) -> bool:
+    """Whether products of dense rows lose digits that those of their differences from the mean would not lose."""
+    some = _a_few(X).astype(np.float64)
+    mean = some.mean(axis=0)
+    return bool(mean @ mean > FAR**2 * float(np.square(some - mean).sum(axis=1).mean()))
+
+
+def _a_few(X: Any) -> Any:
+    """Rows spread over the data, by which it is told what the others are like."""
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, PROBED).astype(np.int64))]
 
 
 def _cost(shares: Vector, rare: NDArray[np.bool_]) -> float:
