@@ -60,7 +60,7 @@ class EnclosingBall(RowProblem):
     >>> from maxmargin.problems import EnclosingBall
     >>> problem = EnclosingBall(np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.5]]))
     >>> print(problem.certify(np.array([0.0, 0.0]), np.array([0.5, 0.5, 0.0])))
-    the radius 1 is within 0 % of the least possible
+    the radius 1 is within ... % of the least possible
     >>> problem.evaluate(np.array([0.0, 0.5])).responses
     array([1.25, 1.25, 0.  ])
     """

@@ -67,7 +67,7 @@ class RegularizedSVM(MarginProblem):
     >>> from maxmargin.problems import RegularizedSVM
     >>> problem = RegularizedSVM(np.array([[1.0], [-1.0]]), [1, -1], C=10.0)
     >>> print(problem.certify(np.array([1.0]), p=np.array([0.5, 0.5])))
-    the objective is within 0 % of the best possible at this C
+    the objective is within ... % of the best possible at this C
     """
 
     form: str = "C"

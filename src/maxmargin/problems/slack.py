@@ -57,7 +57,7 @@ class SlackSVM(MarginProblem):
     >>> from maxmargin.problems import SlackSVM
     >>> problem = SlackSVM(np.array([[1.0], [-1.0]]), [1, -1], slack=0.0)
     >>> print(problem.certify(np.array([1.0])))
-    the margin is within 0 % of the best possible at this slack
+    the margin is within ... % of the best possible at this slack
     """
 
     form: str = "slack"
