@@ -217,8 +217,9 @@ def separable_but_for_noise(n=400, d=5):
     return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1, -1)
 
 
-@pytest.mark.parametrize("offset", [1e3, 1e5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("offset", "dtype"), [(1e3, np.float32), (1e5, np.float32), (1e5, np.float64), (1e8, np.float64)]
+)
 def test_an_unscaled_column_changes_neither_model_nor_certificate(offset, dtype):
     X, y = separable_but_for_noise()
     moved = X.copy()

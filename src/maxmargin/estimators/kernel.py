@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -545,7 +546,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             weights = np.asarray(models @ vectors).T
             return lambda X: np.asarray(X @ weights + self.intercept_)
         centre = vectors.mean(axis=0, dtype=np.float64)
-        weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, models.sum(axis=1))
+        # They may sum to next to nothing, which times the square of the centre is much: no digit of it can be lost.
+        sums = [math.fsum(models.data[start:end]) for start, end in pairwise(models.indptr)]
+        weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, sums)
         intercepts = self.intercept_ + centre @ weights
         return lambda X: np.asarray((X - centre) @ weights + intercepts)
 
