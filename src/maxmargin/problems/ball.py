@@ -89,11 +89,11 @@ class EnclosingBall(RowProblem):
         wet, least = self.furthest(squares)
         return Evaluation(w, squares, math.sqrt(wet @ squares), math.sqrt(least), wet)
 
-    def prepare(self) -> None:
+    def prepare(self, tol: float) -> None:
         """Choose the precision that kernel rows are kept in: only their range counts, as the weights sum to 1."""
         if not self.sums_are_cheap:
             K: Any = self.X
-            K.choose_precision(1 / (float(self.sq_norms().max()) or 1.0))
+            K.choose_precision(1 / (float(self.sq_norms().max()) or 1.0), tol)
 
     @cached_property
     def _around(self) -> tuple[Any, Vector]:

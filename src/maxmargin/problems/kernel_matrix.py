@@ -23,7 +23,9 @@ Block = NDArray[Any]  # float32 or float64
 
 BLOCK = 512  # rows that are computed at a time: enough for products at full speed
 FEWEST = 64  # rows that must fit the cache
-ROUGH = 3e-4  # what rounding to float32 may change of a decision value; where it may be more, rows are kept in float64
+# Rows are kept in float64 where rounding them to float32 may change a decision value by more than so many times the
+# relative gap that is asked for. Over many samples such changes go up and down, and change the objective by far less.
+ROUGH, FINEST_TOL = 20.0, 1e-6
 MEASURED = 64  # products that are computed anew in float64 to tell what rounding did to all of them
 SMALLEST = float(np.finfo(np.float64).tiny)
 SUMS = 16  # roundings of a sum of rows beside those of its terms
@@ -151,7 +153,7 @@ class KernelMatrix:
         """The rows that kernels are computed from; those of a part are laid down when one is not known yet."""
         return self._lay_down(None)
 
-    def choose_precision(self, weight: float) -> None:
+    def choose_precision(self, weight: float, tol: float) -> None:
         """Keep rows in float64 from now on if float32 would not do; what was kept is then computed anew.
 
         Parameters
@@ -159,11 +161,15 @@ class KernelMatrix:
         weight : float
             How much the rounding of an entry may change a decision value: the size of a typical sum of coefficients
             whose roundings are as often up as down.
+        tol : float
+            The relative gap that is to be reached.
         """
         largest = float(np.abs(self.row_sq_norms()).max(initial=0.0))
         least, most = RANGES[4]
         fits = largest == 0 or least < largest < most
-        if self.dtype == np.float32 and not (fits and unit_roundoff(np.float32) * largest * weight <= ROUGH):
+        if self.dtype == np.float32 and not (
+            fits and unit_roundoff(np.float32) * largest * weight <= ROUGH * max(tol, FINEST_TOL)
+        ):
             self.dtype = np.dtype(np.float64)
             if self.laid.dtype != self.dtype:
                 self.laid = self.laid.in_precision(self.dtype)

@@ -85,8 +85,8 @@ class Problem(ABC):
         """What was read, by purpose."""
         return self.X.ledger  # type: ignore[no-any-return]
 
-    def prepare(self) -> None:  # noqa: B027  (most problems have nothing to prepare)
-        """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in."""
+    def prepare(self, tol: float) -> None:  # noqa: B027  (most problems have nothing to prepare)
+        """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in for this gap."""
 
     @abstractmethod
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:

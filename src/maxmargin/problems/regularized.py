@@ -34,7 +34,7 @@ from maxmargin.problems.rows import SUMS
 
 # Beyond these, C times the weight of a sample, or that times the squared norm of a row, makes sums overflow, or vanish.
 SMALLEST_WEIGHT, LARGEST_WEIGHT, LARGEST_PRODUCT = 1e-100, 1e120, 1e290
-MEASURED = 256  # responses that are computed anew in float64 to tell what rounding did to the objective
+MEASURED = 64  # responses that are computed anew in float64 to tell what rounding did to the objective
 DEVIATIONS = 6.0  # standard errors that are added to what a sample of them tells
 
 
@@ -175,7 +175,7 @@ class RegularizedSVM(MarginProblem):
 
     # Rounding
 
-    def prepare(self) -> None:
+    def prepare(self, tol: float) -> None:
         """Refuse numbers beyond what can be computed with, and choose the precision that kernel rows are kept in."""
         u = self.u[self.s > 0]
         largest = float(u.max()) * max(1.0, float(self.sq_norms().max()))
@@ -188,7 +188,7 @@ class RegularizedSVM(MarginProblem):
             )
         if not self.sums_are_cheap:  # coefficients are at most C s_i
             K: Any = self.X
-            K.choose_precision(float(np.linalg.norm(self.u)))
+            K.choose_precision(float(np.linalg.norm(self.u)), tol)
 
     def proof(self, value: float, bound: float, form: str, *sums: Any, rounding: tuple[float, float]) -> Certificate:
         """No objective is below 0, which is the bound of the weights alpha = 0: there is never need for a worse one."""

@@ -200,7 +200,7 @@ class SlackSVM(MarginProblem):
         r""":math:`|v| + \nu \sum_i s_i \max_i p_i / s_i`."""
         return length(v) + self.volume * self.cap(p)
 
-    def prepare(self) -> None:
+    def prepare(self, tol: float) -> None:
         """Refuse weights beyond what can be computed with, and choose the precision that kernel rows are kept in.
 
         Only the range of kernels counts for that, as the dual weights sum to 1.
@@ -214,7 +214,7 @@ class SlackSVM(MarginProblem):
             )
         if not self.sums_are_cheap:
             K: Any = self.X
-            K.choose_precision(1 / self.scale**2)
+            K.choose_precision(1 / self.scale**2, tol)
 
     def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual

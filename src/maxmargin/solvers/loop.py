@@ -28,6 +28,7 @@ TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
 OUT_OF_TIME = ("interrupted", "max_time")  # ends after which nobody should be kept waiting
 MOST_AFTER_TIME = 0.2  # entries that may be read after such an end for a certificate, as a share of those read before
 FREE_AFTER_TIME = 1_000_000  # and so many in any case: they take some milliseconds
+USUAL_TOL = 1e-3  # the relative gap that numbers are computed for where nobody asks for one
 LONGEST_WAIT = 10  # checks between two measurements of the gap that seem worth it
 
 
@@ -225,7 +226,7 @@ def solve(
     run = _Run(problem, solver, holdout, tol, certify == "checks", warm if isinstance(warm, Result) else None)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
-        problem.prepare()
+        problem.prepare(USUAL_TOL if tol is None else tol)
         state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
         next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
         while not status:
