@@ -3,6 +3,7 @@
 import signal
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin import SVC, LinearSVC, load_model, save_model
 from maxmargin.estimators import rounds
 from maxmargin.estimators.limits import Deadline, budget_shares
+from maxmargin.estimators.recipe import Recipe
 from maxmargin.solvers import Decomposition, Newton
 
 
@@ -70,14 +72,15 @@ class Clock:
 def test_what_a_problem_leaves_of_the_time_goes_to_those_after_it(monkeypatch):
     monkeypatch.setattr(time, "perf_counter", clock := Clock(0.0))
     deadline = Deadline(12.0)
-    assert deadline.share(waiting=4, threads=1) == 3.0
-    assert deadline.share(waiting=4, threads=2) == 6.0
+    assert deadline.share(10, waiting=40, threads=1) == 3.0
+    assert deadline.share(10, waiting=40, threads=2) == 6.0
+    assert deadline.share(20, waiting=40, threads=1) == 6.0
     clock.now = 2.0
-    assert deadline.share(waiting=2, threads=1) == 5.0
+    assert deadline.share(10, waiting=20, threads=1) == 5.0
     clock.now = 13.0
     assert deadline.passed
-    assert 0 < deadline.share(waiting=2, threads=1) < 1e-6
-    assert Deadline(None).share(waiting=2, threads=1) is None
+    assert 0 < deadline.share(10, waiting=20, threads=1) < 1e-6
+    assert Deadline(None).share(10, waiting=20, threads=1) is None
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -111,6 +114,24 @@ def test_rounds_do_not_change_the_model(monkeypatch, estimator, n_jobs):
     monkeypatch.setattr(rounds, "SHRINK", 3)
     assert rounds.round_sizes(900) == [100, 300]
     np.testing.assert_array_equal(estimator.fit(X, y).decision_function(X), without)
+
+
+@pytest.mark.parametrize("estimator", [SVC(), SVC(multi_class="ovr"), LinearSVC()], ids=repr)
+def test_a_preliminary_model_stays_where_an_unfinished_one_errs_more(many_rounds, estimator, monkeypatch):
+    X, y = blobs(n=900, classes=5)
+    solve, wrong = Recipe.fit, []
+
+    def stopped_with_a_wrong_model(self, problem, *arguments, **options):
+        model = solve(self, problem, *arguments, **options)
+        if options["certify"] and len(wrong) < 2 and problem.y.size > 300:
+            wrong.append(model)
+            return replace(model, coef=-1.0 * model.coef, intercept=-model.intercept, stopped="max_time")
+        return model
+
+    monkeypatch.setattr(Recipe, "fit", stopped_with_a_wrong_model)
+    with pytest.warns(ConvergenceWarning, match="2 of .* have a preliminary model only"):
+        estimator.set_params(n_jobs=1, max_time=1e6).fit(X, y)
+    assert estimator.score(X, y) > 0.9
 
 
 @pytest.mark.usefixtures("many_rounds", "default_ctrl_c")

@@ -194,7 +194,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
             solver,
             tol=self.tol,
             max_iter=self.max_iter,
-            max_time=deadline.share(1, 1),
+            max_time=deadline.share(1, 1, threads=1),
             budget=self.budget,
             callback=tasks.listener(0, lambda solution: self._predictor(X, problem, solution)),
             random_state=check_random_state(self.random_state).randint(2**31 - 1),

@@ -27,11 +27,12 @@ from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class,
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.limits import Deadline, budget_shares
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.estimators.rounds import PRELIMINARY_TOL, Rounds, round_sizes
+from maxmargin.estimators.rounds import PRELIMINARY_TOL, Rounds, better_model, round_sizes
 from maxmargin.estimators.tasks import FitTasks
 from maxmargin.problems import Certificates, MarginProblem, Solution
 from maxmargin.problems.feature_samples import ENTRIES
 from maxmargin.solvers import Holdout, Learned, Solver, Traces
+from maxmargin.solvers.loop import OUT_OF_TIME
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -194,6 +195,9 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
                     else lambda progress: tasks.given_up
                 ),
             )
+            known = models[k]
+            if whole and known is not None and model.stopped in OUT_OF_TIME:
+                model = better_model(problem, known, model)
             with tasks.lock:
                 self._add_up(fit.matrix, problem.X)
             return model

@@ -42,8 +42,8 @@ class BinaryModel:
         The least and the largest decision value of a training sample; NaN where the samples were not looked at.
     learned, seen : Learned or None, float
         What an online solver goes on from, and the total weight of the rows that it has seen.
-    preliminary : bool
-        Whether it was found on a part of the samples only.
+    places : array of int or None
+        The samples of its problem that it was found on, where these are a part of them only; None: all.
     """
 
     coef: Any  # an array or an Expansion, alike in what is done with it here
@@ -61,7 +61,7 @@ class BinaryModel:
     decision_range: tuple[float, float] = (math.nan, math.nan)
     learned: Learned | None = None
     seen: float = 0.0
-    preliminary: bool = False
+    places: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
@@ -81,6 +81,11 @@ class BinaryModel:
             return model._of_regularized(problem, result, scale)
         assert isinstance(problem, SlackSVM)
         return model._of_slack(problem, result)
+
+    @property
+    def preliminary(self) -> bool:
+        """Whether it was found on a part of the samples only."""
+        return self.places is not None
 
     @property
     def one_sided(self) -> bool:
@@ -112,7 +117,7 @@ class BinaryModel:
             certificate=Certificate.missing(why_not),
             missed_tol=None,
             decision_range=(math.nan, math.nan),
-            preliminary=True,
+            places=places,
         )
 
     def _of_regularized(self, problem: RegularizedSVM, result: Result, scale: float) -> BinaryModel:

@@ -27,15 +27,21 @@ class Deadline:
         """Whether the time is up."""
         return time.perf_counter() >= self.at
 
-    def share(self, waiting: int, threads: int) -> float | None:
-        """The seconds for the next of so many problems that wait, of which as many run at once as there are threads.
+    @property
+    def never(self) -> bool:
+        """Whether there is no limit."""
+        return math.isinf(self.at)
 
-        What one problem leaves over goes to those that come after it. None: there is no limit.
+    def share(self, size: int, waiting: int, threads: int) -> float | None:
+        """The seconds for a problem of so many samples, where all that wait have `waiting` samples together.
+
+        As many problems run at once as there are threads. What one problem leaves over goes to those that come after
+        it. None: there is no limit.
         """
-        if math.isinf(self.at):
+        if self.never:
             return None
         # The least that a solver accepts: it makes one iteration in any case.
-        return max(self.at - time.perf_counter(), 1e-9) * min(threads, waiting) / waiting
+        return max(self.at - time.perf_counter(), 1e-9) * min(1.0, threads * size / waiting)
 
 
 def budget_shares(budget: int | None, sizes: Sequence[int]) -> list[int | None]:

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin.core.threads import run_parallel
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.limits import Deadline
+from maxmargin.problems import MarginProblem
 from maxmargin.solvers import NoModelYet, listen_for_interrupt
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ SHRINK = 32  # a round uses this many times fewer samples than the next one: it 
 FEWEST_SAMPLES = 1000  # a round on fewer samples than this is left out: even the next one takes a few seconds at most
 FEWEST_OF_A_CLASS = 20  # samples of each class in a round, where it has as many
 PRELIMINARY_TOL = 1e-2  # the relative gap at which a problem on a part of the samples is solved well enough
+COMPARED = 1000  # samples on which a preliminary and an unfinished model are compared: to tell 30 % of errors from 33 %
 MOST_NAMES = 5  # how many binary problems a warning names
 
 
@@ -68,6 +70,25 @@ def sample_of_each_class(label: Numbers, usable: NDArray[np.bool_], size: int) -
         wanted = max(size * own.size // max(1, int(usable.sum())), FEWEST_OF_A_CLASS)
         chosen.append(rng.permutation(own)[:wanted])
     return np.sort(np.concatenate(chosen))
+
+
+def better_model(problem: MarginProblem, preliminary: BinaryModel, unfinished: BinaryModel) -> BinaryModel:
+    """Which of two models of a binary problem errs less: one of a part of its samples, or one stopped on its way.
+
+    Both are asked for a few samples that the preliminary model was not found on. Of equals the unfinished one is taken,
+    as it is on its way to the best.
+    """
+    seen = np.zeros(problem.y.size, dtype=bool)
+    seen[preliminary.places] = True
+    others = np.flatnonzero(~seen & (problem.s > 0))
+    rows = np.sort(np.random.default_rng(0).permutation(others)[:COMPARED])
+
+    def error(model: BinaryModel) -> float:
+        with problem.ledger.on("holdout"):
+            decisions = problem.X.dot(model.coef, rows) + model.intercept
+        return float(problem.s[rows] @ (problem.y[rows] * decisions <= 0))
+
+    return preliminary if rows.size and error(preliminary) < error(unfinished) else unfinished
 
 
 class Rounds:
@@ -144,24 +165,28 @@ class Rounds:
 
     def _keep(self, k: int, model: BinaryModel) -> None:
         self.models[k] = model
-        self.tasks.solved(k)
+        if not model.preliminary:
+            self.tasks.solved(k)
 
     def _solve_each(self, fit: Fit, which: Iterable[int], keep: Callable[[int, BinaryModel], None]) -> None:
-        which = list(which)
+        sizes = {k: fit.duels[k].y.size for k in which}
+        # Largest first keeps all threads busy to the end; smallest first leaves the time they save to the largest.
+        order = sorted(sizes, key=lambda k: sizes[k], reverse=self.deadline.never)
 
         def solve(position: int, k: int) -> None:
             # A lone problem makes its first iteration however late it is: there must be a model.
             if self.interrupt.asked or (self.deadline.passed and len(self.models) > 1):
                 return
             try:
-                keep(k, self.solve(fit, k, self.deadline.share(len(which) - position, self.threads)))
+                waiting = sum(sizes[other] for other in order[position:])
+                keep(k, self.solve(fit, k, self.deadline.share(sizes[k], waiting, self.threads)))
             except NoModelYet:  # Ctrl-C came before the first iteration: what was known of this problem stays
                 pass
             except BaseException:
                 self.tasks.given_up = True
                 raise
 
-        run_parallel([partial(solve, position, k) for position, k in enumerate(which)], self.threads)
+        run_parallel([partial(solve, position, k) for position, k in enumerate(order)], self.threads)
 
     def _warn_of_preliminary_models(self, models: Sequence[BinaryModel], stopped: str) -> None:
         names = [name for name, model in zip(self.tasks.names, models, strict=True) if model.preliminary]
