@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.engine.solver import Solver
 from maxmargin.problems import SlackSVM, Solution
-from maxmargin.solvers.base import Solver
 
 
 @dataclass

@@ -40,10 +40,10 @@ from kernel_sets import WITH_BIAS, WITHOUT_BIAS, Case, Data, drawn
 from numpy.typing import NDArray
 
 from maxmargin.core.threads import thread_count
+from maxmargin.engine.solver import UNLIMITED
+from maxmargin.kernels.functions import Kernel, Rbf
 from maxmargin.problems import KernelMatrix, RegularizedSVM
-from maxmargin.problems.kernels import Kernel, Rbf
 from maxmargin.solvers import KERNEL_SOLVERS, solve
-from maxmargin.solvers.base import UNLIMITED
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "SBP, as written": ("sbp", {"method": "paper"}),

@@ -34,8 +34,8 @@ from common import arguments, exponent, markdown, parse_with_threads, write_json
 
 from maxmargin import solve
 from maxmargin.problems import SemidefiniteFeasibility, SemidefiniteProgram
+from maxmargin.sdp.sublinear import METHODS
 from maxmargin.solvers import Progress, SublinearSdp, solve_sdp
-from maxmargin.solvers.sublinear_sdp import METHODS
 
 MOST_ROWS_FOR_CLARABEL = 120  # of X: it keeps a dense matrix of the square of n (n + 1) / 2
 

@@ -26,10 +26,10 @@ from scipy.optimize import linprog
 
 from maxmargin import SlackSVM, solve
 from maxmargin.core import l1_sample
+from maxmargin.game.sets import Simplex
+from maxmargin.kernels.feature_samples import ENTRIES
+from maxmargin.kernels.functions import Poly
 from maxmargin.problems import KernelMatrix, MaxMin, Problem, RegularizedSVM
-from maxmargin.problems.feature_samples import ENTRIES
-from maxmargin.problems.kernels import Poly
-from maxmargin.problems.sets import Simplex
 from maxmargin.solvers import (
     BatchPerceptron,
     ExponentiatedGradient,

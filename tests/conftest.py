@@ -51,7 +51,7 @@ def storages(tmp_path):
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch):
     """Ctrl-C in one test is no sign of impatience in the next."""
-    monkeypatch.setattr("maxmargin.solvers.interrupt._last", -float("inf"))
+    monkeypatch.setattr("maxmargin.engine.interrupt._last", -float("inf"))
 
 
 # Problems solved exactly by a convex solver, to compare with

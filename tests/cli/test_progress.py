@@ -9,7 +9,7 @@ from rich.console import Console
 from maxmargin import SVC, LinearSVC
 from maxmargin.cli import progress
 from maxmargin.cli.progress import ShowProgress
-from maxmargin.estimators.tasks import FitProgress
+from maxmargin.estimators.callbacks import FitProgress
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxmargin import SVC, EnclosingBall, LinearSVC, solve
 from maxmargin.core import threads
-from maxmargin.estimators import laid, linear
+from maxmargin.estimators import linear, packed_vectors
 from maxmargin.problems import SemidefiniteFeasibility, SlackSVM
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Simba, SublinearSdp
 
@@ -70,7 +70,7 @@ def recording(monkeypatch):
     for solver in [*SOLVERS.values(), *KERNEL_SOLVERS.values(), *TOOLBOX.values()]:
         watch(solver, "step")
         watch(solver, "start")
-    watch(laid.Laid, "block")
+    watch(packed_vectors.Laid, "block")
     watch(linear, "safe_sparse_dot")
     return seen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maxmargin.cli.common import AsJson, ModelFile, as_json, errors_in_a_line
 from maxmargin.cli.summary import details, lines, summary
-from maxmargin.estimators.model_file import read_model
+from maxmargin.estimators.persistence.model_file import read_model
 
 
 @errors_in_a_line

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColum
 from rich.text import Text
 
 from maxmargin.cli.common import say
-from maxmargin.estimators.tasks import FitProgress
+from maxmargin.estimators.callbacks import FitProgress
 
 FIRST_LINE = 2.0  # seconds after which a log gets its first line: shorter fits need none
 

@@ -22,10 +22,10 @@ from maxmargin.cli.common import (
 )
 from maxmargin.data import ProgramArrays, atomic_write, read_program
 from maxmargin.problems import SemidefiniteProgram
-from maxmargin.problems.sdp import implied_trace
+from maxmargin.sdp.bisection import SdpResult, SdpTry
+from maxmargin.sdp.program import implied_trace
+from maxmargin.sdp.sublinear import METHODS
 from maxmargin.solvers import SublinearSdp, solve_sdp
-from maxmargin.solvers.for_sdp import SdpResult, SdpTry
-from maxmargin.solvers.sublinear_sdp import METHODS
 
 _STOPPED = {
     "tol": "value and bound are within tol",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.cli.common import count, label_text
-from maxmargin.estimators.model_file import describe
+from maxmargin.estimators.persistence.model_file import describe
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
 STOPPED = {

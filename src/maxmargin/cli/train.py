@@ -44,8 +44,8 @@ from maxmargin.cli.summary import lines, summary
 from maxmargin.data import atomic_write, required_labels
 from maxmargin.display import ConvergenceDisplay
 from maxmargin.estimators import SVC, LinearSVC, save_model
+from maxmargin.kernels.functions import KERNELS
 from maxmargin.problems import LOSSES
-from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
 _CHOICES = {

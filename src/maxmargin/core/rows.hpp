@@ -123,7 +123,7 @@ MAXMARGIN_WIDE static double wide_sq_distance(const double* x, const double* v, 
 MAXMARGIN_WIDE static void wide_axpy(double a, const float* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
 MAXMARGIN_WIDE static void wide_axpy(double a, const double* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
 
-// For steps on pairs of weights (see solvers/_decomposition.pyx): loops that find the best of many, a chunk at a time, as
+// For steps on pairs of weights (see kernels/_ascent.pyx): loops that find the best of many, a chunk at a time, as
 // wide registers tell the largest number of a chunk but not where it is.
 constexpr int64_t chunk_size = 64;
 

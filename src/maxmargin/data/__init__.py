@@ -1,14 +1,14 @@
 """Where entries come from, and what was read of them."""
 
+from maxmargin.core.matrix import as_matrix, refuse_not_finite
 from maxmargin.data.atomic import atomic_write
-from maxmargin.data.constraints import SymmetricMatrices, as_symmetric_matrices
 from maxmargin.data.datasets import find_dataset, load_adult
 from maxmargin.data.files import Table, load_table, read_table, required_labels
 from maxmargin.data.libsvm import LibsvmError, read_libsvm, write_libsvm
-from maxmargin.data.matrix import as_matrix, refuse_not_finite
 from maxmargin.data.programs import read_program
 from maxmargin.data.sdpa import ProgramArrays, SdpaError, read_sdpa, write_sdpa
 from maxmargin.data.streams import FileFormatError
+from maxmargin.data.symmetric_matrices import SymmetricMatrices, as_symmetric_matrices
 
 __all__ = [
     "FileFormatError",

@@ -20,14 +20,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.estimators.base import MarginClassifier, Vector
+from maxmargin.estimators.callbacks import FitTasks
 from maxmargin.estimators.kernel import SVC
-from maxmargin.estimators.laid import Laid, by_chunks
 from maxmargin.estimators.limits import Deadline
+from maxmargin.estimators.packed_vectors import Laid, by_chunks
 from maxmargin.estimators.recipe import solver_named
-from maxmargin.estimators.tasks import FitTasks
+from maxmargin.kernels.functions import KERNELS
 from maxmargin.problems import EnclosingBall as BallProblem
 from maxmargin.problems import Kernel, KernelMatrix, Solution, make_kernel
-from maxmargin.problems.kernels import KERNELS
 from maxmargin.solvers import TOOLBOX, CoreSet, Result, Solver, solve
 
 BALL_SOLVERS = {name: solver for name, solver in TOOLBOX.items() if issubclass(solver.solves, BallProblem)}

@@ -23,16 +23,16 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from maxmargin.core import Matrix
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import refuse_not_finite
+from maxmargin.engine.loop import OUT_OF_TIME
 from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class, warn_unless_converged
 from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.callbacks import FitTasks
 from maxmargin.estimators.limits import Deadline, budget_shares
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.rounds import PRELIMINARY_TOL, Rounds, better_model, round_sizes
-from maxmargin.estimators.tasks import FitTasks
+from maxmargin.kernels.feature_samples import ENTRIES
 from maxmargin.problems import Certificates, MarginProblem, Solution
-from maxmargin.problems.feature_samples import ENTRIES
 from maxmargin.solvers import Holdout, Learned, Solver, Traces
-from maxmargin.solvers.loop import OUT_OF_TIME
 
 Vector = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -21,11 +21,11 @@ from maxmargin.core.threads import limit_blas
 from maxmargin.data import as_matrix
 from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
 from maxmargin.estimators.binary import BinaryModel
-from maxmargin.estimators.laid import Laid, by_chunks
+from maxmargin.estimators.packed_vectors import Laid, by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
+from maxmargin.kernels.functions import KERNELS
+from maxmargin.kernels.mixed_rows import far_from_zero
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem, Solution, make_kernel
-from maxmargin.problems.kernels import KERNELS
-from maxmargin.problems.mixed_rows import far_from_zero
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
 
 SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples

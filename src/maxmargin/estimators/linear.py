@@ -20,13 +20,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from maxmargin.core import Matrix
 from maxmargin.core.threads import LEAST_WORK, limit_blas
 from maxmargin.data import as_matrix
+from maxmargin.engine.solver import online_solvers
 from maxmargin.estimators.base import Fit, MarginClassifier, Numbers, Vector, classes_of
 from maxmargin.estimators.binary import BinaryModel
-from maxmargin.estimators.laid import by_chunks
+from maxmargin.estimators.packed_vectors import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.problems import LOSSES, MarginProblem, SlackSVM, Solution
 from maxmargin.solvers import SOLVERS, Learned, Solver
-from maxmargin.solvers.base import online_solvers
 
 PASSES = 10  # passes over the stored entries that a binary fit takes, about: whether several threads pay is told by it
 

@@ -24,7 +24,7 @@ from maxmargin.solvers import NoModelYet, listen_for_interrupt
 
 if TYPE_CHECKING:
     from maxmargin.estimators.base import Fit
-    from maxmargin.estimators.tasks import FitTasks
+    from maxmargin.estimators.callbacks import FitTasks
 
 Numbers = NDArray[np.int64]
 

@@ -1,0 +1,1 @@
+"""The smallest enclosing ball: the problem and its solvers."""

@@ -1,0 +1,323 @@
+"""The matrices of a semidefinite program: one way to read them, whatever they are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.core import Ledger, Matrix
+from maxmargin.core.matrix import as_matrix
+
+Vector = NDArray[np.float64]
+Square = NDArray[np.float64]  # a matrix of n rows and n columns
+
+ENTRIES_AT_ONCE = 1 << 22  # of what is read in blocks
+ROUNDING = 100  # units in the last place of the largest entry by which two mirrored entries may differ
+
+
+def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
+    """Wrap the matrices of a semidefinite program for reading, without copying what is stored as it should be.
+
+    Parameters
+    ----------
+    A : array of shape (m, n, n), sequence of m matrices, sparse matrix of shape (m, n * n), or SymmetricMatrices
+        m symmetric matrices of n rows. A sequence may hold arrays and sparse matrices. Row i of a sparse matrix of
+        shape (m, n * n) is the whole of matrix i, its rows one after the other. SymmetricMatrices are returned as they
+        are, ledger and all.
+
+    Returns
+    -------
+    SymmetricMatrices
+        Checked: symmetric and finite. The reading for that is booked in the ledger under "validation".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.data import as_symmetric_matrices
+    >>> A = as_symmetric_matrices(np.array([[[1.0, 2.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 3.0]]]))
+    >>> A.shape
+    (2, 2, 2)
+    >>> A.products(np.eye(2))
+    array([1., 3.])
+    """
+    if isinstance(A, SymmetricMatrices):
+        return A
+    if sp.issparse(A):
+        n = math.isqrt(A.shape[-1])
+        if A.ndim != 2 or n * n != A.shape[-1]:
+            raise ValueError(
+                f"expected a sparse matrix of shape (m, n * n), a matrix in each row; got shape {A.shape}. A single "
+                "sparse matrix of n rows is given as a list: [A]"
+            )
+        return _checked(A.tocsr(), n)
+    if not isinstance(A, np.ndarray):
+        if not isinstance(A, Sequence) or isinstance(A, str):
+            raise TypeError(f"expected an array, a sequence of matrices or a sparse matrix; got {type(A).__name__}")
+        _refuse_mixed_shapes(A)
+        if any(sp.issparse(one) for one in A):
+            return _checked(_stacked(A), A[0].shape[0])
+        A = np.asarray(A)
+    if A.ndim != 3 or A.shape[1] != A.shape[2]:
+        raise ValueError(
+            f"expected m matrices of n rows and n columns, an array of shape (m, n, n); got shape {A.shape}"
+            + (". A single matrix is given as A[None]" if A.ndim == 2 else "")
+        )
+    return _checked(A.reshape(len(A), A.shape[1] * A.shape[2]), A.shape[1])
+
+
+class SymmetricMatrices:
+    r"""m symmetric matrices :math:`A_i` of n rows, read by entry, by matrix, or all together.
+
+    Make one with :func:`as_symmetric_matrices`, or of a function with :meth:`by_entry`.
+
+    Attributes
+    ----------
+    shape : tuple of three ints
+        (m, n, n).
+    ledger : Ledger
+        What was read: of sparse matrices the stored entries.
+    stored : bool
+        Whether they are stored, and were checked when they were given; not by entry access.
+    most_per_entry, most_per_matrix : int
+        The most that is read for one entry of all matrices, and for one matrix.
+    """
+
+    def __init__(self, rows: Matrix | _Entries, n: int, most_per_entry: int, most_per_matrix: int) -> None:
+        self.shape = (rows.shape[0], n, n)
+        self.most_per_entry, self.most_per_matrix = most_per_entry, most_per_matrix
+        self.stored = isinstance(rows, Matrix)
+        self._rows = rows
+
+    @classmethod
+    def by_entry(cls, m: int, n: int, entry: Callable[[Any, Any, Any], ArrayLike]) -> SymmetricMatrices:
+        """Matrices that nobody has stored: a function tells their entries.
+
+        Parameters
+        ----------
+        m, n : int
+            How many matrices, of how many rows.
+        entry : callable
+            ``entry(i, j, l)`` gives entry (j, l) of matrix i. Each of the three is a whole number or an array of them;
+            arrays have shapes that broadcast to the shape of what is returned, as in NumPy's indexing. A matrix is
+            checked, to be symmetric and finite, when it is read as a whole.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from maxmargin.data import SymmetricMatrices
+        >>> A = SymmetricMatrices.by_entry(3, 2, lambda i, j, l: (i + 1.0) * (j == l))
+        >>> A.entries(1, 1), A.ledger.stored
+        (array([1., 2., 3.]), 3)
+        """
+        if not (m >= 1 and n >= 1):
+            raise ValueError(f"expected at least one matrix of at least one row; got m={m!r}, n={n!r}")
+        return cls(_Entries(m, n, entry), n, m, n * n)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._rows.ledger
+
+    def entries(self, j: int, l: int) -> Vector:
+        """Entry (j, l) of every matrix."""
+        m, n, _ = self.shape
+        where, values = self._rows.column(j * n + l)
+        if values.size == m:
+            return values
+        out = np.zeros(m)
+        out[where] = values
+        return out
+
+    def matrix(self, i: int) -> Square:
+        """Matrix i, as a dense array of its own."""
+        n = self.shape[1]
+        where, values = self._rows.row(i)
+        if values.size == n * n:
+            return values.reshape(n, n)
+        out = np.zeros(n * n)
+        out[where] = values
+        return out.reshape(n, n)
+
+    def products(self, X: ArrayLike | None = None, *, factor: ArrayLike | None = None) -> Vector:
+        r""":math:`A_i \bullet X = \sum_{jl} A_i(j, l) X(j, l)` for every i.
+
+        Parameters
+        ----------
+        X : array of shape (n, n)
+            The matrix; or
+        factor : array of shape (n, r)
+            V, where X = V V'.
+        """
+        n = self.shape[1]
+        if (X is None) == (factor is None):
+            raise ValueError("give either X or its factor")
+        if factor is not None:
+            V = np.asarray(factor, dtype=np.float64)
+            if V.ndim != 2 or V.shape[0] != n:
+                raise ValueError(f"factor has shape {V.shape}; expected ({n}, r)")
+            X = V @ V.T
+        whole = np.asarray(X, dtype=np.float64)
+        if whole.shape != (n, n):
+            raise ValueError(f"X has shape {whole.shape}; expected ({n}, {n})")
+        return self._rows.dot(whole.ravel())
+
+    def combination(self, p: ArrayLike) -> Square:
+        r""":math:`\sum_i p_i A_i`; a matrix of weight 0 is not read."""
+        weights = np.asarray(p, dtype=np.float64)
+        if weights.shape != self.shape[:1]:
+            raise ValueError(f"p has shape {weights.shape}; expected ({self.shape[0]},), a weight for each matrix")
+        return self._rows.dot_transposed(weights).reshape(self.shape[1:])
+
+    def frobenius(self) -> Vector:
+        r"""The Frobenius norm :math:`\sqrt{\sum_{jl} A_i(j, l)^2}` of every matrix."""
+        return np.sqrt(self._rows.row_sq_norms())
+
+
+class _Entries:
+    """A function of three numbers as a matrix of m rows and n * n columns: what SymmetricMatrices ask of a Matrix."""
+
+    def __init__(self, m: int, n: int, entry: Callable[[Any, Any, Any], ArrayLike]) -> None:
+        self.shape, self.n, self.entry, self.ledger = (m, n * n), n, entry, Ledger()
+
+    def column(self, k: int) -> tuple[NDArray[np.int64], Vector]:
+        i = np.arange(self.shape[0])
+        return i, self._told(i, *divmod(k, self.n))
+
+    def row(self, i: int) -> tuple[NDArray[np.int64], Vector]:
+        return np.arange(self.shape[1]), self._matrices(np.array([i]))[0]
+
+    def dot(self, w: Vector) -> Vector:
+        return np.concatenate([block @ w for _, block in self._blocks(np.arange(self.shape[0]))])
+
+    def dot_transposed(self, p: Vector) -> Vector:
+        total = np.zeros(self.shape[1])
+        for i, block in self._blocks(np.flatnonzero(p)):
+            total += block.T @ p[i]
+        return total
+
+    def row_sq_norms(self) -> Vector:
+        return np.concatenate([(block**2).sum(axis=1) for _, block in self._blocks(np.arange(self.shape[0]))])
+
+    def _blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Vector]]:
+        for i in _parts(rows, self.shape[1]):
+            yield i, self._matrices(i)
+
+    def _matrices(self, i: NDArray[np.int64]) -> Vector:
+        """Whole matrices, a row each."""
+        j, l = np.divmod(np.arange(self.shape[1]), self.n)
+        rows = self._told(i[:, None], j, l)
+        _refuse_asymmetric(rows, self.n, i)
+        return rows
+
+    def _told(self, i: Any, j: Any, l: Any) -> Vector:
+        shape = np.broadcast(i, j, l).shape
+        told = np.asarray(self.entry(i, j, l), dtype=np.float64)
+        try:
+            values = np.array(np.broadcast_to(told, shape))
+        except ValueError:
+            raise ValueError(
+                f"entry(i, j, l) gave an array of shape {told.shape} for indices of shape {shape}; expected a number "
+                "for each"
+            ) from None
+        self.ledger.count(values.size)
+        if not np.isfinite(values).all():
+            at = int(np.argmin(np.isfinite(values).ravel()))
+            i, j, l = (int(np.broadcast_to(part, shape).ravel()[at]) for part in (i, j, l))
+            raise ValueError(f"entry({i}, {j}, {l}) gave {values.ravel()[at]}; every entry must be finite")
+        return values
+
+
+def _checked(rows: Any, n: int) -> SymmetricMatrices:
+    """Matrices in the rows of an array or of a CSR matrix, once they are found to be what they should be."""
+    m = rows.shape[0]
+    if m == 0 or n == 0:
+        raise ValueError(f"expected at least one matrix of at least one row; got {m} of {n} rows")
+    if np.iscomplexobj(rows):
+        raise TypeError(f"expected real symmetric matrices; got complex numbers, {rows.dtype}")
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    read = as_matrix(rows)
+    with read.ledger.on("validation"):
+        if sp.issparse(rows):
+            _refuse_asymmetric_sparse(rows, n)
+            most = int(np.bincount(rows.indices, minlength=1).max()), int(np.diff(rows.indptr).max())
+        else:
+            for i in _parts(np.arange(m), n * n):
+                _refuse_asymmetric(rows[i[0] : i[-1] + 1], n, i)
+            most = m, n * n
+        read.ledger.count(read.stored)
+    return SymmetricMatrices(read, n, *most)
+
+
+def _parts(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.int64]]:
+    """Blocks of rows that are small enough to be copied."""
+    size = max(1, ENTRIES_AT_ONCE // width)
+    for first in range(0, rows.size, size):
+        yield rows[first : first + size]
+
+
+def _refuse_asymmetric(rows: NDArray[Any], n: int, numbers: NDArray[np.int64]) -> None:
+    matrices = rows.reshape(-1, n, n)
+    if not np.isfinite(matrices).all():
+        _refuse_not_finite(np.argwhere(~np.isfinite(matrices))[0], numbers)
+    wrong = np.abs(matrices - matrices.transpose(0, 2, 1)) > _rounding(rows)
+    if wrong.any():
+        at, j, l = np.argwhere(wrong)[0]
+        _refuse(numbers[at], j, l, matrices[at, j, l], matrices[at, l, j])
+
+
+def _refuse_asymmetric_sparse(rows: Any, n: int) -> None:
+    if not np.isfinite(rows.data).all():
+        at = int(np.argmin(np.isfinite(rows.data)))
+        i = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        _refuse_not_finite((0, *divmod(int(rows.indices[at]), n)), np.array([i]))
+    j, l = np.divmod(rows.indices, n)
+    mirrored = sp.csr_matrix((rows.data, l * n + j, rows.indptr), shape=rows.shape)
+    apart = (rows - mirrored).tocoo()
+    wrong = np.flatnonzero(np.abs(apart.data) > _rounding(rows.data))
+    if wrong.size:
+        i, k = int(apart.row[wrong[0]]), int(apart.col[wrong[0]])
+        row = rows[[i]].toarray().reshape(n, n)
+        j, l = divmod(k, n)
+        _refuse(i, j, l, row[j, l], row[l, j])
+
+
+def _rounding(values: NDArray[Any]) -> float:
+    return float(ROUNDING * np.finfo(values.dtype).eps * np.abs(values).max(initial=0.0))
+
+
+def _refuse_not_finite(place: Any, numbers: NDArray[np.int64]) -> None:
+    at, j, l = (int(part) for part in place)
+    raise ValueError(f"matrix {numbers[at]} has a NaN or an infinite entry at ({j}, {l}); every entry must be finite")
+
+
+def _refuse(i: int, j: int, l: int, here: float, there: float) -> None:
+    raise ValueError(
+        f"matrix {i} is not symmetric: entry ({j}, {l}) is {here:.6g}, but ({l}, {j}) is {there:.6g}. "
+        "As X is symmetric, (A + A.T) / 2 has the same product with it: give that"
+    )
+
+
+def _refuse_mixed_shapes(A: Sequence[Any]) -> None:
+    if len(A) == 0:
+        raise ValueError("expected at least one matrix; got an empty sequence")
+    shapes = [np.shape(one) for one in A]
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 or shape[0] != shape[1] or shape != shapes[0]:
+            raise ValueError(
+                f"expected square matrices of one shape; matrix 0 has shape {shapes[0]}, matrix {i} {shape}"
+            )
+
+
+def _stacked(A: Sequence[Any]) -> Any:
+    """A sequence of matrices, some of them sparse, as the rows of one CSR matrix."""
+    n = A[0].shape[0]
+    parts = [sp.coo_matrix(one) for one in A]
+    row = np.repeat(np.arange(len(parts)), [part.nnz for part in parts])
+    column = np.concatenate([part.row.astype(np.int64) * n + part.col for part in parts])
+    values = np.concatenate([part.data for part in parts]).astype(np.float64)
+    return sp.csr_matrix((values, (row, column)), shape=(len(parts), n * n))

@@ -1,0 +1,1 @@
+"""What every solver shares: problems, certificates, solvers and their registry, the loop, the trace."""

@@ -1,0 +1,106 @@
+"""Ctrl-C as a request to finish, not as a crash.
+
+A fit that a person started ends at the first Ctrl-C and keeps its best model so far. A fit that is one of many, of a
+grid search or of a worker process, must not do so: there Ctrl-C is meant for the whole search, which would take the
+half-trained model for a finished one and go on. The call stack tells the two apart; see :func:`part_of_a_larger_job`.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupt:
+    """Whether the user has asked to stop."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def answer(self) -> bool:
+        """Whether the user has asked to stop since the last answer: what is left to do may still be done."""
+        asked, self.asked = self.asked, False
+        return asked
+
+
+class NoModelYet(KeyboardInterrupt):
+    """Ctrl-C came before the first iteration: there is no model to keep."""
+
+
+IMPATIENCE = 2.0  # seconds within which a second Ctrl-C means the whole program, and not the fit of the moment
+
+JOB_RUNNERS = {
+    *("concurrent", "dask", "dask_ml", "distributed", "hyperopt", "imblearn", "joblib"),
+    *("mlxtend", "multiprocessing", "optuna", "ray", "sklearn", "skopt"),
+}
+"""Packages that call `fit` many times on somebody's behalf."""
+
+PASSED_THROUGH = ("sklearn.base", "sklearn.callback", "sklearn.compose", "sklearn.pipeline", "sklearn.utils")
+"""Modules of those packages that hand one call of `fit` on, as a pipeline does: the fit is still the user's own."""
+
+_current: Interrupt | None = None
+_last = -math.inf  # when Ctrl-C was last pressed
+
+
+def part_of_a_larger_job() -> bool:
+    """Whether a search, an ensemble, a pool of workers or the like is among the callers.
+
+    Examples
+    --------
+    >>> from maxmargin.engine.interrupt import part_of_a_larger_job
+    >>> part_of_a_larger_job()
+    False
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] in JOB_RUNNERS and not module.startswith(PASSED_THROUGH):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def listen_for_interrupt() -> Iterator[Interrupt]:
+    """Turn the first Ctrl-C inside the block into `interrupt.asked`; the second one raises KeyboardInterrupt.
+
+    So does one within `IMPATIENCE` seconds of the last, though another block had that: who presses twice means the
+    whole program, a loop over many fits say, and not one fit of it. In a part of a larger job the first one raises, so
+    that the job ends. So it does where the program handles Ctrl-C in its own way.
+
+    Work in small pieces can stop between two of them with nothing half done. Inner blocks share the answer of the
+    outermost one. Outside of the main thread Python hands signals to nobody else, so nothing is listened for there.
+    """
+    global _current
+    if _current is not None:
+        yield _current
+        return
+    interrupt = Interrupt()
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        or part_of_a_larger_job()
+    ):
+        yield interrupt
+        return
+
+    def on_signal(signum: int, frame: FrameType | None) -> None:
+        global _last
+        before, _last = _last, time.monotonic()
+        if interrupt.asked or _last - before < IMPATIENCE:
+            raise KeyboardInterrupt
+        interrupt.asked = True
+
+    signal.signal(signal.SIGINT, on_signal)
+    _current = interrupt
+    try:
+        yield interrupt
+    finally:
+        _current = None
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,536 @@
+"""The one loop that all solvers share: when to check, when to stop, what to keep.
+
+Nothing in the loop reaches into the algorithm: the same seed gives the same solution however the iterations are cut
+into chunks, so the chunks can follow the clock and the checks follow the count of iterations.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.core.matrix import as_matrix
+from maxmargin.core.threads import limit_blas
+from maxmargin.engine.certificate import Certificate
+from maxmargin.engine.interrupt import Interrupt, NoModelYet, listen_for_interrupt
+from maxmargin.engine.problem import CLOSE_ENOUGH, Evaluation, Problem, Solution
+from maxmargin.engine.solver import KERNEL_SOLVERS, SOLVERS, TOOLBOX, UNLIMITED, Learned, Solver, online_solvers
+from maxmargin.engine.trace import Row, Trace
+from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.svm.regularized import RegularizedSVM
+
+CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
+TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
+OUT_OF_TIME = ("interrupted", "max_time")  # ends after which nobody should be kept waiting
+MOST_AFTER_TIME = 0.2  # entries that may be read after such an end for a certificate, as a share of those read before
+FREE_AFTER_TIME = 1_000_000  # and so many in any case: they take some milliseconds
+USUAL_TOL = 1e-3  # the relative gap that numbers are computed for where nobody asks for one
+LONGEST_WAIT = 10  # checks between two measurements of the gap that seem worth it
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Examples that are not learned from, to measure the error on.
+
+    Attributes
+    ----------
+    X : Matrix or array
+        A matrix that holds the examples.
+    y : array
+        Their labels, -1 and +1.
+    rows : array or None
+        Which rows of X they are; None means all.
+    """
+
+    X: Any
+    y: ArrayLike
+    rows: NDArray[np.int64] | None = None
+
+    def error(self, solution: Solution, scale: float) -> float:
+        """The share of the examples that the solution gets wrong."""
+        X = as_matrix(self.X)
+        with X.ledger.on("holdout"):
+            products = X.dot(solution.w, self.rows)
+        return float(np.mean(np.where(products / scale + solution.b > 0, 1.0, -1.0) != np.asarray(self.y)))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What :func:`solve` returns, for every solver.
+
+    Attributes
+    ----------
+    solution : Solution
+        The answer: direction, bias, and dual weights where there are any.
+    certificate : Certificate
+        How good it provably is.
+    evaluation : Evaluation or None
+        What the certificate's pass over the data saw; None without a certificate.
+    trace : Trace
+        One row a check.
+    status : str
+        Why it stopped: "tol", "max_iter", "max_time", "budget", "early_stopping", "callback", "interrupted", or
+        "finished" where the algorithm itself came to its end.
+    n_iter : int
+        Iterations made.
+    best_iter : int
+        The iteration that the solution is from.
+    reads : dict
+        Entries read, by purpose, as :meth:`maxmargin.core.Ledger.summary` gives them.
+    promise : dict
+        What the algorithm's theorem promises for this run; empty where it was stopped before its end.
+    state : object
+        The solver's own state, from which a warm start goes on.
+    """
+
+    solution: Solution
+    certificate: Certificate
+    evaluation: Evaluation | None
+    trace: Trace
+    status: str
+    n_iter: int
+    best_iter: int
+    reads: dict[str, int]
+    promise: dict[str, float] = field(default_factory=dict)
+    state: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback of :func:`solve` is told at each check.
+
+    Attributes
+    ----------
+    row : Row
+        The new row of the trace.
+    done : float
+        The share of the work that is done, between 0 and 1, by the stop rule that is nearest; NaN if none tells. The
+        way from the first known gap to `tol` is measured in powers of ten, as gaps fall by about equal factors.
+    gap, tol : float
+        The relative duality gap, measured or estimated by the solver, and the gap to stop at; NaN where there is none.
+    solution : callable
+        Gives the current solution.
+    """
+
+    row: Row
+    done: float
+    gap: float
+    tol: float
+    solution: Callable[[], Solution]
+
+
+def solve(
+    problem: Problem,
+    solver: Solver,
+    *,
+    tol: float | None = None,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    budget: int | None = None,
+    holdout: Holdout | None = None,
+    early_stopping: bool = False,
+    certify: bool | str = True,
+    callback: Callable[[Progress], bool | None] | None = None,
+    random_state: int | np.random.Generator | None = None,
+    warm: Result | Learned | Solution | None = None,
+) -> Result:
+    """Run a solver on a problem until the first stop rule says so.
+
+    Parameters
+    ----------
+    problem : SlackSVM or RegularizedSVM
+        What to solve.
+    solver : Solver
+        How.
+    tol : float or None
+        Stop when the relative duality gap is at most this. A check that measures it reads all of the data. Where it is
+        the only rule, a run ends after 20 times the iterations that the solver makes without any. None: the default of
+        the solver, `solver.default_tol`, which may be none.
+    max_iter, max_time, budget : number or None
+        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; with a kernel
+        it counts evaluations, and where it is the only rule, a run ends after 20 times the default iterations too.
+        What is read besides, for the norms of the rows and for the certificate, is listed in `Result.reads`.
+    holdout : Holdout or None
+        Examples on which each check measures the error.
+    early_stopping : bool
+        Stop when the error on the holdout has not improved for a while, which for most solvers is while the iterations
+        doubled; the best solution by that error is returned.
+    certify : bool or "checks"
+        Whether to certify the answer on the full data; "checks": at every check.
+    callback : callable or None
+        Called with a :class:`Progress` at each check; stops the run by returning True.
+    random_state : int, Generator or None
+        The one source of randomness.
+    warm : Result, Learned, Solution or None
+        An earlier result on the same data, perhaps for another slack, to go on from: counts, trace and limits
+        include what was done then. Its state is used up: a result can be gone on from once. Or what an online solver
+        has learned from other rows, or for a solver that `resumes` a solution to begin at: counts, trace and limits
+        start anew.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import SlackSVM
+    >>> from maxmargin.solvers import Simba, solve
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    >>> X = rng.normal(size=(200, 20)) + y[:, None]
+    >>> result = solve(SlackSVM(X, y, slack=0.01), Simba(), max_iter=500, random_state=0)
+    >>> result.status
+    'max_iter'
+    >>> result.certificate.gap >= 0
+    True
+    """
+    if not isinstance(problem, solver.solves):
+        raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
+    if solver.kernel is not None and isinstance(problem.X, KernelMatrix) != solver.kernel:
+        wanted = "KernelMatrix" if solver.kernel else "Matrix"
+        takers = [
+            name
+            for table in (SOLVERS, KERNEL_SOLVERS, TOOLBOX)
+            for name, taker in table.items()
+            if isinstance(problem, taker.solves) and taker.kernel in (None, not solver.kernel)
+        ]
+        raise TypeError(
+            f"solver {solver.name!r} reads a {wanted}; got a {type(problem.X).__name__}, which these solvers read: "
+            f"{', '.join(takers)}"
+        )
+    if solver.smooth_only and isinstance(problem, RegularizedSVM) and not problem.loss.smooth:
+        takers = [name for name, taker in SOLVERS.items() if not taker.smooth_only and not taker.separable_only]
+        raise ValueError(
+            f"solver {solver.name!r} needs a smooth loss, such as 'squared_hinge'; got {problem.loss.name!r}, which "
+            f"these solvers take: {', '.join(takers)}"
+        )
+    if isinstance(warm, Learned) and not solver.online:
+        raise TypeError(f"solver {solver.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")
+    if isinstance(warm, Solution) and not solver.resumes:
+        raise TypeError(f"solver {solver.name!r} cannot begin at a solution; give the Result of its earlier run")
+    tol = solver.default_tol if tol is None else tol
+    if early_stopping and holdout is None:
+        raise ValueError("early_stopping needs a holdout to measure the error on")
+    # Iterations on rows of a kernel that are kept cost nothing: a budget alone might never end them.
+    unlimited = max_iter is None and max_time is None and (budget is None or bool(solver.kernel))
+    if unlimited and solver.iterations(problem) is None:
+        # The other rules end it before, if they can.
+        may_end = tol is not None or budget is not None
+        max_iter = solver.default_iterations(problem) * (20 if may_end else 4 if early_stopping else 1)
+    limit = _Limits.of(problem, solver, max_iter, max_time, budget)
+    run = _Run(problem, solver, holdout, tol, certify == "checks", warm if isinstance(warm, Result) else None)
+    rng = np.random.default_rng(random_state)
+    with listen_for_interrupt() as interrupt, limit_blas():
+        problem.prepare(USUAL_TOL if tol is None else tol)
+        state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
+        next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
+        while not status:
+            done = run.advance(state, next_check, limit, interrupt)
+            over_budget = done < next_check and limit.max_iter > done and not interrupt.asked and not limit.late(run)
+            if over_budget and done == 0:
+                raise ValueError(
+                    f"a budget of {limit.budget:,} entries is too small for one iteration of {solver.name!r} on this "
+                    f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least what an "
+                    "iteration reads, which may be a row, a row and a column, or all of the data"
+                )
+            if interrupt.asked:
+                status = "interrupted"
+            elif over_budget:
+                status = "budget"
+            elif done >= limit.max_iter:
+                status = limit.why
+            elif limit.late(run):
+                status = "max_time"
+            row = run.check(state)
+            next_check = max(done + 1, solver.next_check(problem, state, done))
+            progress = Progress(
+                row,
+                run.share_done(limit, tol),
+                run.gap,
+                math.nan if tol is None else tol,
+                lambda: run.best_solution(state),
+            )
+            if callback is not None and callback(progress) and not status:
+                status = "callback"
+            if not status and tol is not None and run.proven_gap <= tol:
+                status = "tol"
+            if not status and solver.settled(problem, state):
+                status = "finished"
+            if not status and unlimited and solver.exhausted(problem, state):
+                status = "max_iter"
+            if not status and early_stopping and run.stale(state):
+                status = "early_stopping"
+            # During a check, which another one would only repeat.
+            if not status and (interrupt.asked or limit.late(run)):
+                status = "interrupted" if interrupt.asked else "max_time"
+        if interrupt.asked and run.n_iter == 0:
+            raise NoModelYet("before the first iteration: there is no model to keep")
+        result = run.result("interrupted" if interrupt.asked else status, state)
+        _refuse_not_finite(result.solution, solver)
+        if certify:
+            if run.can_afford_certificate(result):
+                result = certified(problem, result, keep_bias=holdout is not None, tighten=budget is None)
+            else:
+                no_time = Certificate.missing("the time was up before the model was evaluated on all samples")
+                result = replace(result, certificate=no_time)
+        return replace(result, status="interrupted") if interrupt.asked else result
+
+
+@dataclass(frozen=True)
+class _Limits:
+    max_iter: int
+    max_time: float
+    budget: int
+    why: str  # the name of the rule behind max_iter
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        solver: Solver,
+        max_iter: int | None,
+        max_time: float | None,
+        budget: int | None,
+    ) -> _Limits:
+        for name, value in (("max_iter", max_iter), ("max_time", max_time), ("budget", budget)):
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive or None; got {value!r}")
+        own = solver.iterations(problem)
+        # What is more than a machine can count is as good as no limit.
+        asked = UNLIMITED if max_iter is None else min(int(max_iter), UNLIMITED)
+        why = "max_iter" if own is None or asked < own else "finished"
+        return cls(
+            min(asked, UNLIMITED if own is None else own),
+            math.inf if max_time is None or max_time > UNLIMITED else float(max_time),
+            UNLIMITED if budget is None else min(int(budget), UNLIMITED),
+            why,
+        )
+
+    def late(self, run: _Run) -> bool:
+        return run.seconds() >= self.max_time
+
+    def shares(self, run: _Run) -> list[float]:
+        """The share of each limit that is used up."""
+        used = (run.n_iter, self.max_iter), (run.entries(), self.budget), (run.seconds(), self.max_time)
+        return [so_far / most for so_far, most in used if most < UNLIMITED]
+
+
+class _Run:
+    """The moving parts of one call of :func:`solve`."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        holdout: Holdout | None,
+        tol: float | None,
+        every_check: bool,
+        warm: Result | None,
+    ) -> None:
+        self.problem, self.solver, self.holdout = problem, solver, holdout
+        # The gap is measured where the solver's own estimate is at most `measure`; None: nowhere.
+        self.measure = math.inf if every_check else tol
+        self.trace = Trace(() if warm is None else warm.trace, tol)
+        last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
+        self.started = time.perf_counter() - last.seconds
+        self.already_read = problem.ledger.stored - last.entries_read
+        self.n_iter = last.iteration
+        self.best: Solution | None = None  # None: where the solver stands
+        self.best_iter = 0
+        self.best_score = -math.inf
+        self.proved = Certificate.missing("no check was made")
+        self.certificate = self.proved
+        self.proof: tuple[Any, Any] = (None, None)  # the weights of the best bound, and their sum of rows
+        self.proven_gap = math.inf  # the least of any solution, though another may be the best by a holdout
+        self.evaluation: Evaluation | None = None
+        self.chunk = 1
+        self.last_estimate, self.waited = math.inf, 0  # of the gap when it was last measured; checks since then
+        self.gap = self.first_gap = math.nan  # the relative gap, measured or estimated: the last and the first known
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    def entries(self) -> int:
+        return self.problem.ledger.stored - self.already_read
+
+    def advance(self, state: Any, until: int, limit: _Limits, interrupt: Interrupt) -> int:
+        """Iterate until a count of iterations, or a limit, or Ctrl-C; return the count reached."""
+        until = min(until, limit.max_iter)
+        # One iteration in any case, however short the time: there must be a model.
+        while self.n_iter < until and not interrupt.asked and not (limit.late(self) and self.n_iter > 0):
+            wanted = min(self.chunk, until - self.n_iter)
+            before = time.perf_counter()
+            try:
+                made = self.solver.step(self.problem, state, wanted, limit.budget - self.entries())
+            except ArithmeticError as error:
+                raise _out_of_range(self.solver) from error
+            self.n_iter += made
+            if made < wanted:
+                break
+            if time.perf_counter() - before < CHUNK_SECONDS / 2:
+                self.chunk = min(2 * self.chunk, UNLIMITED)
+            elif time.perf_counter() - before > CHUNK_SECONDS:
+                self.chunk = max(1, self.chunk // 2)
+        return self.n_iter
+
+    def check(self, state: Any) -> Row:
+        """Measure where the run stands, write it into the trace, and keep the best solution."""
+        seconds, error, score = self.seconds(), math.nan, math.nan
+        solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
+        estimate = self.solver.estimated_gap(self.problem, state)
+        if self.worth_measuring(estimate):
+            solution = self.solution(state)
+            with self.problem.ledger.on("certificate"):
+                evaluation = self.problem.evaluate(solution.w)
+                certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
+            certificate, self.proof = _best_proof(certificate, dual, self.proved, self.proof)
+            self.proved, solution = certificate, Solution(evaluation.w, evaluation.b, *self.proof)
+            score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
+        if self.holdout is not None:
+            solution = solution or self.solution(state)
+            error = self.holdout.error(solution, self.problem.scale)
+            score = -error
+        row = Row(
+            self.n_iter,
+            seconds,
+            self.entries(),
+            self.entries() if isinstance(self.problem.X, KernelMatrix) else 0,
+            primal=certificate.primal,
+            dual=certificate.dual,
+            gap=certificate.gap,
+            holdout_error=error,
+            estimated_gap=estimate if math.isfinite(estimate) else math.nan,
+        )
+        self.trace.append(row)
+        self.note_gap(certificate.relative_gap if certificate else estimate)
+        # Of equals the latest: it has learned more. So it has where nothing was measured.
+        if not score < self.best_score:
+            self.best, self.best_iter, self.best_score = solution, self.n_iter, score
+            self.evaluation, self.certificate = evaluation, certificate
+        elif self.certificate:
+            # The best stays, but less may be possible than when it was found.
+            self.certificate = self.certificate.tightened(self.proved)
+            assert self.best is not None
+            self.best = Solution(self.best.w, self.best.b, *self.proof)
+            self.proven_gap = min(self.proven_gap, self.certificate.relative_gap)
+        return row
+
+    def note_gap(self, gap: float) -> None:
+        """Remember a relative gap, where it is known."""
+        if 0 < gap < math.inf:
+            self.gap = gap
+            self.first_gap = gap if math.isnan(self.first_gap) else self.first_gap
+
+    def share_done(self, limit: _Limits, tol: float | None) -> float:
+        """How near the nearest stop rule is."""
+        shares = limit.shares(self)
+        if tol is not None and 0 < tol < self.first_gap:
+            shares.append(math.log(self.first_gap / self.gap) / math.log(self.first_gap / tol))
+        return min(1.0, max(0.0, *shares)) if shares else math.nan
+
+    def worth_measuring(self, estimate: float) -> bool:
+        """Whether the gap may be small enough. After an estimate that promised too much, the next must promise more."""
+        if self.measure is None:
+            return False
+        self.waited += 1
+        if estimate > self.measure or (self.waited < LONGEST_WAIT and estimate > 0.7 * self.last_estimate):
+            return False
+        self.last_estimate, self.waited = (estimate if estimate > 0 and self.measure < math.inf else math.inf), 0
+        return True
+
+    def best_solution(self, state: Any) -> Solution:
+        """The best solution so far."""
+        return self.best or self.solution(state)
+
+    def solution(self, state: Any) -> Solution:
+        """Where the solver stands. What it may have to read to say so is not learned from."""
+        with self.problem.ledger.on("solution"):
+            return self.solver.solution(self.problem, state)
+
+    def stale(self, state: Any) -> bool:
+        """Whether the error on the holdout stayed above its best for longer than the solver has patience for."""
+        return self.n_iter >= self.solver.patience(self.problem, state, self.best_iter)
+
+    def can_afford_certificate(self, result: Result) -> bool:
+        """Whether evaluating the answer on all samples is a small part of the work so far, where time is up."""
+        if result.status not in OUT_OF_TIME or result.evaluation is not None:
+            return True
+        return self.problem.evaluation_cost(result.solution.w) <= max(FREE_AFTER_TIME, MOST_AFTER_TIME * self.entries())
+
+    def result(self, status: str, state: Any) -> Result:
+        return Result(
+            self.best_solution(state),
+            self.certificate,
+            self.evaluation,
+            self.trace,
+            status,
+            self.n_iter,
+            self.best_iter,
+            self.problem.ledger.summary(),
+            self.solver.promise(self.problem) if status == "finished" else {},
+            state,
+        )
+
+
+def _refuse_not_finite(solution: Solution, solver: Solver) -> None:
+    """A model of numbers that are none is of no use to anybody."""
+    w: Any = solution.w
+    if not (np.isfinite(getattr(w, "beta", w)).all() and math.isfinite(solution.b)):
+        raise _out_of_range(solver)
+
+
+def _out_of_range(solver: Solver) -> ValueError:
+    return ValueError(
+        f"solver {solver.name!r} came to numbers beyond what floats can hold. Center and scale the features, for "
+        "instance with sklearn.preprocessing.StandardScaler, choose a C or weights nearer to 1, or another solver"
+    )
+
+
+def _take_state(result: Result) -> Any:
+    if result.state is None:
+        raise ValueError("this result was gone on from already, which used up its state; pass the later result as warm")
+    state = result.state
+    object.__setattr__(result, "state", None)
+    return state
+
+
+def _best_proof(
+    new: Certificate, dual: tuple[Any, Any], known: Certificate, proof: tuple[Any, Any]
+) -> tuple[Certificate, tuple[Any, Any]]:
+    """The new certificate with the better of two bounds, and the weights that prove it."""
+    best = new.tightened(known)
+    return best, proof if new and known and best.dual != new.dual else dual
+
+
+def certified(problem: Problem, result: Result, *, keep_bias: bool = False, tighten: bool = True) -> Result:
+    """The same result with a certificate on the full data; its evaluation is used where there is one already.
+
+    The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
+    The bound is tightened unless the time is up or what may be read is limited: that takes further passes.
+    """
+    if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
+        return replace(result, reads=problem.ledger.summary())  # the last check has done it all
+    rounds = TIGHTENING_ROUNDS if tighten and result.status not in OUT_OF_TIME else 0
+    with problem.ledger.on("certificate"):
+        at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
+        certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
+    certificate, proof = _best_proof(certificate, dual, result.certificate, (result.solution.p, result.solution.v))
+    trace = result.trace
+    if trace[-1].iteration == result.best_iter:
+        last = replace(trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
+        trace = Trace([*trace[:-1], last], trace.tol)
+    return replace(
+        result,
+        solution=Solution(at.w, at.b, *proof),
+        certificate=certificate,
+        evaluation=at,
+        trace=trace,
+        reads=problem.ledger.summary(),
+    )

@@ -1,0 +1,110 @@
+"""What all problems share: a value at a point, and a proof of how good it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core import Ledger
+from maxmargin.engine.certificate import Certificate
+
+Vector = NDArray[np.float64]
+Dual = tuple[Vector, Vector]  # weights p, and what the problem sums with them: sum p_i y_i x_i, for instance
+
+CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A point in the units of the problem: of a max-margin problem, a linear predictor.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The point: the direction.
+    b : float
+        The bias.
+    p : array of shape (n,) or None
+        Weights on the examples, a point of the dual, where the solver has one.
+    v : array of shape (d,) or None
+        sum p_i y_i x_i, where the solver keeps it: then nobody need read the data for it.
+    """
+
+    w: Vector
+    b: float = 0.0
+    p: Vector | None = None
+    v: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one pass over the data says of a direction w.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The direction (in the slack form stretched to the unit sphere where that raises the value).
+    responses : array of shape (n,)
+        y_i <w, x_i>, without the bias.
+    value : float
+        The value of the problem at w with its best bias: the margin in the slack form, else the objective.
+    b : float
+        The best bias for w (0 in a problem without one).
+    wet : array of shape (n,)
+        The point of the dual that w suggests: weights on the examples that fall short of the margin.
+    """
+
+    w: Vector
+    responses: Vector
+    value: float
+    b: float
+    wet: Vector
+
+
+class Problem(ABC):
+    """Something to be solved over data that is read through `X`, which has a shape and counts in its ledger.
+
+    Attributes
+    ----------
+    X : Matrix, KernelMatrix, or whatever else has a `shape` and a `ledger`
+        Where entries are read, and counted.
+    scale : float
+        What the data is divided by.
+    """
+
+    form: str  # of its certificates, a name of `FORMS`
+    X: Any
+    scale: float = 1.0
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was read, by purpose."""
+        return self.X.ledger  # type: ignore[no-any-return]
+
+    def prepare(self, tol: float) -> None:  # noqa: B027  (most problems have nothing to prepare)
+        """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in for this gap."""
+
+    @abstractmethod
+    def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
+        """The value at a point, from all of the data, and the weights of the dual that it suggests."""
+
+    def evaluation_cost(self, w: Any) -> int:
+        """How many entries must be read to evaluate w, beyond a pass over the data."""
+        return 0
+
+    @abstractmethod
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Dual]:
+        """The certificate of an evaluated point, and the point of the dual that proves its bound.
+
+        Weights p of the dual may be given, and a few rounds allowed to find better ones.
+        """
+
+    def certify(self, w: Any, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
+        """How good a point is: its value, and a bound from p where given."""
+        return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)[0]

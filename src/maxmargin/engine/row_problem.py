@@ -1,0 +1,181 @@
+"""What problems over rows share: norms that are read once, and proofs by weights on the rows."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from maxmargin.core import Matrix
+from maxmargin.core.matrix import as_matrix, refuse_not_finite
+from maxmargin.core.rounding import relative_error
+from maxmargin.engine.certificate import Certificate
+from maxmargin.engine.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, Vector
+from maxmargin.kernels.expansion import length
+
+# Beyond these squared norms of rows, products and sums of products may overflow, or vanish.
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e290
+SUMS = 16  # roundings of a sum beside those of its terms: of scales, labels, biases and the sums of parts
+SEMIDEFINITE = "the kernel is positive semidefinite"
+INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
+
+
+class RowProblem(Problem):
+    """A problem over the rows of a matrix, whose points of the dual are weights on them.
+
+    Attributes
+    ----------
+    X : Matrix or KernelMatrix
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X: Matrix = as_matrix(X)
+        n, d = self.X.shape
+        if n == 0 or d == 0:
+            raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
+        self._sq_norms: Vector | None = None
+        self._certificate_norms: Vector | None = None
+
+    # To be said by each problem
+
+    @abstractmethod
+    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+        """The nearest thing to p that the dual allows, and its sum of rows (v, where p was allowed and v known)."""
+
+    @abstractmethod
+    def _bound(self, p: Vector, v: Vector) -> float:
+        """What no solution can beat, from a point of the dual."""
+
+    @abstractmethod
+    def _best_mixture(self, one: Dual, other: Dual) -> Dual:
+        """The point between two of the dual at which the bound is best."""
+
+    # The same for all
+
+    def bound(self, p: Vector) -> float:
+        """What no solution can beat, from any weights p >= 0: first made a point of the dual."""
+        return self._bound(*self.dual_point(p))
+
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Dual]:
+        """The certificate of an evaluated point, from p where given, the wet examples, and mixtures of both.
+
+        Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
+        examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
+        """
+
+        def proof() -> Certificate:
+            return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1], rounding=self.rounding(at, dual))
+
+        if p is not None and p.sum() <= 0:
+            p = None
+        if self.sums_are_cheap:  # what a solver has kept up for long may have lost digits
+            v = None
+        dual = self.dual_point(at.wet) if p is None else self.dual_point(p, v)
+        certificate = proof()
+        if p is not None and certificate.relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
+            dual = self._best_mixture(self.dual_point(at.wet), dual)
+            certificate = proof()
+        for _ in range(rounds):
+            if certificate.relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
+                break
+            dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
+            certificate = proof()
+        return certificate, dual
+
+    def proof(self, value: float, bound: float, form: str, *sums: Any, rounding: tuple[float, float]) -> Certificate:
+        """The certificate of a value and its bound, which `sums` of rows gave, with the allowances for their rounding.
+
+        A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
+        product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
+        """
+        vectors: bool | None = getattr(self.X, "inner_product", True)
+        if vectors is False or (vectors is None and any(w.imaginary for w in sums)):
+            return Certificate(value, bound, INDEFINITE, form)
+        return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "", rounding=rounding)
+
+    # Rounding
+
+    @abstractmethod
+    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+        """By how much the exact value may be worse, and the exact bound looser, than what was computed."""
+
+    def response_rounding(self, w: Any) -> Vector:
+        """How far the computed response of each row to w can be from the exact one."""
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            return np.asarray(K.measured_rounding(w) / self.scale)
+        return relative_error(self.X.shape[1] + SUMS) * length(w) * self._norms() / self.scale
+
+    def square_rounding(self, p: Vector, v: Any) -> float:
+        """How much larger the exact square of v, the sum of p_i x_i with any signs, can be than the computed one."""
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            return float(np.abs(v.beta) @ K.measured_rounding(v))
+        n, d = self.X.shape
+        size = length(v)
+        off = relative_error(n + SUMS) * float(np.abs(p) @ self._norms()) / self.scale
+        return float(2 * size * off + off**2 + relative_error(d) * size**2)
+
+    def evaluation_cost(self, w: Any) -> int:
+        return 0 if self.sums_are_cheap else int(np.count_nonzero(np.isnan(w.f)) * np.count_nonzero(w.beta))
+
+    def _norms(self) -> Vector:
+        """The norms of the rows. Where nobody wanted to read them for the scale, the certificate does."""
+        if self._sq_norms is not None:
+            return np.sqrt(self._sq_norms)
+        if self._certificate_norms is None:
+            with self.X.ledger.on("certificate"):
+                self._certificate_norms = np.sqrt(self.X.row_sq_norms())
+        return self._certificate_norms
+
+    def sq_norms(self) -> Vector:
+        """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""
+        if self._sq_norms is None:
+            with self.X.ledger.on("scale"):
+                norms = self.X.row_sq_norms()
+            if not np.isfinite(norms).all():
+                refuse_not_finite(self.X)
+            self._refuse_out_of_range(norms)
+            self._sq_norms = norms
+        return self._sq_norms
+
+    def _refuse_out_of_range(self, sq_norms: Vector) -> None:
+        largest = float(sq_norms.max(initial=0.0))
+        if not largest < LARGEST_SQUARE:
+            raise ValueError(
+                f"row {int(np.argmax(sq_norms))} of X holds values so large that its squared norm is {largest:.3g}, "
+                f"more than {LARGEST_SQUARE:g}, and sums of such numbers would overflow; divide X by a constant first"
+            )
+        if 0 < largest < SMALLEST_SQUARE or (largest == 0 and self._vanished()):
+            raise ValueError(
+                f"the values of X are so small that the largest squared norm of a row is {largest:.3g}, less than "
+                f"{SMALLEST_SQUARE:g}, and products of such numbers would vanish; multiply X by a constant first"
+            )
+
+    def _vanished(self) -> bool:
+        """Whether the squares of entries are zero, though the entries are not."""
+        return self.sums_are_cheap and bool(self.X.dot_transposed(np.ones(self.X.shape[0])).any())
+
+    @property
+    def sums_are_cheap(self) -> bool:
+        """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
+        return isinstance(self.X, Matrix)
+
+    @property
+    def zero_rows(self) -> int | None:
+        """How many rows are all zero; None where nobody looked."""
+        return None if self._sq_norms is None else int(np.count_nonzero(self._sq_norms == 0))
+
+    def forked(self) -> Self:
+        """The same problem with a ledger of its own, so that another thread may read the data; see `Matrix.fork`."""
+        other = copy.copy(self)
+        other.X = self.X.fork()
+        return other
+
+    def _of_dual(self, dual: Dual) -> Evaluation:
+        """The evaluation of the point that a point of the dual stands for."""
+        return self.evaluate(dual[1])

@@ -1,0 +1,157 @@
+"""What a solver is: a frozen dataclass of its hyper-parameters with three methods.
+
+:func:`maxmargin.solvers.solve` calls them in this order:
+
+1. ``state = solver.start(problem, rng)`` once;
+2. ``done = solver.step(problem, state, iterations, budget)`` again and again: a chunk of at most `iterations`
+   iterations that reads at most `budget` entries, and how many of them were made (fewer means: the next one does
+   not fit the budget);
+3. ``solution = solver.solution(problem, state)`` at each check.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.engine.problem import Problem, Solution
+from maxmargin.svm.margin import MarginProblem
+from maxmargin.svm.slack import SlackSVM
+
+SOLVERS: dict[str, type[Solver]] = {}
+"""Every solver by its name. The command, the estimators, the common tests and the benchmarks read this table."""
+
+KERNEL_SOLVERS: dict[str, type[Solver]] = {}
+"""The same for solvers of max-margin problems on a KernelMatrix."""
+
+TOOLBOX: dict[str, type[Solver]] = {}
+"""The same for solvers of other problems."""
+
+UNLIMITED = 2**62
+FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
+CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
+
+
+class Solver(ABC):
+    """An algorithm and its hyper-parameters. A subclass with a `name` is registered by being defined."""
+
+    name: ClassVar[str] = ""
+    solves: ClassVar[type[Problem]] = SlackSVM
+    kernel: ClassVar[bool | None] = False  # whether it reads a KernelMatrix, not a Matrix; None: either
+    separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
+    smooth_only: ClassVar[bool] = False  # whether it solves the problem with a smooth loss only
+    optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
+    online: ClassVar[bool] = False  # whether it can go on with other rows, from what `learned` gives
+    resumes: ClassVar[bool] = False  # whether it can begin at a solution, found on whatever data of the same shape
+    visits_samples: ClassVar[bool] = False  # whether an iteration visits one sample or a few: estimators count passes
+    balanced: ClassVar[bool] = False  # whether its coefficients sum to 0 with a free bias, at any time
+    default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.name:
+            margin = issubclass(cls.solves, MarginProblem)
+            (TOOLBOX if not margin else KERNEL_SOLVERS if cls.kernel else SOLVERS)[cls.name] = cls
+
+    def deterministic(self, problem: Any) -> bool:
+        """Whether nothing that matters is drawn at random, so that every seed gives the same answer to this problem."""
+        return False
+
+    @abstractmethod
+    def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Any:
+        """The state before the first iteration.
+
+        `warm` is the state of an earlier run on the same data, or what an online solver has learned from other rows, or
+        a solution to begin at.
+        """
+
+    @abstractmethod
+    def step(self, problem: Any, state: Any, iterations: int, budget: int) -> int:
+        """Make up to `iterations` iterations that read at most `budget` entries together; return how many."""
+
+    @abstractmethod
+    def solution(self, problem: Any, state: Any) -> Solution:
+        """What the solver would answer now."""
+
+    def learned(self, problem: Any, state: Any) -> Learned:
+        """What an online solver takes along to other rows."""
+        raise TypeError(f"solver {self.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")
+
+    def iterations(self, problem: Any) -> int | None:
+        """The number of iterations after which the algorithm itself ends, where it has one."""
+        return None
+
+    def iterations_per_pass(self, problem: Any) -> int:
+        """How many iterations visit as many samples as there are; 1 for a solver whose iterations are not visits.
+
+        This is the unit of `max_iter` and `n_iter_` of the estimators.
+        """
+        return max(1, int(np.count_nonzero(problem.s))) if self.visits_samples else 1
+
+    def default_iterations(self, problem: Any) -> int:
+        """After how many iterations to stop where the user gave no stop rule and the algorithm has no end."""
+        return 1000
+
+    def next_check(self, problem: Any, state: Any, done: int) -> int:
+        """The count of iterations at which to look next; growing steps keep the cost of looking a fixed share."""
+        return max(done + 1, math.ceil(done * CHECK_GROWTH))
+
+    def patience(self, problem: Any, state: Any, best_iter: int) -> float:
+        """The count of iterations to wait for a better one than the best so far: twice its own, and enough to tell."""
+        return max(2 * best_iter, min(FEWEST_BEFORE_STALE, self.default_iterations(problem) // 4))
+
+    def settled(self, problem: Any, state: Any) -> bool:
+        """Whether more iterations could change nothing, but for rounding."""
+        return False
+
+    def exhausted(self, problem: Any, state: Any) -> bool:
+        """Whether a run without a limit from the user has worked long enough, though it has iterations left."""
+        return False
+
+    def estimated_gap(self, problem: Any, state: Any) -> float:
+        """The solver's own estimate of the relative gap, which costs nothing: above `tol`, a check does not measure it.
+
+        NaN where the solver has no estimate: then every check measures the gap.
+        """
+        return math.nan
+
+    def promise(self, problem: Any) -> dict[str, float]:
+        """What the algorithm's theorem promises after all its iterations, where it does."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What an online solver has learned so far, to go on from with other rows: plain numbers, which can be pickled.
+
+    Attributes
+    ----------
+    t : int
+        Iterations so far: steps go on becoming shorter.
+    w, b : array of shape (d,), float
+        The last predictor.
+    mean_w, mean_b : array of shape (d,), float
+        The average of all predictors so far; the last one where the solver keeps none.
+    weights : float
+        How much the average weighs against what comes.
+    scale : float
+        What rows were divided by. Rows to come must be divided by the same: ``SlackSVM(..., scale=learned.scale)``.
+    """
+
+    t: int
+    w: NDArray[np.float64]
+    b: float
+    mean_w: NDArray[np.float64]
+    mean_b: float
+    weights: float
+    scale: float = 1.0
+
+
+def online_solvers() -> list[str]:
+    """The names of the solvers that can go on with other rows."""
+    return sorted(name for name, solver in SOLVERS.items() if solver.online)

@@ -1,0 +1,162 @@
+"""What a fit tells while it runs: scikit-learn's callbacks (progress bars, monitors), a person, a display."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any
+
+from maxmargin.solvers import Progress
+
+PARTS = 100  # a fit is shown to callbacks as this many equal tasks
+SAYABLE_SHARE = 0.1  # the share of the work that must be done before the rest of the time is estimated from it
+
+
+@dataclass
+class FitProgress:
+    """How far a fit has come, for displays: they find it as `progress` of the fit's own callback context.
+
+    Attributes
+    ----------
+    problems, solved : int
+        How many binary problems the fit has, and how many of them are solved.
+    preliminary : bool
+        Whether they are solved on a part of the samples first.
+    name : str
+        The binary problem that was heard of last; empty where there is only one.
+    gap, tol : float
+        Its relative duality gap and the one to stop at; NaN where they are not known.
+    holdout_error : float
+        Its error on the samples that are held out; NaN where there are none.
+    share : float
+        The share of all work that is done, between 0 and 1, by the stop rules that are nearest.
+    """
+
+    problems: int
+    solved: int = 0
+    preliminary: bool = False
+    name: str = ""
+    gap: float = math.nan
+    tol: float = math.nan
+    holdout_error: float = math.nan
+    share: float = 0.0
+
+    def sentence(self) -> str:
+        """Where the fit stands, for a person.
+
+        Examples
+        --------
+        >>> from maxmargin.estimators.callbacks import FitProgress
+        >>> FitProgress(45, 12, name="3 against 5", gap=0.004, tol=0.001).sentence()
+        '12 of 45 binary problems solved; 3 against 5: gap 0.4 %, stops at 0.1 %'
+        """
+        parts = []
+        if not math.isnan(self.gap):
+            aim = f", stops at {100 * self.tol:.2g} %" if self.tol > 0 else ""
+            parts.append(f"gap {100 * self.gap:.2g} %{aim}")
+        if not math.isnan(self.holdout_error):
+            parts.append(f"holdout error {100 * self.holdout_error:.2f} %")
+        now = ", ".join(parts)
+        if self.problems == 1:
+            return now
+        if self.preliminary:
+            return f"a first model of each of {self.problems} binary problems, on a part of the samples"
+        done = f"{self.solved} of {self.problems} binary problems solved"
+        return f"{done}; {self.name}: {now}" if now else done
+
+    def seconds_left(self, seconds: float) -> float:
+        """An estimate from the seconds so far, where enough is done for one; else NaN."""
+        return seconds * (1 - self.share) / self.share if self.share >= SAYABLE_SHARE else math.nan
+
+
+class FitTasks:
+    """What the binary problems of one fit share: its callbacks, which are called by one thread at a time.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The one that is being fitted.
+    names : sequence of str
+        The names of its binary problems.
+    data : dict
+        X, y and metadata, as the hooks take them.
+    """
+
+    def __init__(self, estimator: Any, names: Sequence[str], data: dict[str, Any]) -> None:
+        self.estimator, self.names, self.data = estimator, names, data
+        self.lock = RLock()
+        self.given_up = False  # whether one of the problems has failed, so that the others need not go on
+        self.shares = [0.0] * len(names)  # the share of the work that is done of each
+        self.root = estimator._init_callback_context(max_subtasks=PARTS)
+        self.progress = self.root.progress = FitProgress(len(names))
+        self.root.call_on_fit_task_begin(estimator=estimator, **data)
+        # A hundred tasks take a millisecond: not where nobody listens.
+        self.told = 0 if getattr(estimator, "_skl_callbacks", None) else PARTS
+
+    def listener(self, k: int, attributes: Callable[[Any], dict[str, Any]]) -> ProblemListener:
+        """The callback of :func:`maxmargin.solvers.solve` for problem k.
+
+        `attributes` makes of its current solution the fitted attributes with which the estimator could predict.
+        """
+        return ProblemListener(self, k, attributes)
+
+    def solved(self, k: int) -> None:
+        """Problem k is solved."""
+        with self.lock:
+            self.progress.solved += 1
+            self.advance(k, 1.0, None)
+
+    def advance(self, k: int, share: float, attributes: Callable[[], dict[str, Any]] | None) -> bool:
+        """Tell the callbacks of what has been done since the last call; whether one of them asks to stop."""
+        self.shares[k] = max(self.shares[k], 0.0 if math.isnan(share) else share)
+        self.progress.share = sum(self.shares) / len(self.shares)
+        stop = False
+        # The last task ends with the fit, and not before: then bars are full.
+        while self.told < min(math.floor(PARTS * self.progress.share), PARTS - 1) and not stop:
+            stop = self._tell(attributes)
+        return stop
+
+    def finish(self, attributes: Callable[[], dict[str, Any]]) -> None:
+        """The whole fit has ended, perhaps before its limits."""
+        while self.told < PARTS:
+            self._tell(None)
+        self.root.call_on_fit_task_end(estimator=self.estimator, **self.data, reconstruction_attributes=attributes)
+
+    def _tell(self, attributes: Callable[[], dict[str, Any]] | None) -> bool:
+        self.told += 1
+        task = self.root.subcontext(task_name="part")
+        hook = dict(estimator=self.estimator, **self.data, reconstruction_attributes=attributes)
+        task.call_on_fit_task_begin(**hook)
+        return bool(task.call_on_fit_task_end(**hook))
+
+
+class ProblemListener:
+    """Tells how far one run of a solver has come: to the callbacks, to a display, and as printed lines.
+
+    Parameters
+    ----------
+    fit : FitTasks
+        The fit that the run is of.
+    k : int
+        Its binary problem.
+    attributes : callable
+        See :meth:`FitTasks.listener`.
+    """
+
+    def __init__(self, fit: FitTasks, k: int, attributes: Callable[[Any], dict[str, Any]]) -> None:
+        self.fit, self.k, self.attributes = fit, k, attributes
+        self.printed = 0  # the iteration of the last printed line
+
+    def __call__(self, progress: Progress) -> bool:
+        """A check was made; whether the run is to stop."""
+        fit, row, verbose = self.fit, progress.row, self.fit.estimator.verbose
+        with fit.lock:
+            name = fit.names[self.k]
+            if verbose > 1 or (verbose and (row.iteration >= 2 * self.printed or progress.done == 1)):
+                self.printed = row.iteration
+                print(f"{name}: {row.line()}" if name else row.line(), flush=True)
+            now = fit.progress
+            now.name, now.gap, now.tol, now.holdout_error = name, progress.gap, progress.tol, row.holdout_error
+            return fit.given_up or fit.advance(self.k, progress.done, lambda: self.attributes(progress.solution()))

@@ -1,0 +1,1 @@
+"""The model file: what is written, in which layout, and how it is read."""

@@ -1,0 +1,413 @@
+"""What of each estimator a model file holds: fields of its header, and arrays whose shapes follow from those."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.data import as_matrix
+from maxmargin.estimators.ball import EnclosingBall
+from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.kernel import SVC
+from maxmargin.estimators.linear import LinearSVC
+from maxmargin.estimators.persistence.model_fields import (
+    Reader,
+    Wrong,
+    count,
+    expected,
+    labels,
+    labels_to_json,
+    list_of,
+    made,
+    number,
+    optional,
+    record,
+    scalar,
+    table,
+    text,
+    to_json,
+)
+from maxmargin.kernels.functions import KERNELS
+from maxmargin.problems import Certificate
+from maxmargin.solvers import Learned
+
+Arrays = dict[str, NDArray[Any]]
+Shapes = dict[str, tuple[str, tuple[int, ...]]]  # type and shape of the array of each name
+
+
+_LEARNED_VECTORS = ("w", "mean_w")
+_LEARNED = record(t=count, b=number, mean_b=number, weights=number, scale=number, seen=number)
+
+
+class Layout:
+    """What all estimators have.
+
+    Attributes
+    ----------
+    whole : dict
+        Attributes that stand in the header as they are, without the underscore.
+    more : dict
+        Other fields of the header.
+    problem : dict
+        What is known of each problem that was solved; attributes too.
+    """
+
+    estimator: ClassVar[type[Any]]
+    whole: ClassVar[dict[str, Reader]] = {
+        "entries_read": count,
+        "kernel_evaluations": count,
+        "reads": table(count),
+        "solver": text,
+    }
+    more: ClassVar[dict[str, Reader]] = {}
+    problem: ClassVar[dict[str, Reader]] = {
+        "certificate": lambda value: Certificate(
+            **record(primal=number, dual=number, why_not=text, form=text, provided=text)(value)
+        ),
+        "stopped": text,
+        "promise": table(number),
+    }
+
+    def problems(self, model: Any) -> int:
+        """How many problems were solved."""
+        return 1
+
+    def of_all_problems(self, model: Any, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]) -> Any:
+        """The value of the one problem, or a collection where there are several."""
+        return values[0]
+
+    def begin(self, model: Any, header: Mapping[str, Any]) -> None:
+        """Set what the number of problems and the shapes of arrays follow from."""
+
+    def describe(self, model: Any) -> dict[str, Any]:
+        """The fields of a model."""
+        return {name: to_json(getattr(model, f"{name}_")) for name in self.whole}
+
+    def arrays(self, model: Any) -> Arrays:
+        """The arrays of a model."""
+        raise NotImplementedError
+
+    def shapes(self, model: Any, header: Mapping[str, Any]) -> Shapes:
+        """What arrays there must be for these fields; `model` has its parameters and classes."""
+        raise NotImplementedError
+
+    def restore(self, model: Any, header: Mapping[str, Any], arrays: Arrays) -> None:
+        """Set the attributes; arrays are of the shapes above."""
+        for name in self.whole:
+            setattr(model, f"{name}_", header[name])
+        for name, array in arrays.items():
+            setattr(model, f"{name}_", array)
+
+
+class ClassifierLayout(Layout):
+    """Classes, and what the binary problems have in common."""
+
+    whole: ClassVar[dict[str, Reader]] = {**Layout.whole, "scale": number, "loss": text}
+    more: ClassVar[dict[str, Reader]] = {"classes": labels}
+    problem: ClassVar[dict[str, Reader]] = {"margin": number, "slack": number, "C": number, **Layout.problem}
+
+    def problems(self, model: MarginClassifier) -> int:
+        return len(model._contenders)
+
+    def of_all_problems(
+        self, model: MarginClassifier, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]
+    ) -> Any:
+        return model._of_all_problems(collection, values)
+
+    def begin(self, model: MarginClassifier, header: Mapping[str, Any]) -> None:
+        model.classes_ = header["classes"]
+
+    def describe(self, model: MarginClassifier) -> dict[str, Any]:
+        return {"classes": labels_to_json(model.classes_), **super().describe(model)}
+
+
+class LinearLayout(ClassifierLayout):
+    """Coefficients and, where they are kept, the dual variables; of an online solver, what it goes on from."""
+
+    estimator = LinearSVC
+    whole: ClassVar[dict[str, Reader]] = {**ClassifierLayout.whole, "n_iter": count, "n_zero_rows": optional(count)}
+    more: ClassVar[dict[str, Reader]] = {
+        **ClassifierLayout.more,
+        "n_rows": count,
+        "n_support": optional(count),
+        "learned": optional(list_of(optional(_LEARNED))),  # what of it is numbers, of each binary model
+    }
+
+    def describe(self, model: LinearSVC) -> dict[str, Any]:
+        return {
+            "n_rows": model._n_rows,
+            "n_support": model.support_.size if hasattr(model, "support_") else None,
+            "learned": [_describe_learned(*of) for of in model._learned] if hasattr(model, "_learned") else None,
+            **super().describe(model),
+        }
+
+    def arrays(self, model: LinearSVC) -> Arrays:
+        dense = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
+        arrays = {"coef": dense, "intercept": model.intercept_}
+        if hasattr(model, "support_"):
+            arrays |= {"support": model.support_.astype("<i8"), "dual_coef": model.dual_coef_}
+        if hasattr(model, "_learned"):
+            nothing = np.zeros(model.n_features_in_)
+            for name in _LEARNED_VECTORS:
+                vectors = [nothing if learned is None else getattr(learned, name) for learned, _ in model._learned]
+                arrays[f"learned_{name}"] = np.stack(vectors)
+        return arrays
+
+    def shapes(self, model: LinearSVC, header: Mapping[str, Any]) -> Shapes:
+        k, d, m = len(model._contenders), header["n_features_in"], header["n_support"]
+        shapes: Shapes = {"coef": ("<f8", (k, d)), "intercept": ("<f8", (k,))}
+        if m is not None:
+            shapes |= {"support": ("<i8", (m,)), "dual_coef": ("<f8", (k, m))}
+        if header["learned"] is not None:
+            if len(header["learned"]) != k:
+                raise Wrong(f"learned has {len(header['learned'])} items for {k} binary models")
+            shapes |= {f"learned_{name}": ("<f8", (k, d)) for name in _LEARNED_VECTORS}
+        return shapes
+
+    def restore(self, model: LinearSVC, header: Mapping[str, Any], arrays: Arrays) -> None:
+        vectors = {name: arrays.pop(f"learned_{name}") for name in _LEARNED_VECTORS if f"learned_{name}" in arrays}
+        super().restore(model, header, arrays)
+        if hasattr(model, "support_"):
+            _check_support(model.support_, header["n_rows"])
+        if header["learned"] is not None:
+            model._learned = [
+                _restore_learned(of, {name: rows[k] for name, rows in vectors.items()})
+                for k, of in enumerate(header["learned"])
+            ]
+        model._n_rows = header["n_rows"]
+        model._training_data = None
+
+
+_KERNEL = record(name=text, fields=table(scalar))
+
+
+def _kernel_to_json(kernel: Any) -> dict[str, Any]:
+    return {"name": kernel.name, "fields": to_json(dataclasses.asdict(kernel))}
+
+
+def _kernel_from_json(about: Mapping[str, Any]) -> Any:
+    name = about["name"]
+    if name not in KERNELS:
+        raise expected(f"one of the kernels {', '.join(KERNELS)}", name)
+    return made("kernel", name, KERNELS[name], about["fields"])
+
+
+class StoredRows:
+    """How rows stand in a file: as one array, or as the three arrays of a CSR matrix.
+
+    Parameters
+    ----------
+    dense, sparse : str
+        The name of the one array, and how the names of the three begin.
+    """
+
+    reader = staticmethod(record(type=text, stored=optional(count)))  # `stored`: the entries of a sparse matrix
+
+    def __init__(self, dense: str, sparse: str) -> None:
+        self.dense, self.sparse = dense, sparse
+
+    def describe(self, rows: Any) -> dict[str, Any]:
+        """The field of the header that their shapes follow from."""
+        return {"type": rows.dtype.newbyteorder("<").str, "stored": rows.nnz if sp.issparse(rows) else None}
+
+    def arrays(self, rows: Any) -> Arrays:
+        if not sp.issparse(rows):
+            return {self.dense: rows}
+        index = _index_type(rows.shape[1], rows.nnz)
+        return {
+            f"{self.sparse}_data": rows.data,
+            f"{self.sparse}_indices": rows.indices.astype(index),
+            f"{self.sparse}_indptr": rows.indptr.astype(index),
+        }
+
+    def shapes(self, about: Mapping[str, Any], shape: tuple[int, int]) -> Shapes:
+        kind, stored = about["type"], about["stored"]
+        if kind not in ("<f4", "<f8"):
+            raise expected("vectors of the type <f4 or <f8", kind)
+        if stored is None:
+            return {self.dense: (kind, shape)}
+        index = _index_type(shape[1], stored)
+        return {
+            f"{self.sparse}_data": (kind, (stored,)),
+            f"{self.sparse}_indices": (index, (stored,)),
+            f"{self.sparse}_indptr": (index, (shape[0] + 1,)),
+        }
+
+    def restore(self, arrays: Arrays, shape: tuple[int, int]) -> Any:
+        """The rows, whose arrays are taken away from the others."""
+        if self.dense in arrays:
+            return arrays.pop(self.dense)
+        parts = tuple(arrays.pop(f"{self.sparse}_{part}") for part in ("data", "indices", "indptr"))
+        try:
+            rows = sp.csr_array(parts, shape=shape)
+            as_matrix(rows)  # which looks whether it points outside itself
+        except (TypeError, ValueError) as error:
+            raise Wrong(f"the support vectors are not a sparse matrix ({error})") from error
+        return rows
+
+
+SUPPORT_VECTORS, CENTER_VECTORS = StoredRows("support_vectors", "vectors"), StoredRows("center_vectors", "center")
+
+
+class KernelLayout(ClassifierLayout):
+    """The kernel, the support vectors and their coefficients."""
+
+    estimator = SVC
+    whole: ClassVar[dict[str, Reader]] = {
+        **ClassifierLayout.whole,
+        "kernel_evaluations_saved": count,
+        "gamma": number,
+        "fit_status": count,
+    }
+    more: ClassVar[dict[str, Reader]] = {
+        **ClassifierLayout.more,
+        "n_support": count,
+        "shape_fit": list_of(count),
+        "kernel": _KERNEL,
+        "vectors": StoredRows.reader,
+    }
+
+    def describe(self, model: SVC) -> dict[str, Any]:
+        return {
+            "n_support": model.support_.size,
+            "shape_fit": list(model.shape_fit_),
+            "kernel": _kernel_to_json(model._kernel),
+            "vectors": SUPPORT_VECTORS.describe(model.support_vectors_),
+            **super().describe(model),
+        }
+
+    def arrays(self, model: SVC) -> Arrays:
+        names = ("support", "n_support", "intercept", "class_weight", "n_iter")
+        arrays = {name: getattr(model, f"{name}_") for name in names}
+        arrays["dual_coef"] = model._dual_coef
+        return arrays | SUPPORT_VECTORS.arrays(model.support_vectors_)
+
+    def shapes(self, model: SVC, header: Mapping[str, Any]) -> Shapes:
+        k, d, m, classes = len(model._contenders), header["n_features_in"], header["n_support"], model.classes_.size
+        kept = 0 if header["kernel"]["name"] == "precomputed" else m
+        return {
+            "support": ("<i4", (m,)),
+            "n_support": ("<i4", (classes,)),
+            "dual_coef": ("<f8", (classes - 1 if model._in_pairs else k, m)),
+            "intercept": ("<f8", (k,)),
+            "class_weight": ("<f8", (classes,)),
+            "n_iter": ("<i4", (k,)),
+            **SUPPORT_VECTORS.shapes(header["vectors"], (kept, d)),
+        }
+
+    def restore(self, model: SVC, header: Mapping[str, Any], arrays: Arrays) -> None:
+        kernel, shape = _kernel_from_json(header["kernel"]), tuple(header["shape_fit"])
+        model.support_vectors_ = SUPPORT_VECTORS.restore(arrays, (header["n_support"], header["n_features_in"]))
+        model._dual_coef = arrays.pop("dual_coef")
+        super().restore(model, header, arrays)
+        of_class, which = model.n_support_, model.support_
+        if (of_class < 0).any() or of_class.sum() != which.size:
+            raise Wrong(f"the classes have {of_class.tolist()} support vectors, which are not {which.size} in all")
+        if len(shape) != 2:
+            raise expected("a shape_fit of two numbers", shape)
+        _check_support(which, shape[0])
+        model.shape_fit_, model._n_rows = shape, shape[0]
+        model._set_kernel(kernel)
+
+
+class BallLayout(Layout):
+    """The ball, the rows whose mean its centre is, and the rows that prove how small it can be."""
+
+    estimator = EnclosingBall
+    whole: ClassVar[dict[str, Reader]] = {
+        **Layout.whole,
+        "n_iter": count,
+        "radius": number,
+        "objective": number,
+        "objective_bound": number,
+        "offset": number,
+        "gamma": number,
+    }
+    more: ClassVar[dict[str, Reader]] = {
+        "n_support": count,
+        "vectors": StoredRows.reader,
+        "sq_center": number,
+        "kernel": optional(_KERNEL),
+        "center_vectors": optional(record(count=count, rows=StoredRows.reader)),
+    }
+
+    def describe(self, model: EnclosingBall) -> dict[str, Any]:
+        in_kernel = model.kernel is not None
+        return {
+            "n_support": model.support_.size,
+            "vectors": SUPPORT_VECTORS.describe(model.support_vectors_),
+            "sq_center": model._sq_center,
+            "kernel": _kernel_to_json(model._kernel) if in_kernel else None,
+            "center_vectors": {"count": model._vectors.shape[0], "rows": CENTER_VECTORS.describe(model._vectors)}
+            if in_kernel
+            else None,
+            **super().describe(model),
+        }
+
+    def arrays(self, model: EnclosingBall) -> Arrays:
+        arrays = {"support": model.support_, "dual_coef": model.dual_coef_}
+        arrays |= SUPPORT_VECTORS.arrays(model.support_vectors_)
+        if model.kernel is None:
+            return {**arrays, "center": model.center_}
+        return {**arrays, "center_weights": model._weights, **CENTER_VECTORS.arrays(model._vectors)}
+
+    def shapes(self, model: EnclosingBall, header: Mapping[str, Any]) -> Shapes:
+        d, m, center = header["n_features_in"], header["n_support"], header["center_vectors"]
+        if not (model.kernel is None) == (header["kernel"] is None) == (center is None):
+            raise Wrong("the parameter kernel, the field kernel and the field center_vectors do not go together")
+        shapes: Shapes = {
+            "support": ("<i4", (m,)),
+            "dual_coef": ("<f8", (1, m)),
+            **SUPPORT_VECTORS.shapes(header["vectors"], (m, d)),
+        }
+        if center is None:
+            return {**shapes, "center": ("<f8", (d,))}
+        many = center["count"]
+        return {
+            **shapes,
+            "center_weights": ("<f8", (many,)),
+            **CENTER_VECTORS.shapes(center["rows"], (many, d)),
+        }
+
+    def restore(self, model: EnclosingBall, header: Mapping[str, Any], arrays: Arrays) -> None:
+        d, center = header["n_features_in"], header["center_vectors"]
+        model.support_vectors_ = SUPPORT_VECTORS.restore(arrays, (header["n_support"], d))
+        model._sq_center = header["sq_center"]
+        if center is not None:
+            kernel, vectors = _kernel_from_json(header["kernel"]), CENTER_VECTORS.restore(arrays, (center["count"], d))
+            for name, value in model._center_in_kernel(kernel, vectors, arrays.pop("center_weights")).items():
+                setattr(model, name, value)
+        super().restore(model, header, arrays)
+
+
+LAYOUTS: dict[str, Layout] = {
+    layout.estimator.__name__: layout for layout in (LinearLayout(), KernelLayout(), BallLayout())
+}
+
+
+def _check_support(support: NDArray[Any], n_rows: int) -> None:
+    if support.size and not (support.min() >= 0 and support.max() < n_rows):
+        raise Wrong(f"the support vectors are not among the {n_rows} training samples")
+
+
+def _describe_learned(learned: Learned | None, seen: float) -> dict[str, Any] | None:
+    if learned is None:
+        return None
+    fields = {name: value for name, value in vars(learned).items() if name not in _LEARNED_VECTORS}
+    return dict(to_json({**fields, "seen": seen}))
+
+
+def _restore_learned(fields: dict[str, Any] | None, vectors: Mapping[str, Any]) -> tuple[Learned | None, float]:
+    if fields is None:
+        return None, 0.0
+    numbers = {name: value for name, value in fields.items() if name != "seen"}
+    return Learned(**numbers, **vectors), fields["seen"]
+
+
+def _index_type(d: int, stored: int) -> str:
+    return "<i4" if max(d, stored) < 2**31 else "<i8"

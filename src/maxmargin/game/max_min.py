@@ -1,0 +1,164 @@
+r"""Max-min problems, :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)` with concave :math:`c_i`.
+
+For weights p on the simplex no x has a larger value than :math:`\max_{x \in \mathcal{K}} \sum_i p_i c_i(x)`: that is
+the bound of a certificate, where the problem can tell it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core import Ledger
+from maxmargin.engine.certificate import Certificate, Form
+from maxmargin.engine.problem import Dual, Evaluation, Problem, Vector
+
+NO_BOUND = "the problem has no `bound`, so that nobody knows what is possible; the value itself was measured"
+
+
+class MaxMin(Problem):
+    r"""A max-min problem, told by functions in plain NumPy.
+
+    All :math:`c_i` are concave with :math:`|c_i(x)| \le 1` on the set that x is from, which the solver's player knows.
+
+    Parameters
+    ----------
+    n : int
+        How many :math:`c_i` there are.
+    sample : callable
+        ``sample(x, rng)`` gives an array of shape (n,): for each i an estimate of :math:`c_i(x)`, right in the mean and
+        of a variance of at most 1. They may depend on each other.
+    gradient : callable
+        ``gradient(i, x)`` gives a supergradient of :math:`c_i` at x, of the same shape as x and a norm of at most 1.
+    values : callable
+        ``values(x)`` gives all :math:`c_i(x)` exactly; asked for only to certify an answer.
+    bound : callable or None
+        ``bound(p)`` gives :math:`\max_{x} \sum_i p_i c_i(x)` for weights p on the simplex, or more: what no x can beat.
+    reads : tuple of three ints
+        How many entries of the data a call reads, for the ledger: of `sample`, of `gradient`, of `values` or `bound`.
+
+    Examples
+    --------
+    A game of two players, each with two moves: x mixes the columns of A, and the least row counts.
+
+    >>> import numpy as np
+    >>> from maxmargin.problems import MaxMin
+    >>> from maxmargin.game.sets import Simplex
+    >>> A = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> game = MaxMin(
+    ...     2,
+    ...     sample=lambda x, rng: A[:, rng.choice(2, p=x)],
+    ...     gradient=lambda i, x: A[i],
+    ...     values=lambda x: A @ x,
+    ...     bound=lambda p: Simplex(2).support(A.T @ p),
+    ...     reads=(2, 2, 4),
+    ... )
+    >>> print(game.certify(np.array([0.5, 0.5]), np.array([0.5, 0.5])))
+    the value 0.5 is the best possible to within 0
+    """
+
+    form: str = "max-min"
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        sample: Callable[[Any, np.random.Generator], Any],
+        gradient: Callable[[int, Any], Any],
+        values: Callable[[Any], Any],
+        bound: Callable[[Vector], float] | None = None,
+        reads: tuple[int, int, int] = (0, 0, 0),
+    ) -> None:
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"a max-min problem needs at least one function c_i; got n={n!r}")
+        if len(reads) != 3 or min(reads) < 0:
+            raise ValueError(f"reads must be three counts, of `sample`, `gradient` and `values`; got {reads!r}")
+        self._begin(n, reads)
+        self._sample, self._gradient, self._values, self._bound = sample, gradient, values, bound
+
+    def _begin(self, n: int, reads: tuple[int, int, int]) -> None:
+        self.n, self.reads = n, reads
+        self.X = Counted((n, reads[1]))
+
+    @property
+    def round_reads(self) -> int:
+        """The most entries that a round of a game on it reads: an estimate of all, and a gradient."""
+        return self.reads[0] + self.reads[1]
+
+    def sample(self, x: Any, rng: np.random.Generator) -> Vector:
+        """An estimate of every c_i(x)."""
+        self.ledger.count(self.reads[0])
+        return self._checked("sample", self._sample(x, rng))
+
+    def gradient(self, i: int, x: Any) -> Vector:
+        """A supergradient of c_i at x."""
+        self.ledger.count(self.reads[1])
+        g = np.asarray(self._gradient(i, x), dtype=np.float64)
+        if g.shape != np.shape(x):
+            raise ValueError(f"gradient({i}, x) gave an array of shape {g.shape}; expected that of x, {np.shape(x)}")
+        if not np.isfinite(g).all():
+            raise ValueError(f"gradient({i}, x) gave {g[~np.isfinite(g)][0]} in a place; expected finite numbers")
+        return g
+
+    def values(self, x: Any) -> Vector:
+        """Every c_i(x), exactly."""
+        self.ledger.count(self.reads[2])
+        return self._checked("values", self._values(x))
+
+    def bound(self, p: Vector) -> float:
+        """What no x can beat, by weights on the simplex; infinite where the problem cannot tell."""
+        if self._bound is None:
+            return math.inf
+        self.ledger.count(self.reads[2])
+        bound = float(self._bound(p))
+        if math.isnan(bound):
+            raise ValueError("bound(p) gave NaN; expected a number, the largest sum of p_i c_i(x) or more")
+        return bound
+
+    def _checked(self, name: str, given: Any) -> Vector:
+        values = np.asarray(given, dtype=np.float64)
+        if values.shape != (self.n,):
+            raise ValueError(
+                f"{name}(x) gave an array of shape {values.shape}; expected ({self.n},), a number for each i"
+            )
+        if not np.isfinite(values).all():
+            i = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"{name}(x) gave {values[i]} for i = {i}; expected finite numbers")
+        return values
+
+    # What the loop asks
+
+    def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
+        """The least c_i at w, and all weight on it."""
+        c = self.values(w)
+        wet = np.zeros(self.n)
+        wet[np.argmin(c)] = 1
+        return Evaluation(w, c, float(c.min()), 0.0, wet)
+
+    def certify_evaluated(
+        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+    ) -> tuple[Certificate, Dual]:
+        """The least c_i at a point, beside the bound of the weights p, or of those on its least c_i."""
+        p = at.wet if p is None or p.sum() <= 0 else p / p.sum()
+        bound = self.bound(p)
+        dual = (p, np.empty(0))
+        if bound == math.inf:
+            return Certificate(at.value, math.nan, NO_BOUND, self.form), dual
+        return Certificate.proved(at.value, bound, self.form), dual
+
+
+class Counted:
+    """In place of a matrix: data that only the problem's own functions can read, and what they said they read."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape, self.ledger = shape, Ledger()
+
+
+def _sentence(at: Certificate) -> str:
+    return f"the value {at.primal:.4g} is the best possible to within {at.gap:.2g}"
+
+
+Form("max-min", True, _sentence)

@@ -1,0 +1,169 @@
+r"""Players: low-regret algorithms for x against costs that come one at a time.
+
+After T rounds a player's gains fall short of those of any fixed x of its set by no more than its regret R(T), whatever
+the costs were. A player of your own has three methods: `start(T)`, `update(state, g)` and `regret(T)`; its state has
+the current point as `x`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.game.sets import ConvexSet
+
+Point = NDArray[np.float64]
+
+
+class Player(ABC):
+    """A low-regret algorithm."""
+
+    @abstractmethod
+    def start(self, T: int) -> Any:
+        """The state before the first of T rounds; its `x` is the first point."""
+
+    @abstractmethod
+    def update(self, state: Any, g: Point) -> None:
+        """Move on: g is the gradient, at the current point, of the cost that came, of a norm of at most 1."""
+
+    @abstractmethod
+    def regret(self, T: int) -> float:
+        """R(T): by how much T rounds may fall short of the best fixed point."""
+
+    def settle(self, x: Point) -> Point:
+        """The answer for a mean of points that were played: the same, unless the player leaves its set."""
+        return x
+
+
+@dataclass
+class Standing:
+    """Where a player stands: the sum of what came, as far as it counts, and the point that follows from it."""
+
+    x: Point
+    y: Point
+    rate: float
+
+
+@dataclass(frozen=True)
+class LazyGradient(Player):
+    r"""Online gradient ascent with lazy projection, Lemma 2.7 of Irpan and Kwan (2015).
+
+    :math:`y_{t+1} = y_t + \frac{r}{\sqrt{2T}} g_t`, and :math:`x_{t+1}` is the point of the set nearest to
+    :math:`y_{t+1}`, for a set within r of :math:`y_1`. The regret is at most :math:`2 r \sqrt{2T}`,
+    and T times the `error` of the projection more.
+
+    Parameters
+    ----------
+    over : ConvexSet
+        The set that x is from: a Ball, a Box, a Spectrahedron.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.game.sets import Ball
+    >>> from maxmargin.game.players import LazyGradient
+    >>> player = LazyGradient(Ball(2))
+    >>> state = player.start(T=2)
+    >>> player.update(state, np.array([1.0, 0.0]))
+    >>> state.x, player.regret(2)
+    (array([0.5, 0. ]), 4.0)
+    """
+
+    over: ConvexSet
+
+    def start(self, T: int) -> Standing:
+        centre = self.over.centre
+        return Standing(centre, centre.copy(), self.over.radius / math.sqrt(2 * T))
+
+    def update(self, state: Standing, g: Point) -> None:
+        state.y += state.rate * g
+        state.x = self.over.project(state.y)
+
+    def regret(self, T: int) -> float:
+        return 2 * self.over.radius * math.sqrt(2 * T) + T * self.over.error
+
+
+@dataclass(frozen=True)
+class ExponentiatedGradient(Player):
+    r"""Exponentiated gradient ascent on the simplex of d numbers, for gradients with entries of at most 1 in size.
+
+    :math:`x_{t+1} \propto \exp(\eta \sum_{\tau \le t} g_\tau)` with :math:`\eta = \sqrt{\log d / T}`. The regret is at
+    most :math:`2\sqrt{T \log d}`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.game.players import ExponentiatedGradient
+    >>> player = ExponentiatedGradient(d=2)
+    >>> state = player.start(T=1)
+    >>> player.update(state, np.array([1.0, -1.0]))
+    >>> state.x.round(3)
+    array([0.841, 0.159])
+    """
+
+    d: int
+
+    def start(self, T: int) -> Standing:
+        return Standing(np.full(self.d, 1 / self.d), np.zeros(self.d), math.sqrt(math.log(max(2, self.d)) / T))
+
+    def update(self, state: Standing, g: Point) -> None:
+        state.y += state.rate * g
+        x = np.exp(state.y - state.y.max())
+        state.x = x / x.sum()
+
+    def regret(self, T: int) -> float:
+        return 2 * math.sqrt(T * math.log(max(2, self.d)))
+
+
+@dataclass
+class Mean:
+    """The mean of so many points."""
+
+    x: Point
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class RunningMean(Player):
+    r"""The mean of all points a that came, for costs :math:`1 - \frac12|x - a|^2` and the like.
+
+    Such costs are strongly concave: the second derivative in any direction is at most -1. Ascent by
+    :math:`x_{t+1} = x_t + g_t / t` has then a regret of at most :math:`\frac12 G^2 (1 + \log T)`, where G is the
+    largest norm of a gradient (Hazan, Agarwal, Kale 2007). Above, the gradient is :math:`a - x`, and x the mean.
+
+    Parameters
+    ----------
+    d : int
+        How many numbers x has. It begins at 0.
+    largest : float, default=2
+        G; 2 is right for points of the unit ball.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.game.players import RunningMean
+    >>> player = RunningMean(d=1)
+    >>> state = player.start(T=2)
+    >>> for a in (1.0, 0.0):
+    ...     player.update(state, a - state.x)
+    >>> state.x, player.regret(1)
+    (array([0.5]), 2.0)
+    """
+
+    d: int
+    largest: float = 2.0
+
+    def start(self, T: int) -> Mean:
+        return Mean(np.zeros(self.d))
+
+    def update(self, state: Mean, g: Point) -> None:
+        state.count += 1
+        state.x = state.x + g / state.count
+
+    def regret(self, T: int) -> float:
+        return 0.5 * self.largest**2 * (1 + math.log(T))

@@ -1,0 +1,250 @@
+r"""The generic sublinear primal-dual algorithm, Algorithm 2 of Irpan and Kwan (2015).
+
+Problem: :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)`. Given: a player, which is a low-regret algorithm over
+:math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` of a variance of at most 1. Returned: the mean of x_t, for
+which :math:`\min_i c_i(\bar x) \ge \sigma - \varepsilon` with probability at least 1/2 for each run.
+
+Symbols as in the survey: w_t are the weights, p_t the same on the simplex, v_t the clipped estimates. Where it prints a
+rate of :math:`\frac{1}{100}\sqrt{\log n / T}`, its lemmas need :math:`\eta \ge \sqrt{\log n / T}`, which is what is
+used, as in its Algorithms 1 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core import l1_sample
+from maxmargin.engine.problem import Problem, Solution
+from maxmargin.engine.solver import Solver
+from maxmargin.game.max_min import MaxMin
+from maxmargin.game.players import Player
+from maxmargin.game.weights import Weights
+
+Vector = NDArray[np.float64]
+
+CONSTANT = 23.0  # what the weights cost is at most 23 sqrt(log n / T), with probability 1/2: see docs/primal_dual.md
+FEWEST = 6  # fewer c_i count as so many in log n: the union of their chances would not be small enough
+LONGEST = 2**62  # rounds
+
+
+@dataclass
+class Run:
+    """Where a run of the game stands, after t of its T rounds."""
+
+    T: int
+    player: Any
+    weights: Weights
+    sum_x: Vector
+    sum_p: Vector
+    t: int = 0
+
+
+@dataclass
+class Best:
+    """Of several runs: the best answer by its value, and the best proof by its bound, which may be of another run."""
+
+    w: Any = None
+    value: float = -math.inf
+    proof: tuple[Any, ...] = ()
+    bound: float = math.inf
+
+    def keep(self, answer: Solution, value: float, bound: float) -> None:
+        """The answer of another run."""
+        if value > self.value:
+            self.w, self.value = answer.w, value
+        if answer.p is not None and (not self.proof or bound < self.bound):
+            self.proof, self.bound = (answer.p, answer.v), bound
+
+    def solution(self) -> Solution:
+        """The best answer with the best proof."""
+        return Solution(self.w, 0.0, *self.proof)
+
+
+@dataclass
+class State:
+    """The run that is under way, and the best of those before it."""
+
+    rng: np.random.Generator
+    run: Run
+    best: Best = field(default_factory=Best)
+
+
+@dataclass(frozen=True)
+class PrimalDual(Solver):
+    r"""Two players: x against weights on the :math:`c_i`, by variance multiplicative weights on clipped estimates.
+
+    A round t draws :math:`i_t \sim p_t` for the player of x, who is told the gradient of :math:`c_{i_t}`, and estimates
+    all :math:`c_i(x_t)` for the weights: :math:`w_{t+1}(i) = w_t(i)(1 - \eta v_t(i) + \eta^2 v_t(i)^2)`.
+
+    Parameters
+    ----------
+    player : Player
+        The low-regret algorithm for x, which knows its set.
+    eps : float, default=0.1
+        By how much the answer may fall short of the best possible value.
+    confidence : float, default=0.5
+        With what probability it may not. Each run has 1/2; the best of several, by their values, has more.
+    constant : float, default=23
+        T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of the
+        theorem is for the worst case; 1 to 3 is often enough, and the certificate tells, but nothing is promised.
+
+    References
+    ----------
+    Irpan, Kwan (2015), Sublinear Algorithms for Optimization and Machine Learning, section 3.
+    Clarkson, Hazan, Woodruff (2012), Sublinear Optimization for Machine Learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import solve
+    >>> from maxmargin.core import l2_sample
+    >>> from maxmargin.problems import MaxMin
+    >>> from maxmargin.game.sets import Ball
+    >>> from maxmargin.solvers import PrimalDual
+    >>> from maxmargin.game.players import LazyGradient
+    >>> A = np.array([[0.6, 0.8], [0.8, -0.6]])
+    >>> def sample(x, rng):  # estimates every product with x from one column
+    ...     j, factor = l2_sample(x, rng.random())
+    ...     return A[:, j] * factor
+    >>> problem = MaxMin(
+    ...     2,
+    ...     sample=sample,
+    ...     gradient=lambda i, x: A[i],
+    ...     values=lambda x: A @ x,
+    ...     bound=lambda p: Ball(2).support(A.T @ p),
+    ... )
+    >>> result = solve(problem, PrimalDual(LazyGradient(Ball(2)), eps=0.3, constant=3), random_state=0)
+    >>> result.status, bool(result.certificate.gap < 0.3)
+    ('finished', True)
+    """
+
+    name: ClassVar[str] = "primal_dual"
+    solves: ClassVar[type[Problem]] = MaxMin
+
+    player: Player
+    eps: float = 0.1
+    confidence: float = 0.5
+    constant: float = CONSTANT
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eps < 1:
+            raise ValueError(f"eps must be between 0 and 1, as all |c_i(x)| <= 1; got {self.eps!r}")
+        check_promise(self.confidence, self.constant)
+
+    @property
+    def runs(self) -> int:
+        """How many runs it takes to be confident."""
+        return runs_for(self.confidence)
+
+    def rate(self, problem: MaxMin, T: int) -> float:
+        r"""The weights' :math:`\eta = \sqrt{\log n / T}`."""
+        return rate_of_weights(problem.n, T)
+
+    def rounds(self, problem: MaxMin) -> int:
+        """T, line 1."""
+        try:
+            return fewest_rounds(lambda T: self.constant * self.rate(problem, T) + self.player.regret(T) / T, self.eps)
+        except OverflowError:
+            raise ValueError(
+                f"the regret of {self.player} in T rounds is never below eps * T; a player needs a regret that grows "
+                "more slowly than T"
+            ) from None
+
+    def start(self, problem: MaxMin, rng: np.random.Generator, warm: Any = None) -> State:
+        if isinstance(warm, State):
+            return warm
+        return State(rng, self._new_run(problem))
+
+    def _new_run(self, problem: MaxMin) -> Run:
+        T = self.rounds(problem)
+        player, weights = self.player.start(T), Weights(np.ones(problem.n), self.rate(problem, T))
+        return Run(T, player, weights, np.zeros(np.shape(player.x)), np.zeros(problem.n))
+
+    def step(self, problem: MaxMin, state: State, iterations: int, budget: int) -> int:
+        rounds = min(iterations, budget // problem.round_reads) if problem.round_reads else iterations
+        for _ in range(rounds):
+            if state.run.t == state.run.T:
+                self._next_run(problem, state)
+            self._play(problem, state.run, state.rng)
+        return rounds
+
+    def _play(self, problem: MaxMin, run: Run, rng: np.random.Generator) -> None:
+        """A round of Algorithm 2."""
+        x, p = run.player.x, run.weights.p  # line 8
+        i = l1_sample(p, rng.random())  # line 9
+        run.weights.learn(run.weights.clip(problem.sample(x, rng)))  # lines 4 to 6
+        run.sum_x += x
+        run.sum_p += p
+        self.player.update(run.player, problem.gradient(i, x))  # line 10
+        run.t += 1
+
+    def _next_run(self, problem: MaxMin, state: State) -> None:
+        """Keep the run that has ended if it is the best so far, and begin another one."""
+        with problem.ledger.on("choosing"):
+            self._keep_best(problem, state)
+        state.run = self._new_run(problem)
+
+    def _keep_best(self, problem: MaxMin, state: State) -> None:
+        answer = self._answer(state.run)
+        assert answer.p is not None
+        state.best.keep(answer, float(problem.values(answer.w).min()), problem.bound(answer.p))
+
+    def _answer(self, run: Run) -> Solution:
+        """Line 12: the mean of x_t, and of the weights."""
+        if not run.t:
+            return Solution(np.array(run.player.x))
+        return Solution(self.player.settle(run.sum_x / run.t), 0.0, run.sum_p / run.t)
+
+    def solution(self, problem: MaxMin, state: State) -> Solution:
+        """The mean of x_t, of the best run where there are several; the last one counts when it has ended."""
+        if state.best.w is None:
+            return self._answer(state.run)
+        if state.run.t == state.run.T:
+            self._keep_best(problem, state)
+        return state.best.solution()
+
+    def iterations(self, problem: MaxMin) -> int:
+        return self.runs * self.rounds(problem)
+
+    def promise(self, problem: MaxMin) -> dict[str, float]:
+        if self.constant < CONSTANT:
+            return {}
+        return {"eps": self.eps, "failure_probability": 0.5**self.runs}
+
+
+def check_promise(confidence: float, constant: float) -> None:
+    """Refuse what no number of runs, or of rounds, can give."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, and cannot be 1; got {confidence!r}")
+    if not constant > 0:
+        raise ValueError(f"constant must be positive (the theorem: {CONSTANT:g}); got {constant!r}")
+
+
+def runs_for(confidence: float) -> int:
+    """How many runs it takes to be confident: each fails with probability 1/2."""
+    return max(1, math.ceil(math.log2(1 / (1 - confidence)) - 1e-9))
+
+
+def rate_of_weights(n: int, T: int) -> float:
+    """eta, for weights of n numbers over T rounds."""
+    return math.sqrt(math.log(max(FEWEST, n)) / T)
+
+
+def fewest_rounds(loss: Callable[[int], float], eps: float) -> int:
+    """T: the least at which what both players lose a round is at most eps."""
+    most = 1
+    while loss(most) > eps:
+        most *= 2
+        if most > LONGEST:
+            raise OverflowError(f"it takes more than {LONGEST:,} rounds")
+    few = most // 2
+    while most - few > 1:
+        middle = (most + few) // 2
+        few, most = (few, middle) if loss(middle) <= eps else (middle, most)
+    return most

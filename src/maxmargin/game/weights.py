@@ -1,0 +1,57 @@
+"""Variance multiplicative weights, Definition 1 of Irpan and Kwan (2015): a player who seeks the least of n numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+@dataclass
+class Weights:
+    r"""Weights :math:`w_{t+1}(i) = w_t(i)(1 - \eta q_t(i) + \eta^2 q_t(i)^2)`, kept by their logarithms.
+
+    For any sequence of vectors q_t, :math:`\sum_t p_t^\top q_t \le \min_i \sum_t \max\{q_t(i), -1/\eta\} +
+    \frac{\log n}{\eta} + \eta \sum_t p_t^\top q_t^2` (Lemma 2.2), with :math:`p_t = w_t/|w_t|_1`.
+
+    Parameters
+    ----------
+    first : array of shape (n,)
+        The weights to begin with; where one is 0, it stays so.
+    eta : float
+        The rate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.game.weights import Weights
+    >>> weights = Weights(np.ones(2), eta=0.5)
+    >>> weights.learn(np.array([1.0, -1.0]))  # factors 0.75 and 1.75
+    >>> weights.p
+    array([0.3, 0.7])
+    """
+
+    first: Vector
+    eta: float
+    log_w: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log_w = np.where(self.first > 0, 0.0, -np.inf)
+
+    @property
+    def p(self) -> Vector:
+        """The weights on the simplex."""
+        w = self.first * np.exp(self.log_w - self.log_w.max())
+        return np.asarray(w / w.sum())
+
+    def clip(self, v: Vector) -> Vector:
+        r"""Estimates brought between :math:`\pm 1/\eta`: what that takes from their means is little (Lemma 2.1)."""
+        return np.clip(v, -1 / self.eta, 1 / self.eta)
+
+    def learn(self, q: Vector) -> None:
+        """Take the next q_t into account."""
+        step = self.eta * q
+        self.log_w += np.log1p(step * (step - 1))

@@ -1,0 +1,46 @@
+"""What is solved: values, dual bounds and certificates, and nothing about how."""
+
+from maxmargin.ball.problem import EnclosingBall
+from maxmargin.engine.certificate import Certificate, Certificates
+from maxmargin.engine.problem import Evaluation, Problem, Solution
+from maxmargin.game.max_min import MaxMin
+from maxmargin.kernels.expansion import Expansion, length
+from maxmargin.kernels.functions import Kernel, make_kernel
+from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.sdp.eigen import factor
+from maxmargin.sdp.feasibility import SemidefiniteFeasibility
+from maxmargin.sdp.program import SemidefiniteProgram
+from maxmargin.svm.convert import certify_C, equivalent_C, equivalent_slack, reached_slack
+from maxmargin.svm.losses import LOSSES, Hinge, Loss, SquaredHinge
+from maxmargin.svm.margin import MarginProblem
+from maxmargin.svm.regularized import RegularizedSVM
+from maxmargin.svm.slack import SlackSVM
+
+__all__ = [
+    "LOSSES",
+    "Certificate",
+    "Certificates",
+    "EnclosingBall",
+    "Evaluation",
+    "Expansion",
+    "Hinge",
+    "Kernel",
+    "KernelMatrix",
+    "Loss",
+    "MarginProblem",
+    "MaxMin",
+    "Problem",
+    "RegularizedSVM",
+    "SemidefiniteFeasibility",
+    "SemidefiniteProgram",
+    "SlackSVM",
+    "Solution",
+    "SquaredHinge",
+    "certify_C",
+    "equivalent_C",
+    "equivalent_slack",
+    "factor",
+    "length",
+    "make_kernel",
+    "reached_slack",
+]

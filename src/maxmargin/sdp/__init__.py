@@ -1,0 +1,1 @@
+"""Semidefinite programs: feasibility, programs, and their solvers."""

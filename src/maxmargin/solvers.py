@@ -1,0 +1,81 @@
+"""How problems are solved: one file an algorithm, one loop for all of them."""
+
+from maxmargin.ball.core_set import CoreSet
+from maxmargin.ball.sublinear import SublinearBall
+from maxmargin.engine.interrupt import NoModelYet, listen_for_interrupt
+from maxmargin.engine.loop import Holdout, Progress, Result, solve
+from maxmargin.engine.solver import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Learned, Solver
+from maxmargin.engine.trace import Row, Trace, Traces
+from maxmargin.game.players import ExponentiatedGradient, LazyGradient, Player, RunningMean
+from maxmargin.game.primal_dual import PrimalDual
+from maxmargin.sdp.bisection import SdpAnswer, SdpResult, SdpTry, solve_sdp
+from maxmargin.sdp.sublinear import SublinearSdp, decide, decided
+from maxmargin.svm.auto import auto_solver
+from maxmargin.svm.for_C import solve_for_C
+from maxmargin.svm.kernel.decomposition import Decomposition
+from maxmargin.svm.kernel.pegasos import KernelPegasos
+from maxmargin.svm.kernel.perceptron import KernelPerceptron
+from maxmargin.svm.kernel.sdca import KernelSdca
+from maxmargin.svm.kernel.smo import Smo
+from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
+from maxmargin.svm.kernel.sublinear_perceptron import KernelSublinearPerceptron
+from maxmargin.svm.linear.batch_perceptron import BatchPerceptron
+from maxmargin.svm.linear.hybrid import Hybrid
+from maxmargin.svm.linear.newton import Newton
+from maxmargin.svm.linear.online import OnlineSolver
+from maxmargin.svm.linear.pegasos import Pegasos
+from maxmargin.svm.linear.perceptron import Perceptron
+from maxmargin.svm.linear.sdca import Sdca
+from maxmargin.svm.linear.simba import Simba
+from maxmargin.svm.linear.stochastic_gradient import StochasticGradient
+from maxmargin.svm.linear.sublinear_perceptron import SublinearPerceptron
+
+__all__ = [
+    "KERNEL_SOLVERS",
+    "SOLVERS",
+    "TOOLBOX",
+    "BatchPerceptron",
+    "CoreSet",
+    "Decomposition",
+    "ExponentiatedGradient",
+    "Holdout",
+    "Hybrid",
+    "KernelPegasos",
+    "KernelPerceptron",
+    "KernelSdca",
+    "KernelSublinearPerceptron",
+    "LazyGradient",
+    "Learned",
+    "Newton",
+    "NoModelYet",
+    "OnlineSolver",
+    "Pegasos",
+    "Perceptron",
+    "Player",
+    "PrimalDual",
+    "Progress",
+    "Result",
+    "Row",
+    "RunningMean",
+    "Sdca",
+    "SdpAnswer",
+    "SdpResult",
+    "SdpTry",
+    "Simba",
+    "Smo",
+    "Solver",
+    "StochasticBatchPerceptron",
+    "StochasticGradient",
+    "SublinearBall",
+    "SublinearPerceptron",
+    "SublinearSdp",
+    "Trace",
+    "Traces",
+    "auto_solver",
+    "decide",
+    "decided",
+    "listen_for_interrupt",
+    "solve",
+    "solve_for_C",
+    "solve_sdp",
+]

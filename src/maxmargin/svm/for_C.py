@@ -1,0 +1,101 @@
+"""A given C with a solver of the slack form: the root over the slack, each try going on from the last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from maxmargin.core.threads import limit_blas
+from maxmargin.engine.certificate import Certificate
+from maxmargin.engine.loop import Progress, Result, certified, solve
+from maxmargin.engine.problem import Evaluation
+from maxmargin.engine.solver import Solver
+from maxmargin.svm.convert import certify_C, equivalent_slack
+from maxmargin.svm.slack import SlackSVM
+
+# The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
+# large for it: tries stay below a part of the slack at which the centroid has every example inside the margin.
+TRIES = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
+MOST_TRIES = 50  # to come within `tol`
+
+
+@limit_blas()
+def solve_for_C(
+    problem: SlackSVM,
+    solver: Solver,
+    C: float,
+    *,
+    certify: bool | str = True,
+    callback: Callable[[Progress], bool | None] | None = None,
+    **options: Any,
+) -> tuple[SlackSVM, Result]:
+    r"""Solve the regularised form :math:`\frac12|w|^2 + C\sum_i s_i\,\text{hinge}_i` by a solver of the slack form.
+
+    The slack that fits C is read off the best direction so far, at first the centroid of the data, and set anew after a
+    tenth, a quarter and a half of the work, and at the end. Where the direction is near its optimum, so is the slack.
+    The certificate is one of the regularised form: it tells if it is not.
+    With `tol` the run goes on until the gap of the regularised form is within it.
+
+    Parameters
+    ----------
+    problem : SlackSVM
+        Data, bias and weights; its slack is replaced.
+    solver : Solver
+        A solver of the slack form.
+    C : float
+        The weight of the hinge losses, in the units of the data as given (not scaled).
+    certify, callback, **options
+        As in :func:`maxmargin.solvers.solve`.
+
+    Returns
+    -------
+    problem : SlackSVM
+        The slack form that was solved in the end.
+    result : Result
+    """
+    stopped_by_user = False
+    due = 1.0
+
+    def stop_to_set_slack(progress: Progress) -> bool:
+        nonlocal stopped_by_user
+        stopped_by_user = callback is not None and bool(callback(progress))
+        return stopped_by_user or due <= progress.done < 1
+
+    keep_bias, tol = options.get("holdout") is not None, options.pop("tol", None)
+    tol, finer = solver.default_tol if tol is None else float(tol), 1.0
+    with problem.X.ledger.on("slack for C"):
+        at = problem.evaluate(problem.centroid())
+    largest = problem.largest_slack(at.responses)
+    result: Result | None = None
+    for k in range(MOST_TRIES):
+        _, part = TRIES[min(k, len(TRIES) - 1)]
+        due = TRIES[k + 1][0] if k + 1 < len(TRIES) else math.inf
+        problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
+        each = certify if certify == "checks" else False
+        inner = {**options, "tol": None if tol is None else finer * tol, "certify": each}
+        result = solve(problem, solver, callback=stop_to_set_slack, warm=result, **inner)
+        with problem.X.ledger.on("slack for C"):
+            at = problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
+            # What was proved for another slack is no proof for the one that fits.
+            fitting = problem.with_slack(equivalent_slack(problem, at, C))
+            at = fitting.evaluate_responses(at.w, at.responses, at.b if keep_bias else None)
+        if result.status == "tol" and tol is not None and _proof(fitting, at, result, C).relative_gap > tol:
+            finer /= 2
+        elif stopped_by_user or result.status != "callback":
+            break
+    assert result is not None
+    result = replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
+    if not certify:
+        return fitting, result
+    tightened = certified(fitting, replace(result, evaluation=at), tighten=options.get("budget") is None)
+    best = max((_proof(fitting, at, of, C) for of in (result, tightened)), key=lambda proof: proof.dual)
+    return fitting, replace(tightened, certificate=best, reads=problem.X.ledger.summary())
+
+
+def _proof(problem: SlackSVM, at: Evaluation, result: Result, C: float) -> Certificate:
+    """The certificate for C from the dual weights of a result: one pass over the data."""
+    p, v = (at.wet, None) if result.solution.p is None else (result.solution.p, result.solution.v)
+    with problem.X.ledger.on("certificate"):
+        return certify_C(problem, at, p, C, v)

@@ -1,0 +1,1 @@
+"""Solvers of kernel support vector machines, one file an algorithm."""

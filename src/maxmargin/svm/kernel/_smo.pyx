@@ -1,0 +1,164 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Ascent of the dual on two weights or on one at a time, as long as the rows of K that it needs are kept.
+
+  alpha   the weights, 0 <= alpha_i <= upper_i
+  e       y_i - f_i, kept up with every change for those that are active
+  active  the numbers of the examples that take part
+
+SMO has with a free bias the pair of Fan, Chen, Lin (2005): the most violating i, and for it the j with which the dual gains
+most. Without one, the single weight with which it does; a penalised bias adds rho to every entry of K. SDCA takes the
+examples as they come.
+"""
+
+from cython cimport floating
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int64_t
+
+from maxmargin.kernels.box cimport flat, moved, room, within
+
+cdef extern from "rows.hpp" namespace "maxmargin" nogil:
+    void wide_axpy(double a, const float* x, double* v, int64_t size)
+    void wide_axpy(double a, const double* x, double* v, int64_t size)
+
+cdef double NOTHING = 1e-10  # a violation not worth a step
+
+
+cdef class Cache:
+    """Where the rows of a KernelMatrix are kept, to be looked up and marked as used without it."""
+
+    cdef const int64_t[::1] place, width
+    cdef int64_t[::1] used
+    cdef readonly int64_t time
+
+    def __init__(self, K):
+        self.place, self.width, self.used, self.time = K.place, K.width, K.used, K.time
+
+    cdef int64_t find(self, int64_t i) noexcept nogil:
+        """The place of row i, or -1 where it is not kept as a whole."""
+        cdef int64_t place = self.place[i]
+        if place < 0 or self.width[place] < self.place.shape[0]:
+            return -1
+        self.time += 1
+        self.used[place] = self.time
+        return place
+
+
+def ascend_by_pairs(
+    const floating[:, ::1] kept, Cache cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
+    double[::1] alpha, double[::1] e, int64_t most,
+):
+    """Steps on two weights until a row is missing, no pair violates the optimum, or `most` were made.
+
+    Returns the number of steps, the missing row (or -1), and what the dual has gained.
+    """
+    cdef int64_t made = 0, missing = -1, place, i, j, k, t
+    cdef double high, best, gain, short, curvature, step, gained = 0.0
+    cdef const floating* row_i
+    cdef const floating* row_j
+    with nogil:
+        while made < most:
+            i, high = -1, -INFINITY
+            for k in range(active.shape[0]):
+                t = active[k]
+                if e[t] > high and room(y[t], alpha[t], upper[t]) > 0:
+                    i, high = t, e[t]
+            if i < 0:
+                break
+            place = cache.find(i)
+            if place < 0:
+                missing = i
+                break
+            row_i = &kept[place, 0]
+            j, best = -1, 0.0
+            for k in range(active.shape[0]):
+                t = active[k]
+                short = high - e[t]
+                if short > NOTHING and room(-y[t], alpha[t], upper[t]) > 0:
+                    gain = short * short / flat(diagonal[i] + diagonal[t] - 2.0 * row_i[t], diagonal[i] + diagonal[t])
+                    if gain > best:
+                        j, best = t, gain
+            if j < 0:
+                break
+            place = cache.find(j)
+            if place < 0:
+                missing = j
+                break
+            row_j = &kept[place, 0]
+            short, curvature = high - e[j], flat(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
+            step = min(short / curvature, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
+            alpha[i] = moved(y[i], alpha[i], upper[i], step)
+            alpha[j] = moved(-y[j], alpha[j], upper[j], step)
+            for k in range(active.shape[0]):
+                t = active[k]
+                e[t] -= step * (<double>row_i[t] - row_j[t])
+            gained += step * (short - 0.5 * step * curvature)
+            made += 1
+    return made, missing, gained
+
+
+def ascend_by_one(
+    const floating[:, ::1] kept, Cache cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
+    double[::1] alpha, double[::1] e, int64_t most, double rho,
+):
+    """The same with steps on one weight."""
+    cdef int64_t made = 0, missing = -1, place, i, k, t
+    cdef double best, gain, slope, curvature, step, gained = 0.0
+    cdef const floating* row
+    with nogil:
+        while made < most:
+            i, best = -1, 0.0
+            for k in range(active.shape[0]):
+                t = active[k]
+                slope, curvature = y[t] * e[t], flat(diagonal[t] + rho, rho)
+                if fabs(slope) > NOTHING:
+                    step = within(alpha[t] + slope / curvature, upper[t]) - alpha[t]
+                    gain = step * (slope - 0.5 * step * curvature)
+                    if gain > best:
+                        i, best = t, gain
+            if i < 0:
+                break
+            place = cache.find(i)
+            if place < 0:
+                missing = i
+                break
+            row = &kept[place, 0]
+            step = alpha[i]
+            alpha[i] = within(alpha[i] + y[i] * e[i] / flat(diagonal[i] + rho, rho), upper[i])
+            step = y[i] * (alpha[i] - step)
+            for k in range(active.shape[0]):
+                t = active[k]
+                e[t] -= step * (row[t] + rho)
+            gained += best
+            made += 1
+    return made, missing, gained
+
+
+def visit(
+    const floating[:, ::1] kept, Cache cache, const int64_t[::1] order, const double[::1] y, const double[::1] upper, const double[::1] q,
+    const double[::1] diagonal, double[::1] alpha, double[::1] f, double b, double rho,
+):
+    """Visit these examples in turn, each for the best of its weight alone, until a row is missing.
+
+    Returns the number of visits, how many of them changed a weight, the missing row (or -1), and the bias.
+    """
+    cdef int64_t made = 0, changed = 0, missing = -1, place, i
+    cdef double slope, best, change
+    cdef const floating* row
+    with nogil:
+        while made < order.shape[0]:
+            i = order[made]
+            slope = 1.0 - y[i] * (f[i] + b) - q[i] * alpha[i]
+            best = within(alpha[i] + slope / flat(diagonal[i] + rho + q[i], rho), upper[i])
+            if fabs(slope) > NOTHING and best != alpha[i]:
+                place = cache.find(i)
+                if place < 0:
+                    missing = i
+                    break
+                row = &kept[place, 0]
+                change = y[i] * (best - alpha[i])
+                alpha[i] = best
+                wide_axpy(change, row, &f[0], f.shape[0])
+                b += rho * change
+                changed += 1
+            made += 1
+    return made, changed, missing, b

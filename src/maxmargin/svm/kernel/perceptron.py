@@ -1,0 +1,84 @@
+r"""The online perceptron on a kernel, as in section 4.5 of Cotter, Shalev-Shwartz and Srebro (2012).
+
+Problem: the slack form, of which it finds a direction that errs little, not the best one. Given: the order of the rows.
+Returned: w after one pass or several, or the mean of the w of all visits. The algorithm, from w = 0: go through the
+rows; where :math:`y_i\langle w, \phi(x_i)\rangle \le 0`, :math:`w \leftarrow w + y_i \phi(x_i)`.
+
+With M mistakes it takes M n kernel evaluations at most: a mistake costs the row of K of its example, unless it is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.engine.problem import Solution
+from maxmargin.kernels.expansion import length
+from maxmargin.svm.kernel.visits import Numbers, Order, Sum, Vector, Visits
+from maxmargin.svm.linear.perceptron import Perceptron
+from maxmargin.svm.slack import SlackSVM
+
+
+class Mistakes(Visits):
+    """The w so far, as a sum of rows of the matrix (which are not yet divided by the scale)."""
+
+    def __init__(self, problem: SlackSVM, order: Order, average: bool) -> None:
+        super().__init__(problem, order)
+        self.sum = Sum(self.K, average)
+        self.bias, self.scale = float(problem.bias), problem.scale
+        self.offset = 0.0  # the sum of the coefficients, which the constant feature has as its weight
+        self.mistakes = 0
+
+    def changes(self, rows: Numbers) -> Vector:
+        products = self.sum.f[rows] / self.scale**2 + self.bias * self.offset
+        return np.where(self.y[rows] * products <= 0, self.y[rows], 0.0)
+
+    def learn(self, numbers: Numbers, change: Vector) -> None:
+        self.mistakes += 1
+        self.offset += float(change[0])
+        self.sum.add(numbers, change)
+
+    def go_on(self, rows: Numbers) -> None:
+        super().go_on(rows)
+        self.sum.count(*np.ones((2, len(rows))))
+
+
+@dataclass(frozen=True)
+class KernelPerceptron(Perceptron):
+    """Rows that are on the wrong side are added to w, one at a time.
+
+    Parameters and notes: see :class:`Perceptron`.
+
+    References
+    ----------
+    Cotter, Shalev-Shwartz, Srebro (2012), The Kernelized Stochastic Batch Perceptron, section 4.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SlackSVM, solve
+    >>> from maxmargin.problems import KernelMatrix
+    >>> from maxmargin.kernels.functions import Rbf
+    >>> from maxmargin.solvers import KernelPerceptron
+    >>> K = KernelMatrix(np.array([[0.0], [1.0], [3.0]]), Rbf(gamma=1.0))
+    >>> problem = SlackSVM(K, [1, -1, 1], slack=0.0, bias=False)
+    >>> result = solve(problem, KernelPerceptron(passes=2, order="given"), certify=False)
+    >>> result.status, result.n_iter, result.state.mistakes, result.reads["learning"]
+    ('finished', 6, 3, 9)
+    """
+
+    kernel: ClassVar[bool] = True
+    online: ClassVar[bool] = False
+
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
+        if isinstance(warm, Mistakes):
+            return warm
+        return Mistakes(problem, Order(problem.s, self.order, rng), self.average)
+
+    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+        w = state.sum.answer(1.0 / problem.scale)
+        p = problem.scale * problem.y * w.beta
+        size = length(w) or 1.0
+        return Solution(w / size, state.bias * float(problem.y @ p) / size, p)

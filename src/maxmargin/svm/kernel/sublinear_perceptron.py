@@ -1,0 +1,221 @@
+r"""The kernelised sublinear perceptron of Clarkson, Hazan and Woodruff (2012), as Irpan and Kwan (2015) write it.
+
+Problem: the largest margin of data that is separable in the kernel's space,
+:math:`\sigma = \max_{|x| \le 1} \min_i \langle A_i, x\rangle`, the slack form with slack 0 on a KernelMatrix; A_i is
+:math:`y_i \phi(x_i)` over the scale. Given: eps. Returned: the mean of x_t, for which
+:math:`\min_i \langle A_i, \bar x\rangle \ge \sigma - \varepsilon` with probability at least 1/2.
+
+The game is Algorithm 1 of the survey. y_t is a sum of rows that were drawn, :math:`y_t = \sum_i a_i A_i`, so that its
+products with all rows are not at hand. An estimate of them takes a row z of that sum, drawn in proportion to
+:math:`a_i |A_i|`, and then estimates the kernel of z with all rows from a few columns of X
+(:mod:`maxmargin.kernels.feature_samples`). Its mean square is at most :math:`s_t^2 = (\sum_i a_i |A_i|)^2`, and as the
+lemmas ask for a variance of at most 1, the mean of :math:`\lceil s_t^2 / \max\{1, |y_t|\}^2 \rceil` estimates is taken,
+no more than :math:`\lceil 1/\sigma^2 \rceil`. So a round reads entries of X and evaluates no kernel,
+except that |y_t| is kept up exactly: when a row is drawn for the first time, it is evaluated with those drawn before.
+
+Once the estimates have read as much as it takes to compute the rows of K of all rows that were drawn, these are
+computed, and all products are exact from then on: that is soon where rows are short, or few are drawn again and again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core import l1_sample, l1_samples
+from maxmargin.engine.problem import Solution
+from maxmargin.game.weights import Weights
+from maxmargin.kernels.expansion import Expansion
+from maxmargin.kernels.feature_samples import FeatureSamples
+from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.svm.linear.sublinear_perceptron import SublinearPerceptron
+from maxmargin.svm.slack import SlackSVM
+
+Vector = NDArray[np.float64]
+
+NUMBERS = 2**18  # of estimates that are made at a time
+
+
+@dataclass(frozen=True)
+class KernelSublinearPerceptron(SublinearPerceptron):
+    """Algorithm 1 of the survey in the space of a kernel, which is estimated from entries of X.
+
+    Parameters and notes: see :class:`SublinearPerceptron`. It takes the kernels linear, poly with coef0 >= 0, and rbf.
+    A budget counts kernel evaluations; entries of X are in the ledger under "entries of X".
+
+    References
+    ----------
+    Clarkson, Hazan, Woodruff (2012), Sublinear Optimization for Machine Learning, the section on kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SlackSVM, solve
+    >>> from maxmargin.problems import KernelMatrix
+    >>> from maxmargin.kernels.functions import Poly
+    >>> from maxmargin.solvers import KernelSublinearPerceptron
+    >>> X = np.random.default_rng(0).normal(size=(200, 50))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    >>> X[:, 0] += np.sign(X[:, 0])  # away from the border
+    >>> problem = SlackSVM(KernelMatrix(X, Poly(gamma=1.0, degree=2)), y, slack=0.0, bias=False)
+    >>> result = solve(problem, KernelSublinearPerceptron(), max_iter=100, certify=False, random_state=0)
+    >>> result.reads["learning"] < 100 * 100 < result.reads["entries of X"]
+    True
+    """
+
+    kernel: ClassVar[bool] = True
+
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
+        self.refuse_slack(problem)
+        return warm if isinstance(warm, Sums) else Sums(problem, rng, self.iterations(problem))
+
+    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+        beta, b = state.answer()
+        return Solution(cast(Any, Expansion(beta, np.full(beta.size, np.nan))), b, state.a.copy())
+
+
+class Sums:
+    """The state of both players.
+
+    Attributes
+    ----------
+    a : array of shape (n,)
+        y_t = sum a_i A_i.
+    norm2 : float
+        |y_t|^2.
+    products : array of shape (n,) or None
+        Those of y_t with all phi(x_i) over the scale, from the round on in which they are exact.
+    """
+
+    def __init__(self, problem: SlackSVM, rng: np.random.Generator, T: int) -> None:
+        self.K, self.rng, self.T = cast(KernelMatrix, problem.X), rng, T
+        self.y, self.bias, self.scale = problem.y, problem.bias, problem.scale
+        n, used = self.y.size, problem.s > 0
+        self.samples = FeatureSamples.of(self.K, used)
+        self.sq_norms = problem.sq_norms() / self.scale**2  # |A_i|^2
+        self.weights = Weights(problem.s, math.sqrt(math.log(np.count_nonzero(used)) / T))
+        self.a, self.norm2, self.t = np.zeros(n), 0.0, 0
+        self.drawn: int | None = None  # a row that waits for the budget
+        self.products: Vector | None = None
+        self.gram = Gram(self.K)
+        # The sum of x_t is S y_t - B, and that of b_t
+        self.S, self.B, self.b_sum = 0.0, np.zeros(n), 0.0
+
+    def run(self, rounds: int, budget: int) -> int:
+        """Play up to so many rounds of at most `budget` kernel evaluations together; return how many."""
+        end = self.K.ledger.stored + budget
+        for played in range(rounds):
+            if not self.play(end):
+                return played
+        return rounds
+
+    def play(self, end: int) -> bool:
+        """A round, unless it would bring the count of evaluations above `end`: then none, and False."""
+        p, i = self.weights.p, self.drawn  # line 4
+        if i is None:
+            i = self.drawn = l1_sample(p, self.rng.random())  # line 5
+        if self.products is None and self.exact_is_cheaper():
+            if self.evaluations_of_all() > end - self.K.ledger.stored:
+                return False
+            beta = self.a * self.y / self.scale
+            self.products = self.K.dot_transposed(beta).f / self.scale
+        if self.evaluations_of(i) > end - self.K.ledger.stored:
+            return False
+        self.drawn = None
+        shrink = 1 / max(1.0, math.sqrt(self.norm2))
+        products = self.estimates() if self.products is None else self.products  # lines 7 to 9
+        b = float(np.sign(p @ self.y)) if self.bias else 0.0
+        self.weights.learn(self.weights.clip(self.y * (shrink * products + b)))  # lines 10 and 11
+        self.S, self.b_sum, self.t = self.S + shrink, self.b_sum + b, self.t + 1
+        self.add(i)  # line 6
+        return True
+
+    # The estimates
+
+    @property
+    def estimates_needed(self) -> int:
+        """How many it takes for their mean to have a variance of at most 1."""
+        spread = float(self.a @ np.sqrt(self.sq_norms))
+        return math.ceil(spread**2 / max(1.0, self.norm2))
+
+    def estimates(self) -> Vector:
+        """Of the products of y_t with all phi(x_i) over the scale."""
+        sizes, count, n = np.sqrt(self.sq_norms), self.estimates_needed, self.y.size
+        chances, total = self.a * sizes, np.zeros(n)
+        at_once = max(1, NUMBERS // max(n, self.samples.d))
+        for done in range(0, count, at_once):
+            u = self.rng.random((1, min(at_once, count - done)))
+            z = l1_samples(chances[None], u)[0]
+            total += self.samples.estimate(z, self.samples.draw(z, self.rng)) @ (self.y[z] / sizes[z])
+        return np.asarray(total * (chances.sum() / max(count, 1) / self.scale**2))
+
+    def exact_is_cheaper(self) -> bool:
+        """Whether the estimates so far and the next ones read more than it takes to compute K for all rows drawn."""
+        chances = self.a * np.sqrt(self.sq_norms)
+        if not chances.any():
+            return False
+        n, d, stored = self.y.size, self.samples.d, self.samples.stored
+        columns = float(chances @ self.samples.columns / chances.sum())
+        coming = self.estimates_needed * (stored / n + columns * stored / d)
+        return bool(self.samples.read + coming >= stored * np.count_nonzero(self.a))
+
+    def evaluations_of_all(self) -> int:
+        """How many the rows of K take of all rows that were drawn."""
+        return self.y.size * int(np.count_nonzero(self.a))
+
+    # Another row
+
+    def evaluations_of(self, i: int) -> int:
+        """How many it takes to add row i."""
+        return self.gram.missing(i) if self.products is None else int(self.K.missing(np.array([i]))[0])
+
+    def add(self, i: int) -> None:
+        r""":math:`y_{t+1} = y_t + A_i/\sqrt{2T}`."""
+        step = 1 / math.sqrt(2 * self.T)
+        if self.products is None:
+            support, kernels = self.gram.row(i, self.sq_norms[i] * self.scale**2)
+            product = float((self.a[support] * self.y[support]) @ kernels) / self.scale**2
+        else:
+            product = float(self.products[i])
+            self.products += step * self.y[i] / self.scale**2 * self.K.rows(np.array([i]))[0]
+        self.norm2 = max(0.0, self.norm2 + step * (2 * self.y[i] * product + step * self.sq_norms[i]))
+        self.a[i] += step
+        self.B[i] += self.S * step
+
+    def answer(self) -> tuple[Vector, float]:
+        """Line 14, the mean of x_t by its coefficients on phi(x_i), and that of b_t."""
+        rounds = max(self.t, 1)
+        return (self.S * self.a - self.B) * self.y / (rounds * self.scale), self.b_sum / rounds
+
+
+class Gram:
+    """The kernel of every two rows that were drawn, evaluated once."""
+
+    def __init__(self, K: KernelMatrix) -> None:
+        self.K = K
+        self.place: dict[int, int] = {}
+        self.numbers, self.kernels = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)
+
+    def missing(self, i: int) -> int:
+        """How many evaluations it takes to know row i."""
+        return 0 if i in self.place else len(self.place)
+
+    def row(self, i: int, square: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """All rows so far, i among them from now on, and the kernel of i with each; with itself it is `square`."""
+        if i not in self.place:
+            self._enter(i, square)
+        count = len(self.place)
+        return self.numbers[:count], self.kernels[self.place[i], :count]
+
+    def _enter(self, i: int, square: float) -> None:
+        k = len(self.place)
+        if k == self.numbers.size:
+            self.numbers = np.append(self.numbers, np.zeros(k + 8, dtype=np.int64))
+            self.kernels = np.pad(self.kernels, (0, k + 8))
+        self.place[i], self.numbers[k], self.kernels[k, k] = k, i, square
+        if k:
+            self.kernels[k, :k] = self.kernels[:k, k] = self.K.block(np.array([i]), self.numbers[:k])[0]

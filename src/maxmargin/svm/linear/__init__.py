@@ -1,0 +1,1 @@
+"""Solvers of linear support vector machines, one file an algorithm."""

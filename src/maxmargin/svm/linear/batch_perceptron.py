@@ -1,0 +1,126 @@
+r"""The batch perceptron for separable data, section 3.1 of Cotter, Shalev-Shwartz and Srebro (2012).
+
+Problem: the slack form with slack 0, :math:`\max_{|w|\le1} f(w)` for :math:`f(w) = \min_i y_i\langle w, x_i\rangle`.
+Given: the responses c of all rows. Returned: the mean of the iterates, for which
+:math:`f(\bar w) \ge \max f - O(1/\sqrt T)` (Lemma 3.2, here without chance). An iteration, from w = 0:
+
+1. find i, the row with the least response: y_i x_i is a super-gradient of f at w;
+2. :math:`w \leftarrow w + \eta_t y_i x_i` with :math:`\eta_t = 1/\sqrt t`, and the responses with it (Eq. 3.4);
+3. :math:`w \leftarrow w / \max\{1, |w|\}`, and the responses with it.
+
+With a bias the least row of each class is taken, with half the step for each (section 3.6: both basins hold one row).
+As in section 3.3 the norm of w is :math:`\sqrt{\sum_i \alpha_i c_i}` for :math:`w = \sum_i \alpha_i y_i x_i`: but for
+:meth:`BatchPerceptron._sum_of`, nothing here knows that the inner products are those of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.engine.problem import Solution
+from maxmargin.engine.solver import Solver
+from maxmargin.svm.slack import SlackSVM
+
+Vector = NDArray[np.float64]
+
+
+@dataclass
+class Iterate:
+    """w, as weights of the rows and as itself, and the response of every row to it."""
+
+    alpha: Vector
+    c: Vector
+    w: Vector
+
+    @classmethod
+    def zero(cls, n: int, d: int) -> Iterate:
+        return cls(np.zeros(n), np.zeros(n), np.zeros(d))
+
+    def parts(self) -> tuple[Vector, Vector, Vector]:
+        return self.alpha, self.c, self.w
+
+
+@dataclass
+class State:
+    """Where a run stands."""
+
+    groups: list[NDArray[np.int64]]  # which rows have a basin in common
+    now: Iterate
+    total: Iterate  # the sum of all iterates
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class BatchPerceptron(Solver):
+    """The row that is classified worst is added to w, again and again.
+
+    Every iteration reads all of the data, and nothing is drawn at random.
+
+    References
+    ----------
+    Cotter, Shalev-Shwartz, Srebro (2012), The Kernelized Stochastic Batch Perceptron, sections 3.1, 3.3 and 3.6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SlackSVM, solve
+    >>> from maxmargin.solvers import BatchPerceptron
+    >>> problem = SlackSVM(np.array([[1.0, 0.2], [-1.0, 0.1], [-0.2, -1.0]]), [1, -1, -1], slack=0.0)
+    >>> solve(problem, BatchPerceptron(), max_iter=1000).certificate.relative_gap < 0.01
+    True
+    """
+
+    name: ClassVar[str] = "batch_perceptron"
+    separable_only: ClassVar[bool] = True
+
+    def deterministic(self, problem: Any) -> bool:
+        return True
+
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> State:
+        if problem.slack > 0:
+            raise ValueError(
+                f"the batch perceptron is for separable data, slack 0; got slack={problem.slack:.6g}. "
+                'For data with noise use solver="simba".'
+            )
+        if isinstance(warm, State):
+            return warm
+        groups = [np.flatnonzero(group) for group in problem.groups]
+        return State(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
+
+    def step(self, problem: SlackSVM, state: State, iterations: int, budget: int) -> int:
+        most = problem.X.stored + len(state.groups) * problem.X.shape[1]  # an iteration reads no more than this
+        end = problem.X.ledger.stored + budget
+        for done in range(iterations):
+            if problem.X.ledger.stored + most > end:
+                return done
+            self._iterate(problem, state)
+        return iterations
+
+    def _iterate(self, problem: SlackSVM, state: State) -> None:
+        state.t += 1
+        now = state.now
+        worst = np.array([group[np.argmin(now.c[group])] for group in state.groups])
+        step = 1 / math.sqrt(state.t) / worst.size
+        direction, responses = self._sum_of(problem, worst)
+        now.alpha[worst] += step
+        now.c += step * responses
+        now.w += step * direction
+        norm = max(1.0, math.sqrt(max(0.0, float(now.alpha @ now.c))))
+        for part, total in zip(now.parts(), state.total.parts(), strict=True):
+            part /= norm
+            total += part
+
+    def _sum_of(self, problem: SlackSVM, rows: NDArray[np.int64]) -> tuple[Vector, Vector]:
+        """The sum of y_i x_i over some rows, and the responses of all rows to it."""
+        direction = problem.X.dot_transposed(problem.y[rows], rows) / problem.scale
+        return direction, problem.responses(direction)
+
+    def solution(self, problem: SlackSVM, state: State) -> Solution:
+        """The mean of all iterates, with its best bias: its responses are known."""
+        alpha, c, w = (part / max(state.t, 1) for part in state.total.parts())
+        return Solution(w, problem.evaluate_responses(w, c).b, alpha)

@@ -1,0 +1,350 @@
+r"""The hybrid deterministic-stochastic method of Friedlander and Schmidt, with the shrinking of Schmidt and Joulin.
+
+Problem: the smooth SVM, :math:`\min_x \sum_i s_i [1 - b_i a_i^T x]_+^2 + \frac\lambda2 |x|^2`, which is the regularised
+form with the squared hinge at :math:`\lambda = 1/C`, divided by C. (As a mean over the examples, the form of the main
+paper, it is divided by n once more: :math:`\lambda = 1/(Cn)`.)
+Given: the data by rows. Returned: w, b, and the dual point :math:`\alpha_i = 2 C s_i [1 - c_i]_+` of the margins c.
+
+It starts like a stochastic method, from gradients of few examples, and ends like a deterministic one: quasi-Newton
+steps on a batch of examples that grows until it holds all. Examples that provably have no loss are not read.
+
+Symbols here and in the papers: w is their x, y_i their b_i, x_i their a_i, n their M. A point is the vector of all that
+is moved: w and, where there is a bias, a coordinate z behind it: b = B z for a penalised bias, b = z for a free one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.engine.problem import Solution
+from maxmargin.engine.solver import Solver
+from maxmargin.svm.linear._smooth import Reader
+from maxmargin.svm.linear.shrinking import EPS, Bounds, Rows, Vector
+from maxmargin.svm.regularized import RegularizedSVM
+
+SHRINKING = ("tight", "sum", "none")
+ENOUGH = 1e-4  # of the decrease that the slope promises: the line search takes the first step that has it
+MOST_TRIES = 30  # of a line search; then the memory is of no use, and is dropped
+
+
+@dataclass(frozen=True)
+class Hybrid(Solver):
+    r"""Quasi-Newton steps on a growing batch, reading only the examples that may have a loss.
+
+    Parameters
+    ----------
+    shrinking : {"tight", "sum", "none"}, default="tight"
+        Which bound shows that an example has no loss: that of section 2, from the distance to where it was last read;
+        that of equation (1), from the sum of the steps since then; or none, and the whole batch is read.
+        See :mod:`maxmargin.svm.linear.shrinking`.
+    growth : float, default=1.1
+        The batch grows as :math:`|B_{k+1}| = \lceil\min(\text{growth}\,|B_k| + 1, n)\rceil`, in a random order.
+        Infinite: all examples from the start, the deterministic method.
+    memory : int, default=10
+        How many pairs the L-BFGS approximation of the Hessian is made of.
+    points : int, default=10
+        With "tight": how many points are kept, of which the oldest is given up for a new one.
+
+    References
+    ----------
+    Friedlander, Schmidt (2012), Hybrid Deterministic-Stochastic Methods for Data Fitting; Schmidt, Joulin (2012), its
+    Addendum: Application to the Hinge Loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import RegularizedSVM
+    >>> from maxmargin.solvers import Hybrid, solve
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(1000) < 0.5, -1.0, 1.0)
+    >>> X = rng.normal(size=(1000, 20)) + y[:, None]
+    >>> result = solve(RegularizedSVM(X, y, C=1.0, loss="squared_hinge"), Hybrid(), tol=1e-6, random_state=0)
+    >>> result.status
+    'tol'
+    >>> round(result.state.evaluations / 1000)  # effective passes
+    9
+    """
+
+    name: ClassVar[str] = "hybrid"
+    solves: ClassVar[type[RegularizedSVM]] = RegularizedSVM
+    smooth_only: ClassVar[bool] = True
+    default_tol: ClassVar[float | None] = 1e-3
+
+    shrinking: str = "tight"
+    growth: float = 1.1
+    memory: int = 10
+    points: int = 10
+
+    def __post_init__(self) -> None:
+        if self.shrinking not in SHRINKING:
+            raise ValueError(f"shrinking must be one of {', '.join(SHRINKING)}; got {self.shrinking!r}")
+        if not self.growth > 1:
+            raise ValueError(f"growth must be above 1 (the paper: 1.1; math.inf: all at once); got {self.growth!r}")
+        for name in ("memory", "points"):
+            value = getattr(self, name)
+            if not (isinstance(value, int) and value >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+
+    def deterministic(self, problem: Any) -> bool:
+        return math.isinf(self.growth)
+
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
+        if isinstance(warm, State):
+            warm.reader = Reader(problem.X)
+            if warm.C != problem.C:
+                # Sums over examples are kept without C; what was learned of the curvature was learned with it.
+                warm.C, warm.search = problem.C, None
+                warm.pairs.clear()
+            return warm
+        used = np.flatnonzero(problem.s > 0)
+        n, d = problem.X.shape
+        return State(
+            C=problem.C,
+            order=rng.permutation(used),
+            reader=Reader(problem.X),
+            bounds=Bounds(n, self.points if self.shrinking == "tight" else 1),
+            point=np.zeros(d + problem.bias),
+            pairs=deque(maxlen=self.memory),
+            at=Visit.of_none(d + problem.bias),
+        )
+
+    def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
+        last = problem.X.ledger.stored + budget
+        for done in range(iterations):
+            if not self._iterate(problem, state, last):
+                return done
+        return iterations
+
+    def solution(self, problem: RegularizedSVM, state: State) -> Solution:
+        factor = state.factor
+        w, b = _split(problem, state.point)
+        p = np.zeros(problem.y.size)
+        p[state.at.rows] = factor * state.at.pulls
+        return Solution(w.copy(), b, p, factor * state.at.pull[: w.size])
+
+    def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
+        """The gap between a point and the dual point of its margins is half of its squared gradient (no free bias)."""
+        if state.batch.size < state.order.size:
+            return math.inf
+        gradient = state.gradient(problem, state.point, state.at)
+        return 0.5 * float(gradient @ gradient) / state.value(problem, state.point, state.at)
+
+    def default_iterations(self, problem: RegularizedSVM) -> int:
+        """Until the batch holds all, and 100 more."""
+        n, excess = problem.y.size, self.growth - 1
+        return 100 + (1 if math.isinf(excess) else math.ceil(math.log1p(n * excess) / math.log1p(excess)))
+
+    # One iteration
+
+    def _iterate(self, problem: RegularizedSVM, state: State, last: int) -> bool:
+        """A larger batch, a direction, a line search. False where the next reads do not fit: later it goes on there."""
+        if state.search is None:
+            if not self._grow(problem, state, last):
+                return False
+            state.search = self._direction(problem, state)
+        search = state.search
+        before = state.value(problem, state.point, state.at)
+        while True:
+            point = state.point + search.t * search.direction
+            visit = self._visit(problem, state, point, self._needed(problem, state, point), last)
+            if visit is None:
+                return False
+            rise = state.value(problem, point, visit) - before
+            if rise <= ENOUGH * search.t * search.slope + 4 * EPS * before:
+                break
+            search.tries += 1
+            if search.tries == MOST_TRIES:
+                state.pairs.clear()
+                state.search = None
+                return True
+            # The least of the parabola through what is known, but neither a tiny step nor hardly a shorter one.
+            best = -0.5 * search.slope * search.t**2 / (rise - search.slope * search.t)
+            search.t = min(max(best, 0.1 * search.t), 0.5 * search.t)
+        # Both gradients of a pair are of the same batch.
+        s = point - state.point
+        y = state.gradient(problem, point, visit) - state.gradient(problem, state.point, state.at)
+        if s @ y > 0:
+            state.pairs.append(Pair(s, y, float(s @ y)))
+        state.point, state.at, state.search = point, visit, None
+        return True
+
+    def _grow(self, problem: RegularizedSVM, state: State, last: int) -> bool:
+        n, size = state.order.size, state.batch.size
+        larger = n if math.isinf(self.growth) else math.ceil(min(self.growth * size + 1, n))
+        added = np.sort(state.order[size:larger])
+        if added.size:
+            grown = np.sort(np.concatenate([state.batch, added]))
+            visit = self._visit(problem, state, state.point, added, last, known=grown)
+            if visit is None:
+                return False
+            state.batch, state.at = grown, state.at.with_more(visit)
+        return True
+
+    def _direction(self, problem: RegularizedSVM, state: State) -> Search:
+        gradient = state.gradient(problem, state.point, state.at)
+        direction = -_times_inverse_hessian(state.pairs, gradient, state.curvature)
+        if direction @ gradient > 0:  # by rounding
+            state.pairs.clear()
+            direction = -gradient / state.curvature
+        return Search(direction, float(direction @ gradient))
+
+    def _needed(self, problem: RegularizedSVM, state: State, point: Vector) -> Rows:
+        """The examples of the batch that may have a loss at a point."""
+        if self.shrinking == "none":
+            return state.batch
+        w, b = _split(problem, point)
+        least = state.bounds.at(w, state.batch) + problem.y[state.batch] * b
+        return state.batch[~(least >= 1 + 4 * EPS * (1 + abs(b)))]
+
+    def _visit(
+        self, problem: RegularizedSVM, state: State, point: Vector, rows: Rows, last: int, known: Rows | None = None
+    ) -> Visit | None:
+        """What some examples add at a point; None where reading them would go over the budget."""
+        w, b = _split(problem, point)
+        seen = state.reader.visit(rows, problem.y, problem.s, w, b, last - problem.X.ledger.stored)
+        if seen is None:
+            return None
+        responses, pulls, sq_norms, pull = seen
+        state.evaluations += rows.size
+        y = problem.y[rows]
+        if self.shrinking != "none":
+            state.bounds.read(rows, w, responses, sq_norms, state.batch if known is None else known)
+        if problem.bias:
+            pull = np.append(pull, bias_feature(problem) * float(pulls @ y))
+            sq_norms = sq_norms + bias_feature(problem) ** 2
+        loss = float(problem.s[rows] @ problem.loss.value(responses + y * b))
+        return Visit(rows, pulls, loss, pull, float(problem.s[rows] @ sq_norms))
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What some examples add to the objective, its gradient and its curvature at a point, C left out.
+
+    Attributes
+    ----------
+    rows, pulls : arrays of shape (k,)
+        The examples that were read, and s_i 2 [1 - c_i]_+ for each.
+    loss : float
+        sum s_i [1 - c_i]_+^2.
+    pull : array
+        Minus the gradient of that sum.
+    sq_norm : float
+        sum s_i |x_i|^2: near the point, the curvature of that sum is at most twice this.
+    """
+
+    rows: Rows
+    pulls: Vector
+    loss: float
+    pull: Vector
+    sq_norm: float
+
+    @classmethod
+    def of_none(cls, size: int) -> Visit:
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0), 0.0, np.zeros(size), 0.0)
+
+    def with_more(self, other: Visit) -> Visit:
+        return Visit(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.pulls, other.pulls]),
+            self.loss + other.loss,
+            self.pull + other.pull,
+            self.sq_norm + other.sq_norm,
+        )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A step s, the change y of the gradient along it, and s'y."""
+
+    s: Vector
+    y: Vector
+    product: float
+
+
+@dataclass
+class Search:
+    """A line search under way."""
+
+    direction: Vector
+    slope: float
+    t: float = 1.0
+    tries: int = 0
+
+
+@dataclass
+class State:
+    """Where a run stands.
+
+    Attributes
+    ----------
+    order : array
+        The examples of some weight in the order in which they enter the batch.
+    batch : array
+        Those that did, sorted.
+    point, at : array, Visit
+        The current point, and what the batch adds there.
+    evaluations : int
+        How often an example was read: n of them are an effective pass.
+    """
+
+    C: float
+    order: Rows
+    reader: Reader
+    bounds: Bounds
+    point: Vector
+    pairs: deque[Pair]
+    at: Visit
+    batch: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    search: Search | None = None
+    evaluations: int = 0
+
+    @property
+    def factor(self) -> float:
+        """The weight of a loss: C, and as much more as the batch is less than all."""
+        return self.C * self.order.size / max(self.batch.size, 1)
+
+    def value(self, problem: RegularizedSVM, point: Vector, visit: Visit) -> float:
+        """The objective of the batch."""
+        penalised = _penalised(problem, point)
+        return 0.5 * float(penalised @ penalised) + self.factor * visit.loss
+
+    def gradient(self, problem: RegularizedSVM, point: Vector, visit: Visit) -> Vector:
+        """The gradient of the batch."""
+        return _penalised(problem, point) - self.factor * visit.pull
+
+    @property
+    def curvature(self) -> float:
+        """What the curvature of the objective of the batch is at most, near the point."""
+        return 1.0 + 2.0 * self.factor * self.at.sq_norm
+
+
+def _times_inverse_hessian(pairs: deque[Pair], gradient: Vector, curvature: float) -> Vector:
+    """The product of the L-BFGS approximation of the inverse Hessian with the gradient: the two-loop recursion."""
+    q, shares = gradient.copy(), []
+    for pair in reversed(pairs):
+        shares.append(float(pair.s @ q) / pair.product)
+        q -= shares[-1] * pair.y
+    q *= pairs[-1].product / float(pairs[-1].y @ pairs[-1].y) if pairs else 1 / curvature
+    for pair, share in zip(pairs, reversed(shares), strict=True):
+        q += (share - float(pair.y @ q) / pair.product) * pair.s
+    return q
+
+
+def bias_feature(problem: RegularizedSVM) -> float:
+    """The value of the feature whose weight stands for the bias; 0 where there is none."""
+    return 1.0 if problem.free_bias else problem.bias_feature
+
+
+def _split(problem: RegularizedSVM, point: Vector) -> tuple[Vector, float]:
+    """w and b of a point."""
+    return (point[:-1], bias_feature(problem) * float(point[-1])) if problem.bias else (point, 0.0)
+
+
+def _penalised(problem: RegularizedSVM, point: Vector) -> Vector:
+    """The point with a free bias put to zero: what the objective penalises, and the gradient of that."""
+    return np.append(point[:-1], 0.0) if problem.free_bias else point

@@ -1,0 +1,60 @@
+"""What the online solvers share: rows in some order, an average, and going on with rows that come later."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.engine.solver import Learned, Solver
+from maxmargin.svm.linear._online import Learner
+
+ORDERS = ("permuted", "given", "iid")
+
+
+class OnlineSolver(Solver):
+    """A solver that visits rows, and can go on with others: ``solve(problem, solver, warm=solver.learned(...))``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import RegularizedSVM
+    >>> from maxmargin.solvers import Pegasos, solve
+    >>> rng = np.random.default_rng(0)
+    >>> solver, learned = Pegasos(), None
+    >>> for _ in range(3):  # batches of rows, as they come
+    ...     y = np.where(rng.random(100) < 0.5, -1.0, 1.0)
+    ...     problem = RegularizedSVM(rng.normal(size=(100, 5)) + y[:, None], y, C=0.1)
+    ...     one_pass = solver.iterations_per_pass(problem)
+    ...     result = solve(problem, solver, max_iter=one_pass, warm=learned, random_state=rng)
+    ...     learned = solver.learned(problem, result.state)
+    >>> learned.t
+    300
+    """
+
+    online: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
+
+    order: str
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+
+    @abstractmethod
+    def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Learner: ...
+
+    def step(self, problem: Any, state: Learner, iterations: int, budget: int) -> int:
+        return state.run(iterations, budget)
+
+    def learned(self, problem: Any, state: Learner) -> Learned:
+        """What goes along to other rows; the duals of these rows stay behind."""
+        w, b = state.last()
+        mean_w, mean_b, weights = state.mean()
+        return Learned(state.t, w, b, mean_w, mean_b, weights, problem.scale)
+
+
+def check_order(order: str) -> None:
+    """Refuse an order that there is none of."""
+    if order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}; got {order!r}")

@@ -1,0 +1,90 @@
+r"""The online perceptron of Rosenblatt (1958), as in section 4.5 of Cotter, Shalev-Shwartz and Srebro (2012).
+
+Problem: the slack form, of which it finds a direction that errs little, not the best one. Given: the order of the rows.
+Returned: w after one pass or several, or the mean of the w of all visits. The algorithm, from w = 0: go through the
+rows; where :math:`y_i\langle w, x_i\rangle \le 0`, :math:`w \leftarrow w + y_i x_i`.
+
+On separable data with rows in the unit ball it errs :math:`1/\gamma^2` times at most, at a margin :math:`\gamma` (of
+some w of norm 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.engine.problem import Solution
+from maxmargin.svm.linear._online import Mistakes
+from maxmargin.svm.linear.online import OnlineSolver
+from maxmargin.svm.slack import SlackSVM
+
+
+@dataclass(frozen=True)
+class Perceptron(OnlineSolver):
+    """Rows that are on the wrong side are added to w, one at a time.
+
+    Parameters
+    ----------
+    passes : int or None, default=None
+        How often to go through the rows. None: as often as the stop rules say, and once where there are none. More than
+        one pass may overfit data that cannot be separated.
+    order : {"permuted", "given", "iid"}, default="permuted"
+        Rows in a new random order each pass, as they stand, or each drawn from all. A row comes as often as its
+        weight says.
+    average : bool, default=True
+        Whether the answer is the mean of the w of all visits, or the last w.
+
+    Notes
+    -----
+    The bias, where the problem has one, is the weight of a feature that is 1 for every row of the scaled data. The
+    slack plays no part: the certificate tells what margin the direction has at it, and it need not come near the best.
+
+    References
+    ----------
+    Cotter, Shalev-Shwartz, Srebro (2012), The Kernelized Stochastic Batch Perceptron, section 4.5.
+    Freund, Schapire (1999), Large Margin Classification Using the Perceptron Algorithm (for the average).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SlackSVM, solve
+    >>> from maxmargin.solvers import Perceptron
+    >>> problem = SlackSVM(np.array([[1.0, 0.2], [-1.0, 0.1]]), [1, -1], slack=0.0, bias=False)
+    >>> result = solve(problem, Perceptron(passes=2, order="given"))
+    >>> result.status, result.n_iter, result.state.mistakes
+    ('finished', 4, 1)
+    """
+
+    name: ClassVar[str] = "perceptron"
+    optimises: ClassVar[bool] = False
+
+    passes: int | None = None
+    order: str = "permuted"
+    average: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.passes is not None and not (isinstance(self.passes, int) and self.passes >= 1):
+            raise ValueError(f"passes must be a whole number of at least 1, or None; got {self.passes!r}")
+
+    def deterministic(self, problem: Any) -> bool:
+        return self.order == "given"
+
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Mistakes:
+        if isinstance(warm, Mistakes):
+            return warm
+        average = 0.0 if self.average else None
+        return Mistakes(problem, rng, self.order, 1, float(problem.bias), average, warm)
+
+    def solution(self, problem: SlackSVM, state: Mistakes) -> Solution:
+        w, b, _ = state.mean()
+        size = float(np.linalg.norm(w)) or 1.0
+        return Solution(w / size, b / size, state.dual_weights())
+
+    def iterations(self, problem: SlackSVM) -> int | None:
+        return None if self.passes is None else self.passes * self.iterations_per_pass(problem)
+
+    def default_iterations(self, problem: SlackSVM) -> int:
+        return self.iterations_per_pass(problem)

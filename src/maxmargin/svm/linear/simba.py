@@ -1,0 +1,119 @@
+r"""SIMBA, the sublinear importance-sampling bi-stochastic algorithm of Hazan, Koren and Srebro (2011).
+
+Problem: the slack form (3), the largest margin at mean slack nu. Given: the data by rows and by columns. Returned: a
+direction w in the unit ball, after reading a row and a column (or so) an iteration instead of all of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.engine.problem import Solution
+from maxmargin.engine.solver import Solver
+from maxmargin.svm.linear._game import Game
+from maxmargin.svm.linear._simba import Tracker
+from maxmargin.svm.slack import SlackSVM
+
+METHODS = ("tracked", "paper")
+
+
+@dataclass(frozen=True)
+class Simba(Solver):
+    r"""SIMBA: as we find it reads the fewest entries (the default), or exactly as in the paper.
+
+    Parameters
+    ----------
+    method : {"tracked", "paper"}, default="tracked"
+        "paper" is Algorithm 1: rows are drawn by multiplicative weights, which one-column estimates of the responses
+        update. "tracked" keeps what columns told: the responses to a part of the direction are known exactly, the rows
+        below their water level are drawn, and a row that was read moves the direction by what it lacks to the margin.
+        See `docs/simba.md` for how the two compare.
+    columns : float, default=1
+        With "paper", the columns a round. With "tracked", the entries read in columns for each entry in wet rows.
+    rows : int, default=1
+        With "paper", the rows a round.
+    eps : float or None, default=None
+        With "paper": run for :math:`T = 100^2 \varepsilon^{-2} \log n` rounds at the constant rates of Algorithm 1,
+        after which the value is within eps of the best with probability at least 1/2 (Theorem 4.3). None: the adaptive
+        rates of section 6, :math:`\eta_t = \sqrt{\log(n)/t}`, for as long as the stop rules let it.
+    tolerance : float, default=0
+        With "paper": the slack step may leave weights on the wrong side of the boundary by this much in logarithm. The
+        exact step, 0, moves a part of the n weights over the boundary in each round, as all that got slack fall at
+        once; 0.1 takes at least 90 % of what the best slack would and moves few.
+    average : float, default=5
+        With "tracked": the answer is the average of the directions with weights :math:`t^\text{average}`.
+
+    References
+    ----------
+    Hazan, Koren, Srebro (2011), Beating SGD: Learning SVMs in Sublinear Time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SlackSVM, solve
+    >>> from maxmargin.solvers import Simba
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(500) < 0.5, -1.0, 1.0)
+    >>> X = rng.normal(size=(500, 300)) + 0.2 * y[:, None]
+    >>> problem = SlackSVM(X, y, slack=0.01)
+    >>> result = solve(problem, Simba(), budget=50_000, random_state=0)
+    >>> result.reads["learning"] <= 50_000 < X.size
+    True
+    """
+
+    name: ClassVar[str] = "simba"
+    visits_samples: ClassVar[bool] = True
+
+    method: str = "tracked"
+    columns: float = 1
+    rows: int = 1
+    eps: float | None = None
+    tolerance: float = 0.0
+    average: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
+        if self.eps is not None and (self.method != "paper" or not 0 < self.eps < 1):
+            raise ValueError(f'eps goes with method="paper" and must be between 0 and 1; got {self.eps!r}')
+        if not (isinstance(self.rows, int) and self.rows >= 1) or (self.rows != 1 and self.method != "paper"):
+            raise ValueError(
+                f'rows must be a whole number of at least 1, and is 1 but for method="paper"; got {self.rows!r}'
+            )
+        if not self.columns > 0 or (self.method == "paper" and self.columns != int(self.columns)):
+            raise ValueError(f'columns must be positive, and whole with method="paper"; got {self.columns!r}')
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance must be at least 0; got {self.tolerance!r}")
+        if not self.average >= 0:
+            raise ValueError(f"average must be at least 0; got {self.average!r}")
+
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Game | Tracker:
+        if isinstance(warm, Game | Tracker):
+            warm.set_slack(problem)
+            return warm
+        if self.method == "tracked":
+            return Tracker(problem, rng, self.columns, self.average)
+        horizon = self.iterations(problem) or 0
+        return Game(problem, rng, self.rows, int(self.columns), horizon=horizon, tolerance=self.tolerance)
+
+    def step(self, problem: SlackSVM, state: Game | Tracker, iterations: int, budget: int) -> int:
+        return state.run(iterations, budget)
+
+    def solution(self, problem: SlackSVM, state: Game | Tracker) -> Solution:
+        return Solution(*state.answer(), state.dual_weights())
+
+    def iterations(self, problem: SlackSVM) -> int | None:
+        if self.eps is None:
+            return None
+        n = int(np.count_nonzero(problem.s))
+        return math.ceil(100**2 * self.eps**-2 * math.log(n))
+
+    def default_iterations(self, problem: SlackSVM) -> int:
+        return max(1000, 5 * problem.y.size)
+
+    def promise(self, problem: SlackSVM) -> dict[str, float]:
+        return {"eps": float(self.eps or math.nan), "failure_probability": 0.5}

@@ -1,0 +1,135 @@
+r"""Stochastic gradient descent with a constant step length: what the hybrid method starts like, and is compared with.
+
+Problem: the smooth SVM as a mean over the examples, :math:`\min_w \frac1n\sum_i [1 - c_i]_+^2 + \frac\lambda2 |w|^2`
+with :math:`\lambda = 1/(Cn)` (with weights, n is their sum, and examples are drawn by them). Given: the data by rows.
+Returned: the last w, which comes near the optimum fast and then wanders about it, the farther the longer its steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.engine.problem import Solution
+from maxmargin.engine.solver import Solver
+from maxmargin.svm.linear._smooth import Reader
+from maxmargin.svm.linear.hybrid import bias_feature
+from maxmargin.svm.linear.shrinking import Rows, Vector
+from maxmargin.svm.regularized import RegularizedSVM
+
+BLOCK = 1024  # examples drawn at a time
+
+
+@dataclass(frozen=True)
+class StochasticGradient(Solver):
+    r"""One random example an iteration: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
+
+    Parameters
+    ----------
+    rate : float, default=0.1
+        The step length :math:`\eta` in units of :math:`1 / L`, where L, the mean of :math:`2|x_i|^2 + \lambda`, is the
+        curvature of a typical example. The norms are read once, and booked under "scale".
+
+    Notes
+    -----
+    A penalised bias is the weight of one more feature, a free one takes the same steps without :math:`\lambda`; either
+    counts in :math:`|x_i|^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import RegularizedSVM
+    >>> from maxmargin.solvers import StochasticGradient, solve
+    >>> problem = RegularizedSVM(np.array([[1.0, 0.2], [-1.0, 0.1]]), [1, -1], loss="squared_hinge")
+    >>> result = solve(problem, StochasticGradient(), max_iter=1000, random_state=0)
+    >>> result.certificate.relative_gap < 0.01
+    True
+    """
+
+    name: ClassVar[str] = "stochastic_gradient"
+    solves: ClassVar[type[RegularizedSVM]] = RegularizedSVM
+    smooth_only: ClassVar[bool] = True
+    visits_samples: ClassVar[bool] = True
+
+    rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.rate) and self.rate > 0):
+            raise ValueError(f"rate must be a positive number, such as 0.1; got {self.rate!r}")
+
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
+        if isinstance(warm, State):
+            warm.reader = Reader(problem.X)
+            return warm
+        typical = float(problem.s @ problem.sq_norms() / problem.s.sum()) + bias_feature(problem) ** 2
+        return State(rng, Reader(problem.X), np.zeros(problem.X.shape[1]), np.cumsum(problem.s), typical)
+
+    def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
+        total, feature = float(state.up_to[-1]), bias_feature(problem)
+        regularization = 1 / (problem.C * total)
+        length = self.rate / (2 * state.sq_norm + regularization)
+        shrink = 1 - length * regularization
+        last, done = problem.X.ledger.stored + budget, 0
+        while done < iterations:
+            if state.drawn.size == 0:
+                # Above 0, so that no example of weight zero is ever drawn.
+                shares = total * (1 - state.rng.random(BLOCK))
+                state.drawn = np.searchsorted(state.up_to, shares)
+            rows = state.drawn[: iterations - done]
+            visited, state.factor, state.b = state.reader.descend(
+                rows,
+                problem.y,
+                state.v,
+                state.factor,
+                state.b,
+                length,
+                shrink,
+                length * feature**2,
+                1.0 if problem.free_bias else shrink,
+                last - problem.X.ledger.stored,
+            )
+            state.drawn = state.drawn[visited:]
+            state.evaluations += visited
+            done += visited
+            if visited < rows.size:
+                break
+        if not np.isfinite([np.abs(state.v).max(), state.factor, state.b]).all():
+            raise ValueError(f"the steps ran away to infinity; give a rate below the {self.rate:g} that was given")
+        return done
+
+    def solution(self, problem: RegularizedSVM, state: State) -> Solution:
+        return Solution(state.factor * state.v, state.b)
+
+    def default_iterations(self, problem: RegularizedSVM) -> int:
+        return 10 * problem.y.size
+
+
+@dataclass
+class State:
+    """Where a run stands.
+
+    Attributes
+    ----------
+    v, factor, b : array, float, float
+        w = factor v, so that shrinking w costs nothing; and the bias.
+    up_to : array
+        The sums of the weights up to each example, to draw by.
+    sq_norm : float
+        The mean of |x_i|^2, the feature of the bias included.
+    drawn : array
+        Examples that were drawn and are still to be visited.
+    evaluations : int
+        How often an example was read: n of them are an effective pass.
+    """
+
+    rng: np.random.Generator
+    reader: Reader
+    v: Vector
+    up_to: Vector
+    sq_norm: float
+    factor: float = 1.0
+    b: float = 0.0
+    drawn: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    evaluations: int = 0

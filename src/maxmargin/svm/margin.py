@@ -1,0 +1,101 @@
+"""What max-margin problems share: examples with labels and weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maxmargin.core.rounding import UNIT
+from maxmargin.engine.problem import Evaluation, Vector
+from maxmargin.engine.row_problem import RowProblem
+
+BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
+
+
+class MarginProblem(RowProblem):
+    r"""Examples :math:`x_i` with labels :math:`y_i = \pm 1` and weights :math:`s_i`, and what is asked of them.
+
+    A point of the dual has the sum :math:`\sum_i p_i y_i x_i`.
+
+    Attributes
+    ----------
+    X : Matrix
+    y, s : arrays of shape (n,)
+        Labels and weights (1 where none were given).
+    bias : bool
+        Whether there is a bias b.
+    scale : float
+        Rows are read as x_i / scale.
+    part : bool
+        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
+    """
+
+    def __init__(
+        self, X: Any, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None, part: bool = False
+    ) -> None:
+        super().__init__(X)
+        self.part = part
+        self._label(y, sample_weight)
+        self.bias = bool(bias)
+
+    # To be said by each problem
+
+    @abstractmethod
+    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
+        """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
+
+    # The same for all
+
+    def responses(self, w: Vector) -> Vector:
+        """y_i <w, x_i> for every i: one pass over the data."""
+        return self.y * self.X.dot(w) / self.scale
+
+    def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
+        """The value at w, its best bias (or at the given one), and the dual weights that it suggests."""
+        return self.evaluate_responses(w, self.responses(w), b)
+
+    def relabelled(self, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        """The same problem for other labels and weights, sharing data, ledger and what is known of the rows."""
+        other = copy.copy(self)
+        other._label(y, sample_weight)
+        return other
+
+    def imbalance(self, p: Vector) -> float:
+        """How far the dual weights of the two classes may be from balancing each other, in exact arithmetic."""
+        return abs(math.fsum(p * self.y)) + UNIT * float(p.sum())
+
+    def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        self.y: Vector = _labels(y, self.X.shape[0])
+        self.s: Vector = _weights(sample_weight, self.X.shape[0])
+        used = self.s > 0
+        if not self.part and not ((used & (self.y > 0)).any() and (used & (self.y < 0)).any()):
+            raise ValueError(
+                "the examples are of one class, those of weight 0 left out; a separating direction needs both classes"
+            )
+
+
+def _labels(y: ArrayLike, n: int) -> Vector:
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.shape != (n,):
+        raise ValueError(f"X has {n} rows, but y has shape {labels.shape}; expected ({n},)")
+    if not (np.abs(labels) == 1).all():
+        raise ValueError(f"labels must be -1 and +1; got {np.unique(labels)[:5]}")
+    return labels
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> Vector:
+    if sample_weight is None:
+        return np.ones(n)
+    s = np.asarray(sample_weight, dtype=np.float64)
+    if s.shape != (n,):
+        raise ValueError(f"X has {n} rows, but sample_weight has shape {s.shape}; expected ({n},)")
+    if not np.isfinite(s).all() or (s < 0).any():
+        raise ValueError(f"sample_weight must be finite and >= 0; got {s[~(np.isfinite(s) & (s >= 0))][0]}")
+    if not (s > 0).any():
+        raise ValueError("sample_weight is zero for every example; at least one of each class must count")
+    return s

@@ -1,0 +1,245 @@
+r"""The slack-constrained SVM, problem (3) of Hazan, Koren and Srebro (2011).
+
+.. math::
+
+    \max_{|w| \le 1,\ b,\ \xi \ge 0}\ \min_i\ y_i(\langle w, x_i\rangle + b) + \xi_i
+    \quad\text{such that}\quad \sum_i s_i \xi_i \le \nu \sum_i s_i
+
+with rows in the unit ball and sample weights s_i (all 1 where none are given: then the sum is n).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import reprlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.core import water_level, water_levels
+from maxmargin.core.line_search import least
+from maxmargin.core.rounding import is_finite, relative_error
+from maxmargin.engine.problem import Dual, Evaluation, Vector
+from maxmargin.engine.row_problem import SUMS
+from maxmargin.kernels.expansion import length
+from maxmargin.svm.margin import BALANCED, MarginProblem
+
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # of a sample: beyond them sums of weights overflow, or vanish
+FEW = 64  # examples of a class that stand for all of it where each costs a row of a kernel matrix
+
+
+class SlackSVM(MarginProblem):
+    r"""The largest margin at a given mean slack.
+
+    Parameters
+    ----------
+    X : array, np.memmap, CSR or CSC matrix of shape (n, d), or Matrix
+        The examples; read through :func:`maxmargin.data.as_matrix`, never copied.
+    y : array of shape (n,)
+        Labels -1 and +1.
+    slack : float
+        The mean slack :math:`\nu \ge 0`, in the units of the scaled data.
+    bias : bool
+        Whether there is a bias b, free and unregularised.
+    sample_weight : array of shape (n,) or None
+        Weights of the examples: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
+    scale : float or None
+        Rows are read as x_i / scale, which must bring them into the unit ball. None: the largest row norm, which
+        costs a pass over the data (booked in the ledger under "scale").
+    part : bool
+        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.problems import SlackSVM
+    >>> problem = SlackSVM(np.array([[1.0], [-1.0]]), [1, -1], slack=0.0)
+    >>> print(problem.certify(np.array([1.0])))
+    the margin is within ... % of the best possible at this slack
+    """
+
+    form: str = "slack"
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        slack: float,
+        *,
+        bias: bool = True,
+        sample_weight: ArrayLike | None = None,
+        scale: float | None = None,
+        part: bool = False,
+    ) -> None:
+        super().__init__(X, y, bias=bias, sample_weight=sample_weight, part=part)
+        self.slack = _nonnegative(slack)
+        if scale is not None and not (is_finite(scale) and scale > 0):
+            raise ValueError(f"scale must be a positive number; got {reprlib.repr(scale)}")
+        self.scale = (float(np.sqrt(self.sq_norms().max())) or 1.0) if scale is None else float(scale)
+
+    @property
+    def volume(self) -> float:
+        """The slack to share out: n nu, where n counts examples by weight."""
+        return float(self.s.sum()) * self.slack
+
+    @property
+    def groups(self) -> list[NDArray[np.bool_]]:
+        """Which examples of some weight the levels and the dual weights treat alike: by label with a bias, else all."""
+        used = self.s > 0
+        return [used & (self.y > 0), used & (self.y < 0)] if self.bias else [used]
+
+    def cap(self, p: Vector) -> float:
+        """The largest p_i / s_i: what the slack costs the dual."""
+        used = self.s > 0
+        return float((p[used] / self.s[used]).max())
+
+    def with_slack(self, slack: float) -> SlackSVM:
+        """The same problem at another slack, sharing data, scale and ledger."""
+        other = copy.copy(self)
+        other.slack = _nonnegative(slack)
+        return other
+
+    # One point
+
+    def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
+        """The value at w, its best bias (or at the given one), and the weights that the water level suggests."""
+        c, norm = self.responses(w), length(w)
+        at = self.evaluate_responses(w, c, b)
+        if norm in (0, 1):
+            return at
+        on_sphere = self.evaluate_responses(w / norm, c / norm, None if b is None else b / norm)
+        # Outside of the ball a value would be none of this problem.
+        return on_sphere if norm > 1 or on_sphere.value > at.value else at
+
+    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
+        """The same where the responses c of w are known already: no data is read."""
+        groups = self.groups
+        if self.bias and b is None:
+            up, down = groups
+            g_up, g_down = water_levels(c[up], c[down], self.volume, self.s[up], self.s[down])
+            margin, b = (g_up + g_down) / 2, (g_down - g_up) / 2
+            levels = [g_up, g_down]
+        else:
+            b = float(b or 0.0) if self.bias else 0.0
+            used = self.s > 0
+            margin = water_level((c + self.y * b)[used], self.volume, self.s[used])
+            levels = [margin - b, margin + b] if self.bias else [margin]
+        wet = np.zeros(c.size)
+        for level, among in zip(levels, groups, strict=True):
+            below = among & ((c < level) | (c == c[among].min()))
+            wet[below] = self.s[below] / (len(groups) * self.s[below].sum())
+        return Evaluation(w, c, float(margin), float(b), wet)
+
+    # The whole data set
+
+    def centroid(self) -> Vector:
+        """The direction between the class means (without a bias, the mean of y_i x_i): what needs no solver.
+
+        On a kernel matrix, the means of a few examples of each class, as every one costs a row.
+        """
+        weights = self.s if self.sums_are_cheap else self._a_few(FEW)
+        weights = weights / weights.sum()
+        if self.bias:
+            weights = self._balance(weights)
+        v = self.X.dot_transposed(weights * self.y) / self.scale
+        size = length(v)
+        return v / size if size > 0 else 0.0 * v
+
+    def largest_slack(self, c: Vector | None = None) -> float:
+        """The slack at which the centroid has every example inside the margin: more slack changes nothing.
+
+        `c` holds the responses to the centroid, where they are known already.
+        """
+        if c is None:
+            with self.X.ledger.on("slack range"):
+                c = self.responses(self.centroid())
+        return float(sum((self.s[k] * (c[k].max() - c[k])).sum() for k in self.groups) / self.s.sum())
+
+    # In private
+
+    def _a_few(self, count: int) -> Vector:
+        """The sample weights of a few examples of each class, spread over the data; of the others zero."""
+        few = np.zeros(self.s.size)
+        for label in (1, -1):
+            those = np.flatnonzero((self.s > 0) & (self.y == label))
+            those = those[np.linspace(0, those.size - 1, min(count, those.size)).astype(int)]
+            few[those] = self.s[those]
+        return few
+
+    def _balance(self, p: Vector) -> Vector:
+        up = self.y > 0
+        return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
+
+    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+        """p on the simplex (balanced, with a bias), and sum p_i y_i x_i.
+
+        Weights that are zero for all of a class are first raised by the sample weights.
+        """
+        sums = [float(p[k].sum()) for k in self.groups]
+        total = sum(sums)
+        if v is not None and max(sums) - min(sums) <= BALANCED * total and not p[self.s == 0].any():
+            return p / total, v / total
+        p = np.where(self.s > 0, p, 0.0)
+        if min(sums) <= 0:
+            raised = self.s if self.sums_are_cheap else self._a_few(1)
+            p = p + raised / raised.sum()
+        p = self._balance(p) if self.bias else p / p.sum()
+        return p, self.X.dot_transposed(p * self.y) / self.scale
+
+    def _best_mixture(self, one: Dual, other: Dual) -> Dual:
+        """The point between two dual points at which the bound, convex along the way, is least."""
+
+        def at(t: float) -> Dual:
+            return (1 - t) * one[0] + t * other[0], (1 - t) * one[1] + t * other[1]
+
+        return at(least(lambda t: self._bound(*at(t)), 0.0, 1.0)[0])
+
+    def _bound(self, p: Vector, v: Vector) -> float:
+        r""":math:`|v| + \nu \sum_i s_i \max_i p_i / s_i`."""
+        return length(v) + self.volume * self.cap(p)
+
+    def prepare(self, tol: float) -> None:
+        """Refuse weights beyond what can be computed with, and choose the precision that kernel rows are kept in.
+
+        Only the range of kernels counts for that, as the dual weights sum to 1.
+        """
+        s = self.s[self.s > 0]
+        if not (s.min() > SMALLEST_WEIGHT and s.max() < LARGEST_WEIGHT):
+            raise ValueError(
+                f"the weights of samples are {s.min():.3g} to {s.max():.3g}; beyond {SMALLEST_WEIGHT:g} to "
+                f"{LARGEST_WEIGHT:g} sums of such numbers would overflow or vanish. Divide sample_weight and "
+                "class_weight by a constant (a weight of 0 leaves a sample out)"
+            )
+        if not self.sums_are_cheap:
+            K: Any = self.X
+            K.choose_precision(1 / self.scale**2, tol)
+
+    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+        p, v = dual
+        used = self.s > 0
+        # If no response is off by more, neither is the margin; |w| may be above 1 by rounding, which costs its share.
+        sums = relative_error(2 * self.y.size + SUMS)
+        value = float(self.response_rounding(at.w)[used].max()) + sums * (abs(at.value) + abs(at.b))
+        value += abs(at.value) * max(0.0, self.largest_square(at.w) - 1)
+        size = length(v)
+        bound = math.sqrt(size**2 + self.square_rounding(p, v)) - size + sums * self._bound(p, v)
+        if self.bias:  # the best bias is at most the largest response and a margin, each of which is at most 1
+            bound += 2 * self.imbalance(p)
+        return value, float(bound)
+
+    def largest_square(self, w: Vector) -> float:
+        """What the square of the length of w is at most, in exact arithmetic."""
+        square = length(w) ** 2
+        more = relative_error(w.size) * square if self.sums_are_cheap else self.square_rounding(np.zeros(0), w)
+        return square + more
+
+    def _of_dual(self, dual: Dual) -> Evaluation:
+        return self.evaluate(dual[1] / length(dual[1]))
+
+
+def _nonnegative(slack: float) -> float:
+    if not (is_finite(slack) and slack >= 0):
+        raise ValueError(f"slack must be a number >= 0; got {reprlib.repr(slack)}")
+    return float(slack)

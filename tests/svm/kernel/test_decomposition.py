@@ -1,0 +1,153 @@
+"""Decomposition against LIBSVM: the same optimum, whatever the C, the weights, the parts and the room for rows."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.svm import SVC
+
+from maxmargin.kernels.functions import Linear, Poly, Rbf
+from maxmargin.problems import KernelMatrix, RegularizedSVM
+from maxmargin.solvers import Holdout, Sdca, solve
+from maxmargin.svm.kernel.decomposition import PATIENCE, Decomposition
+
+
+def moons(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, -1.0, 1.0)
+    turn = np.pi * rng.random(n)
+    X = np.column_stack([y * np.cos(turn) + (y > 0), y * np.sin(turn) + 0.5 * (y < 0)])
+    return X + rng.normal(size=X.shape) * 0.3, y
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 1000.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "name", "parameters"),
+    [
+        (Rbf(gamma=2.0), "rbf", {"gamma": 2.0}),
+        (Poly(gamma=0.5, coef0=1.0, degree=3), "poly", {"gamma": 0.5, "coef0": 1.0, "degree": 3}),
+    ],
+    ids=["rbf", "poly"],
+)
+@pytest.mark.parametrize(
+    "solver", [Decomposition(), Decomposition(first=60, growth=2.0, block=16)], ids=["whole", "parts"]
+)
+def test_the_optimum_is_that_of_LIBSVM(C, weighted, kernel, name, parameters, solver):
+    X, y = moons()
+    s = np.random.default_rng(1).random(600) * 2 if weighted else None
+    svc = SVC(C=C, kernel=name, tol=1e-6, **parameters).fit(X, y, s)
+    K = KernelMatrix(X, kernel)
+    result = solve(RegularizedSVM(K, y, C, sample_weight=s), solver, tol=1e-6, random_state=0)
+    assert result.status == "tol"
+    beta = np.zeros(600)
+    beta[svc.support_] = svc.dual_coef_[0]
+    reference = np.abs(beta).sum() - 0.5 * beta @ K.block(np.arange(600)).astype(np.float64) @ beta
+    assert result.certificate.dual == pytest.approx(reference, rel=1e-4)
+    decision = result.solution.w.f + result.solution.b
+    clear = np.abs(svc.decision_function(X)) > 1e-2
+    np.testing.assert_array_equal(np.sign(decision[clear]), svc.predict(X)[clear])
+
+
+def test_without_a_bias():
+    X, y = moons()
+    X = np.column_stack([X, np.ones(600)])
+    result = solve(RegularizedSVM(KernelMatrix(X, Linear()), y, 0.5, bias=False), Decomposition(block=32), tol=1e-5)
+    plain = solve(RegularizedSVM(X, y, 0.5, bias=False), Sdca(), tol=1e-7, random_state=0)
+    assert result.certificate.primal == pytest.approx(plain.certificate.primal, rel=2e-5)
+    np.testing.assert_allclose(result.solution.p @ (y[:, None] * X), plain.solution.w, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("first", [350, 6000])
+def test_little_room(seed, first):
+    """Rows that do not fit give way to others, before the data grows and after; responses stay those of the weights."""
+    X, y = moons(n=1500, seed=seed)
+    K = KernelMatrix(X, Rbf(gamma=2.0), cache_size=0.5)
+    solver = Decomposition(first=first, growth=2.0, block=32)
+    result = solve(RegularizedSVM(K, y, 0.1), solver, tol=1e-3, max_iter=2000, random_state=seed)
+    assert len(K.kept) < 0.2 * np.count_nonzero(result.solution.p)
+    w = result.solution.w
+    np.testing.assert_allclose(w.f, K.block(np.arange(1500)).astype(np.float64) @ w.beta, atol=1e-4)
+    assert result.status == "tol"
+
+
+def test_evaluations_are_counted_and_a_budget_is_kept():
+    X, y = moons()
+    K = KernelMatrix(X, Rbf(gamma=2.0))
+    result = solve(RegularizedSVM(K, y), Decomposition(block=32), tol=1e-6, budget=40_000, random_state=0)
+    assert result.status == "budget"
+    assert result.reads["learning"] <= 40_000
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_it_goes_on_from_a_solution(bias):
+    """Also from that of another C; from the answer itself, nothing is left to do."""
+    X, y = moons()
+    problem = RegularizedSVM(KernelMatrix(X, Rbf(gamma=2.0)), y, 5.0, bias=bias)
+    cold = solve(problem, Decomposition(), tol=1e-5)
+    again = solve(problem, Decomposition(), tol=1e-4, warm=cold.solution)
+    assert again.n_iter == 1
+    other = solve(problem.with_C(0.5), Decomposition(), tol=1e-5)
+    warm = solve(problem.with_C(0.5), Decomposition(), tol=1e-5, warm=cold.solution)
+    assert warm.status == "tol"
+    assert warm.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-5)
+
+
+def test_examples_without_a_weight():
+    """They say nothing, wherever they are, and their responses are known at the end."""
+    X, y = moons()
+    s = (np.random.default_rng(0).random(600) < 0.5).astype(float)
+    K = KernelMatrix(X, Rbf(gamma=2.0))
+    result = solve(RegularizedSVM(K, y, sample_weight=s), Decomposition(first=50, block=16), tol=1e-5)
+    used = s > 0
+    alone = solve(RegularizedSVM(KernelMatrix(X[used], Rbf(gamma=2.0)), y[used]), Decomposition(), tol=1e-5)
+    assert result.certificate.dual == pytest.approx(alone.certificate.dual, rel=1e-4)
+    w = result.solution.w
+    np.testing.assert_allclose(w.f, K.block(np.arange(600)).astype(np.float64) @ w.beta, atol=1e-4)
+
+
+def test_examples_in_order_of_their_class():
+    X, y = moons()
+    order = np.argsort(y)
+    result = solve(RegularizedSVM(KernelMatrix(X[order], Rbf(gamma=2.0)), y[order]), Decomposition(first=50), tol=1e-5)
+    assert result.status == "tol"
+
+
+def held_out(n=600):
+    X, y = moons(n)
+    held = np.arange(60)
+    s = np.ones(n)
+    s[held] = 0.0
+    K = KernelMatrix(X, Rbf(gamma=2.0))
+    return RegularizedSVM(K, y, sample_weight=s), Holdout(K, y[held], held)
+
+
+def test_a_holdout_does_not_keep_it_from_ending_at_the_gap():
+    problem, holdout = held_out()
+    result = solve(problem, Decomposition(block=16), tol=1e-4, holdout=holdout)
+    assert result.status == "tol"
+
+
+def test_early_stopping_waits_until_it_is_near_the_optimum_and_a_few_iterations_more():
+    problem, holdout = held_out()
+    result = solve(problem, Decomposition(first=100, block=16), tol=1e-12, holdout=holdout, early_stopping=True)
+    assert result.status == "early_stopping"
+    assert result.state.whole
+    assert result.n_iter == max(result.best_iter, result.state.near_at) + PATIENCE
+    errors = [row.holdout_error for row in result.trace]
+    assert min(errors) == errors[result.best_iter - 1]
+
+
+@pytest.mark.parametrize("kernel", [Rbf(0.1), Poly(gamma=0.1, coef0=1.0, degree=3)], ids=["rbf", "poly"])
+def test_the_gap_holds_in_float64_though_rows_are_float32(kernel):
+    """With a large C the rounding of rows would be more than the gap, where responses were not computed anew."""
+    X, y = load_digits(return_X_y=True)
+    X, y = (X / 16).astype(np.float32), np.where(y == 8, 1.0, -1.0)
+    result = solve(RegularizedSVM(KernelMatrix(X, kernel), y, C=1000.0), Decomposition(), tol=5e-5)
+    alpha, b = result.solution.p, result.solution.b
+    K = KernelMatrix(X.astype(np.float64), kernel)
+    f = K.block(np.arange(y.size), out=np.empty(K.shape)) @ (alpha * y)
+    square = (alpha * y) @ f
+    dual, primal = alpha.sum() - 0.5 * square, 0.5 * square + 1000 * np.maximum(0, 1 - y * (f + b)).sum()
+    assert result.status == "tol"
+    assert 1 - dual / primal < 6e-5

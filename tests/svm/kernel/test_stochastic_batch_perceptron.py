@@ -1,0 +1,340 @@
+"""The Stochastic Batch Perceptron: as the paper writes it, and in the form that makes the most of kept rows."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import SVC
+
+from maxmargin.engine.solver import UNLIMITED
+from maxmargin.kernels.functions import Poly, Rbf
+from maxmargin.problems import KernelMatrix, SlackSVM, equivalent_slack
+from maxmargin.solvers import Holdout, solve, solve_for_C
+from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron, _best_step
+
+METHODS = [StochasticBatchPerceptron(), StochasticBatchPerceptron(method="paper")]
+each_method = pytest.mark.parametrize("solver", METHODS, ids=lambda solver: solver.method)
+each_bias = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+
+
+def rings(n=80, noise=0.1, seed=0):
+    """A disc and the ring around it, with a gap between them that noise fills."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    radius, turn = np.where(y > 0, 0.7, 1.6) + noise * rng.normal(size=n), 2 * np.pi * rng.random(n)
+    return np.column_stack([radius * np.cos(turn), radius * np.sin(turn)]), y
+
+
+def make_problem(slack=0.05, bias=True, n=80, noise=0.1, kernel=None, cache_size=200.0, **options):
+    X, y = rings(n, noise)
+    K = KernelMatrix(X, kernel or Rbf(gamma=1.0), cache_size=cache_size)
+    return SlackSVM(K, y, slack, bias=bias, **options)
+
+
+def whole(problem):
+    """K, in float64, not counted."""
+    n = problem.y.size
+    out = np.empty((n, n), dtype=np.float32)
+    problem.X.laid.block_of(np.arange(n), None, out)
+    return out.astype(np.float64)
+
+
+def features(K):
+    """Rows whose inner products are K."""
+    values, vectors = np.linalg.eigh(K)
+    return vectors * np.sqrt(np.maximum(values, 0))
+
+
+# As written
+
+
+def transcription(K, y, slack, bias, T, rng):
+    """Section 3.4 of the paper by brute force: alpha and c of the mean iterate."""
+    n = y.size
+    alpha, c, sum_alpha, sum_c = np.zeros((4, n))
+    basins = [np.flatnonzero(y > 0), np.flatnonzero(y < 0)] if bias else [np.arange(n)]
+    for t in range(1, T + 1):
+        lowest = [np.sort(c[basin]) for basin in basins]
+        k = np.arange(1, min(map(len, lowest)) + 1)
+        height = sum(basin[: k.size] for basin in lowest)
+        used = k * height - np.cumsum(height)  # the volume at which the k-th points are just covered
+        wet = max(1, np.count_nonzero(used < n * slack))
+        p = np.zeros(n)
+        for basin in basins:
+            p[basin[np.argsort(c[basin], kind="stable")[:wet]]] = 1 / len(basins) / wet
+        if t == 1:  # all are the same: wet are all of them
+            for basin in basins:
+                p[basin] = 1 / len(basins) / basin.size
+        j = rng.choice(n, p=p)
+        alpha[j] += 1 / np.sqrt(t)
+        c = y * (K @ (alpha * y))
+        shrink = min(1, 1 / np.sqrt(alpha @ c))
+        alpha, c = shrink * alpha, shrink * c
+        sum_alpha, sum_c = sum_alpha + alpha, sum_c + c
+    return sum_alpha / T, sum_c / T
+
+
+@each_bias
+@pytest.mark.parametrize("slack", [0.0, 0.02, 0.1])
+def test_as_written(bias, slack):
+    problem = make_problem(slack, bias)
+    result = solve(problem, StochasticBatchPerceptron(method="paper"), max_iter=150, certify=False, random_state=3)
+    alpha, c = transcription(whole(problem), problem.y, slack, bias, 150, np.random.default_rng(3))
+    w = result.solution.w
+    np.testing.assert_allclose(w.beta * problem.y, alpha, atol=1e-9)
+    np.testing.assert_allclose(problem.responses(w), c, atol=1e-6)
+    assert math.sqrt(w @ w) <= 1 + 1e-9
+    assert problem.X.ledger.stored == 80 * np.count_nonzero(alpha)  # a row for each point that was drawn
+
+
+@each_bias
+def test_the_lemma(bias, exact):
+    """SGD with |g| <= 1 on the unit ball at 1/sqrt(t) is within 3/sqrt(T) on average; five seeds, all far inside."""
+    problem = make_problem(0.02, bias)
+    best = exact.slack_form(features(whole(problem)), problem.y, 0.02, bias).value
+    for T in (100, 1000):
+        found = [
+            solve(problem, StochasticBatchPerceptron(method="paper"), max_iter=T, random_state=seed).certificate
+            for seed in range(5)
+        ]
+        assert np.mean([best - certificate.primal for certificate in found]) <= 3 / math.sqrt(T)
+        assert all(certificate.primal - 1e-6 <= best <= certificate.dual + 1e-6 for certificate in found)
+
+
+# The optimum
+
+
+@each_bias
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal weights", "weighted"])
+@pytest.mark.parametrize("slack", [0.0, 0.02, 0.1])
+@pytest.mark.parametrize("kernel", [Rbf(gamma=1.0), Poly(gamma=1.0, coef0=0.5, degree=2)], ids=["rbf", "poly"])
+def test_the_optimum_is_the_exact_one(kernel, bias, slack, weighted, exact):
+    s = np.random.default_rng(1).choice([0.5, 1.0, 3.0], size=80) if weighted else None
+    problem = make_problem(slack, bias, kernel=kernel, sample_weight=s)
+    best = exact.slack_form(features(whole(problem)) / problem.scale, problem.y, slack, bias, s).value
+    result = solve(problem, StochasticBatchPerceptron(), tol=0.01, random_state=0)
+    assert result.status == "tol"
+    assert result.certificate.primal - 1e-6 <= best <= result.certificate.dual + 1e-6
+
+
+@each_method
+@each_bias
+def test_a_weight_of_two_is_the_row_twice(solver, bias):
+    X, y = rings()
+    twice = np.random.default_rng(2).random(80) < 0.5
+    one = SlackSVM(KernelMatrix(X, Rbf(gamma=1.0)), y, 0.05, bias=bias, sample_weight=1.0 + twice)
+    double = KernelMatrix(np.vstack([X, X[twice]]), Rbf(gamma=1.0))
+    other = SlackSVM(double, np.concatenate([y, y[twice]]), 0.05, bias=bias)
+    found, wanted = (
+        solve(problem, solver, tol=1e-3, max_iter=2000, random_state=0).certificate for problem in (one, other)
+    )
+    near = 0.002 if solver.method == "kept" else 0.1
+    assert found.primal == pytest.approx(wanted.primal, rel=near)
+    assert found.dual >= wanted.primal - 1e-6
+
+
+def test_draws_stand_for_what_they_are_drawn_from():
+    """The mean of g over many draws is the super-gradient: off by six deviations in one run of ten million."""
+    problem = make_problem(0.05, sample_weight=np.random.default_rng(1).choice([1.0, 4.0], size=80))
+    state = StochasticBatchPerceptron(block=2).start(problem, np.random.default_rng(0))
+    for _ in range(5):
+        state.iterate(problem, UNLIMITED)
+    c = problem.y * state.h / math.sqrt(state.sq_norm)
+    wet = state.wet(problem, c)
+    known = state.known(problem.X, np.arange(80))
+    assert 0 < np.count_nonzero(known[np.concatenate(wet)]) < np.concatenate(wet).size
+    exactly, g, repeats = np.zeros(80), np.zeros((2000, 80)), 2000
+    for points in wet:
+        exactly[points] = problem.s[points] / problem.s[points].sum() / 2
+    state.inside[:] = False
+    for points in wet:
+        state.inside[points] = known[points]
+    for k in range(repeats):
+        drawn = state.draw(problem, wet)
+        g[k] = state.weights(problem, wet, drawn)[0]
+    deviation = g.std(axis=0) / math.sqrt(repeats)
+    assert (np.abs(g.mean(axis=0) - exactly) <= 6 * deviation + 1e-12).all()
+    np.testing.assert_allclose(g.sum(axis=1), 1)
+
+
+# What is kept up
+
+
+@each_bias
+@pytest.mark.parametrize("slack", [0.0, 0.05])
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal weights", "weighted"])
+@pytest.mark.parametrize("cache_size", [200.0, 4e-6 * 600 * 64], ids=["much room", "little room"])
+def test_what_is_kept_up(bias, slack, weighted, cache_size):
+    s = np.random.default_rng(1).choice([0.0, 1.0, 2.5], size=600) if weighted else None
+    problem = make_problem(slack, bias, n=600, noise=0.4, cache_size=cache_size, sample_weight=s)
+    state = StochasticBatchPerceptron().start(problem, np.random.default_rng(0))
+    computed, block_of = [], problem.X.laid.block_of
+    problem.X.laid.block_of = lambda numbers, *rest: (computed.append(len(numbers)), block_of(numbers, *rest))[1]
+    for _ in range(120):
+        assert state.iterate(problem, UNLIMITED)
+    assert problem.X.ledger.stored == 600 * sum(computed)
+    K, y = whole(problem), problem.y
+    np.testing.assert_allclose(state.h, K @ (state.alpha * y), atol=1e-6)
+    assert state.sq_norm == pytest.approx(state.alpha @ (y * state.h), rel=1e-9)
+    np.testing.assert_allclose(state.sum_h, K @ (state.sum_alpha * y), atol=1e-6 * state.sum_alpha.sum())
+    for basin, total in zip(state.basins, state.sums, strict=True):
+        inside = basin[state.inside[basin]]
+        np.testing.assert_allclose(total, K[:, inside] @ (problem.s * y)[inside], atol=1e-6)
+    assert state.alpha.sum() == pytest.approx(1)
+    assert (state.alpha >= 0).all()
+    assert not state.alpha[problem.s == 0].any()
+    if bias:
+        assert state.alpha @ y == pytest.approx(0, abs=1e-12)
+    solution = StochasticBatchPerceptron().solution(problem, state)
+    before = problem.X.ledger.stored
+    p, v = problem.dual_point(solution.p, solution.v)
+    np.testing.assert_allclose(v.f, K @ (p * y), atol=1e-6)
+    assert problem.X.ledger.stored == before
+
+
+@each_method
+def test_however_iterations_are_cut_into_chunks(solver):
+    found = []
+    for chunks in ([60], [1] * 60, [7, 13, 1, 30, 9]):
+        problem = make_problem(n=300, noise=0.4, cache_size=4e-6 * 300 * 64)
+        state = solver.start(problem, np.random.default_rng(0))
+        for chunk in chunks:
+            assert solver.step(problem, state, chunk, UNLIMITED) == chunk
+            solver.solution(problem, state)  # looking changes nothing
+            solver.estimated_gap(problem, state)
+        found.append((solver.solution(problem, state), problem.X.ledger.stored))
+    for solution, evaluations in found[1:]:
+        np.testing.assert_array_equal(solution.w.beta, found[0][0].w.beta)
+        np.testing.assert_array_equal(solution.w.f, found[0][0].w.f)
+        np.testing.assert_array_equal(solution.p, found[0][0].p)
+        assert (solution.b, evaluations) == (found[0][0].b, found[0][1])
+
+
+@each_method
+@pytest.mark.parametrize("budget", [16 * 300, 20_000, 54_321])
+@pytest.mark.parametrize("cache_size", [200.0, 4e-6 * 300 * 64], ids=["much room", "little room"])
+def test_the_budget_is_never_exceeded(solver, budget, cache_size):
+    problem = make_problem(n=300, noise=0.4, cache_size=cache_size)
+    result = solve(problem, solver, budget=budget, tol=0.0, max_iter=300, random_state=0)
+    assert result.status in ("budget", "max_iter")
+    assert result.reads["learning"] <= budget
+    assert result.reads["certificate"] <= 2 * 75 * 300  # a few responses are computed anew to tell the rounding
+    # What was drawn waits for more: going on is the same as never having stopped.
+    more = solve(problem, solver, max_iter=result.n_iter + 20, tol=0.0, certify=False, warm=result)
+    fresh = make_problem(n=300, noise=0.4, cache_size=cache_size)
+    at_once = solve(fresh, solver, max_iter=result.n_iter + 20, tol=0.0, certify=False, random_state=0)
+    np.testing.assert_array_equal(more.solution.w.beta, at_once.solution.w.beta)
+
+
+def test_a_budget_alone_ends():
+    """Where all rows that are needed are kept, iterations cost nothing."""
+    problem = make_problem(0.0, n=30, noise=0.3)
+    result = solve(problem, StochasticBatchPerceptron(), budget=30 * 30, tol=1e-9, certify=False, random_state=0)
+    assert (result.status, result.n_iter) == ("max_iter", 20_000)
+
+
+def test_a_budget_too_small_for_one_iteration():
+    with pytest.raises(ValueError, match="budget of 2 entries is too small for one iteration of 'sbp'"):
+        solve(make_problem(), StochasticBatchPerceptron(), budget=2)
+
+
+# Stop rules
+
+
+@each_method
+@each_bias
+def test_certificates_cost_few_evaluations(solver, bias):
+    problem = make_problem(bias=bias)
+    result = solve(problem, solver, max_iter=200, certify="checks", random_state=0)
+    assert result.certificate.gap >= 0
+    # To tell the rounding, up to all 80 responses of w and of what proves its bound, from up to 80 rows each.
+    assert result.reads["certificate"] <= (2 * 80 * 80 + 80) * len(result.trace)
+    gaps = result.trace.column("gap")
+    assert (gaps >= 0).all()
+    assert gaps[-1] < gaps[0]
+
+
+@each_method
+@each_bias
+def test_held_out_rows_stop_it(solver, bias):
+    problem = make_problem(n=400, noise=0.4, bias=bias)
+    held = np.arange(0, 400, 4)
+    s = np.ones(400)
+    s[held] = 0
+    problem = SlackSVM(problem.X, problem.y, 0.1, bias=bias, sample_weight=s)
+    holdout = Holdout(problem.X, problem.y[held], held)
+    rules = {"holdout": holdout, "early_stopping": True, "max_iter": 5000, "tol": 0.0}
+    result = solve(problem, solver, **rules, random_state=0)
+    errors = result.trace.column("holdout_error")
+    assert result.status == "early_stopping"
+    assert holdout.error(result.solution, problem.scale) == errors.min() < 0.25
+    assert not result.solution.p[held].any()
+    assert result.reads.get("holdout", 0) == 0  # their responses are known
+
+
+@each_method
+def test_another_slack_half_way(solver):
+    problem = make_problem(0.02)
+    first = solve(problem, solver, max_iter=300, random_state=0)
+    second = solve(problem.with_slack(0.1), solver, max_iter=3000, warm=first)
+    fresh = solve(problem.with_slack(0.1), solver, max_iter=3000, random_state=0)
+    assert second.certificate.primal == pytest.approx(fresh.certificate.primal, rel=0.05)
+    assert second.certificate.primal > first.certificate.primal
+
+
+@pytest.mark.parametrize(
+    ("C", "rule"),
+    [(0.1, {"tol": 0.02}), (1.0, {"tol": 0.02}), (1.0, {"budget": 60_000}), (10.0, {"max_iter": 2000, "tol": 0.0})],
+    ids=str,
+)
+def test_a_given_C(C, rule):
+    X, y = rings(n=300, noise=0.4)
+    K = KernelMatrix(X, Rbf(gamma=1.0))
+    found, result = solve_for_C(SlackSVM(K, y, 0.0), StochasticBatchPerceptron(), C, random_state=0, **rule)
+    # Nothing but the rows of a few examples to begin with.
+    assert result.reads["slack for C"] <= 128 * 300
+    assert result.reads.get("slack range", 0) == 0
+    assert equivalent_slack(found, result.evaluation, C) == pytest.approx(found.slack, rel=2e-3)
+    svc = SVC(C=C, gamma=1.0, tol=1e-6).fit(X, y)
+    beta = np.zeros(300)
+    beta[svc.support_] = svc.dual_coef_[0]
+    best = np.abs(beta).sum() - 0.5 * beta @ whole(found) @ beta
+    assert result.certificate.dual <= best * (1 + 1e-6)
+    assert best * (1 - 1e-6) <= result.certificate.primal <= 1.1 * best
+
+
+# In private
+
+
+@settings(max_examples=200)
+@given(
+    u=st.tuples(*[st.floats(-1, 1)] * 2),
+    g=st.tuples(*[st.floats(-1, 1)] * 2),
+    slope=st.sampled_from([-3, -0.3, 0, 0.2, 1]),
+)
+def test_the_best_step(u, g, slope):
+    u, g = np.array(u), np.array(g)
+
+    def value(theta):
+        return np.linalg.norm(u + np.multiply.outer(theta, g - u), axis=-1) + slope * theta
+
+    theta = _best_step(u @ u, u @ g, g @ g, slope)
+    assert 0 <= theta <= 1
+    assert value(theta) <= value(np.linspace(0, 1, 1001)).min() + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "magic"}, "method must be one of kept, paper; got 'magic'"),
+        ({"block": 0}, "block must be a whole number from 1 to 64; got 0"),
+        ({"block": 2.5}, "block must be a whole number"),
+        ({"average": -1}, "average must be at least 0; got -1"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        StochasticBatchPerceptron(**parameters)

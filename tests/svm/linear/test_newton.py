@@ -1,0 +1,52 @@
+"""What Newton's method computes by hand, against the plain formulas."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from maxmargin.data import as_matrix
+from maxmargin.svm.linear._newton import add_outer_products, gap_of, reach, weigh
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_outer_products_of_sparse_rows(shuffled: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = sp.random(40, 12, density=0.4, format="csr", random_state=0)
+    if shuffled:  # the entries of a row may be stored in any order
+        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+            order = start + rng.permutation(stop - start)
+            X.indices[start:stop], X.data[start:stop] = X.indices[order], X.data[order]
+        X.has_sorted_indices = False
+    rows, h = np.array([3, 0, 17, 39]), rng.normal(size=4)
+    H = np.zeros((13, 13))
+    add_outer_products(as_matrix(X), rows, h, H)
+    Z = X.toarray()[rows]
+    np.testing.assert_allclose(H[:12, :12], np.tril(Z.T @ (h[:, None] * Z)), atol=1e-14)
+    assert not H[12].any()
+
+
+@pytest.mark.parametrize(("q", "upper"), [(0.0, 2.0), (0.5, np.inf)])
+@pytest.mark.parametrize("softness", [0.0, 0.3])
+def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
+    rng = np.random.default_rng(1)
+    n = 50
+    c, centre, norms = rng.normal(1, 2, n), rng.uniform(0, 2, n), rng.uniform(0.5, 2, n)
+    c[0] = 1 + softness * centre[0]  # at the bound
+    q_s, uppers = np.full(n, q), np.full(n, upper)
+    law = (centre, uppers, q_s)
+    a = weigh(c, *law, softness)
+    pull = 1 - c + softness * centre
+    stiff = q + softness
+    expected = np.clip(pull / stiff, 0, upper) if stiff > 0 else np.where(pull > 0, upper, 0.0)
+    np.testing.assert_allclose(a, expected)
+
+    # Moved by less than its reach, an example at a bound stays there; by more in the worst direction, it does not.
+    far = reach(c, *law, softness, norms)
+    at_bound = far > 0
+    away = np.where(a > 0, 1.0, -1.0) * far * norms
+    near, beyond = weigh(c + 0.999 * away, *law, softness), weigh(c + 1.001 * away, *law, softness)
+    np.testing.assert_array_equal(near[at_bound], a[at_bound])
+    assert (beyond != a)[at_bound].all()
+
+    loss = np.maximum(1 - c, 0) ** 2 / (2 * q) if q else upper * np.maximum(1 - c, 0)
+    np.testing.assert_allclose(gap_of(c, a, uppers, q_s), loss - a + 0.5 * q * a**2 + a * c, atol=1e-12)

@@ -1,0 +1,125 @@
+"""What SIMBA keeps up to date by steps, computed from scratch."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maxmargin.problems import SlackSVM
+from maxmargin.solvers import Simba, solve
+from maxmargin.svm.linear._simba import Tracker
+
+UNLIMITED = 2**62
+
+
+def make_problem(n=150, d=40, slack=0.05, bias=True, weighted=False, sparse=False, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    X = rng.normal(size=(n, d)) + 0.3 * y[:, None]
+    if sparse:
+        X[rng.random((n, d)) < 0.8] = 0
+        X[5] = 0
+    s = rng.choice([0.0, 0.5, 1.0, 4.0], size=n) if weighted else None
+    return SlackSVM(sp.csr_array(X) if sparse else X, y, slack, bias=bias, sample_weight=s)
+
+
+def signed_rows(problem):
+    return problem.y[:, None] * problem.X.dot(np.eye(problem.X.shape[1])) / problem.scale
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("slack", [0.0, 0.1])
+@pytest.mark.parametrize("kind", [{}, {"weighted": True}, {"sparse": True}, {"n": 12, "d": 300}], ids=str)
+def test_what_is_tracked(bias, slack, kind):
+    problem = make_problem(slack=slack, bias=bias, **kind)
+    tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
+    mean, weights = 0.0, 0.0
+    for t in range(1, 1501):
+        assert tracker.run(1, UNLIMITED) == 1
+        mean, weights = mean + t**2.0 * tracker.tracking[0], weights + t**2.0
+    X = signed_rows(problem)
+    u, z, r, u_norm2, z_norm2 = tracker.tracking
+    alpha = tracker.dual_weights()
+    assert tracker.t == 1500
+    np.testing.assert_allclose(u, alpha @ X, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(r, X @ z, rtol=1e-9, atol=1e-9)
+    assert u_norm2 == pytest.approx(u @ u, rel=1e-9)
+    assert z_norm2 == pytest.approx(z @ z, rel=1e-9)
+    w, _ = tracker.answer()
+    np.testing.assert_allclose(w, mean / np.linalg.norm(mean), rtol=1e-9, atol=1e-9)
+    assert (alpha >= 0).all()
+    assert not alpha[problem.s == 0].any()
+    if bias:
+        assert alpha @ problem.y == pytest.approx(0, abs=1e-9 * alpha.sum())
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 300), max_size=40), st.booleans())
+def test_no_call_reads_more_than_its_budget(budgets, sparse):
+    problem = make_problem(sparse=sparse)
+    tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
+    for budget in budgets:
+        before = problem.X.ledger.stored
+        tracker.run(100, budget)
+        assert problem.X.ledger.stored - before <= budget
+
+
+def test_columns_are_read_about_as_much_as_rows():
+    problem = make_problem(n=400, d=400)
+    tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
+    tracker.run(2000, UNLIMITED)
+    rows = 2000 * 400
+    assert rows < problem.X.ledger.stored <= 2 * rows + 400
+
+
+def test_reads_on_sparse_data_are_a_few_rows_and_columns():
+    """Over a run, entries in columns are bounded by entries in rows: nothing of size n or d is read in a step."""
+    problem = make_problem(n=2000, d=3000, sparse=True, slack=0.02)
+    tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
+    longest = max(problem.X.row(i)[0].size for i in range(2000))
+    before = problem.X.ledger.stored
+    tracker.run(300, UNLIMITED)
+    assert problem.X.ledger.stored - before <= 2 * 300 * longest
+
+
+@pytest.mark.parametrize("method", ["tracked", "paper"])
+def test_it_learns_from_a_part_of_the_data(method):
+    """A tenth of the entries, five seeds; what either method was seen to reach stands below with room to spare."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(1000) < 0.5, -1.0, 1.0)
+    X = rng.normal(size=(1000, 1000)) + 0.3 * y[:, None]
+    for seed in range(5):
+        result = solve(
+            SlackSVM(X, y, slack=0.01), Simba(method=method), budget=X.size // 10, certify=False, random_state=seed
+        )
+        assert result.reads["learning"] <= X.size // 10
+        assert np.mean(np.sign(X @ result.solution.w) != y) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "magic"}, "method must be one of tracked, paper; got 'magic'"),
+        ({"eps": 0.1}, 'eps goes with method="paper"'),
+        ({"method": "paper", "eps": 1.5}, "between 0 and 1; got 1.5"),
+        ({"method": "paper", "rows": 0}, "rows must be a whole number of at least 1.*got 0"),
+        ({"rows": 2}, "rows must be a whole number"),
+        ({"columns": 0}, "columns must be positive.*got 0"),
+        ({"method": "paper", "columns": 1.5}, "columns must be positive, and whole"),
+        ({"average": -1}, "average must be at least 0; got -1"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        Simba(**parameters)
+
+
+def test_rounds_of_the_paper():
+    """T = 100^2 eps^-2 log n, where rows of weight zero do not count."""
+    problem = make_problem()
+    assert Simba(method="paper", eps=0.5).iterations(problem) == int(np.ceil(100**2 / 0.5**2 * np.log(150)))
+    weighted = make_problem(weighted=True)
+    counting = np.count_nonzero(weighted.s)
+    assert Simba(method="paper", eps=0.5).iterations(weighted) == int(np.ceil(100**2 / 0.5**2 * np.log(counting)))
