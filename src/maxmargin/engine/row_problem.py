@@ -135,30 +135,14 @@ class RowProblem(Problem):
     def sq_norms(self) -> Vector:
         """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""
         if self._sq_norms is None:
-            with self.X.ledger.on("scale"):
-                norms = self.X.row_sq_norms()
-            if not np.isfinite(norms).all():
-                refuse_not_finite(self.X)
-            self._refuse_out_of_range(norms)
-            self._sq_norms = norms
+            self._sq_norms = read_sq_norms(self.X)
         return self._sq_norms
 
-    def _refuse_out_of_range(self, sq_norms: Vector) -> None:
-        largest = float(sq_norms.max(initial=0.0))
-        if not largest < LARGEST_SQUARE:
-            raise ValueError(
-                f"row {int(np.argmax(sq_norms))} of X holds values so large that its squared norm is {largest:.3g}, "
-                f"more than {LARGEST_SQUARE:g}, and sums of such numbers would overflow; divide X by a constant first"
-            )
-        if 0 < largest < SMALLEST_SQUARE or (largest == 0 and self._vanished()):
-            raise ValueError(
-                f"the values of X are so small that the largest squared norm of a row is {largest:.3g}, less than "
-                f"{SMALLEST_SQUARE:g}, and products of such numbers would vanish; multiply X by a constant first"
-            )
-
-    def _vanished(self) -> bool:
-        """Whether the squares of entries are zero, though the entries are not."""
-        return self.sums_are_cheap and bool(self.X.dot_transposed(np.ones(self.X.shape[0])).any())
+    def with_sq_norms(self, sq_norms: Vector) -> Self:
+        """The same problem, with the squared norms of the rows of X that were read for another one."""
+        other = copy.copy(self)
+        other._sq_norms = sq_norms
+        return other
 
     @property
     def sums_are_cheap(self) -> bool:
@@ -179,3 +163,31 @@ class RowProblem(Problem):
     def _of_dual(self, dual: Dual) -> Evaluation:
         """The evaluation of the point that a point of the dual stands for."""
         return self.evaluate(dual[1])
+
+
+def read_sq_norms(X: Any) -> Vector:
+    """The squared norms of the rows of a matrix: one pass over the data, counted in the ledger under "scale".
+
+    Entries that are not finite, and norms with which sums of products would overflow or vanish, are refused.
+    """
+    with X.ledger.on("scale"):
+        sq_norms: Vector = X.row_sq_norms()
+    if not np.isfinite(sq_norms).all():
+        refuse_not_finite(X)
+    largest = float(sq_norms.max(initial=0.0))
+    if not largest < LARGEST_SQUARE:
+        raise ValueError(
+            f"row {int(np.argmax(sq_norms))} of X holds values so large that its squared norm is {largest:.3g}, "
+            f"more than {LARGEST_SQUARE:g}, and sums of such numbers would overflow; divide X by a constant first"
+        )
+    if 0 < largest < SMALLEST_SQUARE or (largest == 0 and _squares_vanish(X)):
+        raise ValueError(
+            f"the values of X are so small that the largest squared norm of a row is {largest:.3g}, less than "
+            f"{SMALLEST_SQUARE:g}, and products of such numbers would vanish; multiply X by a constant first"
+        )
+    return sq_norms
+
+
+def _squares_vanish(X: Any) -> bool:
+    """Whether entries of a matrix are not zero, though all norms of rows are: their squares are below any float."""
+    return isinstance(X, Matrix) and bool(X.dot_transposed(np.ones(X.shape[0])).any())

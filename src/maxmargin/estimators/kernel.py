@@ -364,7 +364,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _with_shared_rows(self, K: KernelMatrix) -> KernelMatrix:
         """The same matrix; where it is small it is computed at once, as each row of it is needed for many pairs."""
         n = K.shape[0]
-        if self._in_pairs and len(K.kept) == n <= SMALL * self.classes_.size and self.budget is None:
+        if self._in_pairs and K.holds_all_rows and n <= SMALL * self.classes_.size and self.budget is None:
             K.fetch(np.arange(n))
         return K
 

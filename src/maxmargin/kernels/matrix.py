@@ -198,6 +198,11 @@ class KernelMatrix:
             w += beta[some] @ self.laid.centred(some)
         return w
 
+    @property
+    def holds_all_rows(self) -> bool:
+        """Whether the cache has room for all rows at once."""
+        return len(self.kept) == self.shape[0]
+
     def rows(self, numbers: Numbers) -> Block:
         """K[numbers], for a few of them; rows that are kept are not computed again."""
         return self.kept[self.fetch(numbers)]
