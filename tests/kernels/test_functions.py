@@ -314,7 +314,7 @@ def test_threads_serve_many_at_once(threads):
 
 def test_an_error_in_a_thread_comes_out():
     rows = Rows(sp.random(3000, 50, density=0.1, format="csr", rng=0), Linear(), threads=2)
-    with pytest.raises(ValueError, match="expected room for 3 rows and 1024 columns; got 2 and 1024"):
+    with pytest.raises(ValueError, match="expected an output of 3 rows and 1024 columns; got 2 and 1024"):
         rows.block_of(np.arange(3), None, np.empty((2, 3000)))
 
 

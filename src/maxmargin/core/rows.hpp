@@ -7,9 +7,9 @@
 // Every operation that reads entries writes them into the ledger, so the count cannot be forgotten by a caller.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <cstring>
+
+#include "wide.hpp"
 
 namespace maxmargin {
 
@@ -72,14 +72,6 @@ inline void ask_for(const T* first, const T* last) {
 #endif
 }
 
-// Loops over contiguous entries are worth wide registers. Where the loader can choose, each is compiled for several kinds
-// of processor, and the best that the machine has is taken.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define MAXMARGIN_WIDE __attribute__((target_clones("avx512f", "arch=haswell", "default"), noinline))
-#else
-#define MAXMARGIN_WIDE
-#endif
-
 // <x, v>. Eight sums side by side: one chain of additions would wait for itself.
 template <class T>
 inline double wide_dot_loop(const T* x, const double* v, int64_t size) {
@@ -122,153 +114,6 @@ MAXMARGIN_WIDE static double wide_sq_distance(const double* x, const double* v, 
 }
 MAXMARGIN_WIDE static void wide_axpy(double a, const float* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
 MAXMARGIN_WIDE static void wide_axpy(double a, const double* x, double* v, int64_t size) { wide_axpy_loop(a, x, v, size); }
-
-// For steps on pairs of weights (see kernels/_ascent.pyx): loops that find the best of many, a chunk at a time, as
-// wide registers tell the largest number of a chunk but not where it is.
-constexpr int64_t chunk_size = 64;
-
-// e <- e - a (x - z), and the place of the largest e + bar; -1 where none is finite. `high` becomes that number.
-template <class T>
-inline int64_t wide_step_loop(
-    double a, const T* x, const T* z, double* e, const double* bar, int64_t size, double* high
-) {
-    double best = -HUGE_VAL;
-    int64_t from = size;
-    for (int64_t j = 0; j < size; j += chunk_size) {
-        const int64_t stop = j + chunk_size < size ? j + chunk_size : size;
-        double most = -HUGE_VAL;
-#pragma omp simd reduction(max : most)
-        for (int64_t t = j; t < stop; ++t) {
-            e[t] -= a * (static_cast<double>(x[t]) - static_cast<double>(z[t]));
-            const double v = e[t] + bar[t];
-            most = v > most ? v : most;
-        }
-        if (most > best) best = most, from = j;
-    }
-    *high = best;
-    for (int64_t t = from; t < size; ++t)
-        if (e[t] + bar[t] == best) return t;
-    return -1;
-}
-MAXMARGIN_WIDE static int64_t wide_step(
-    double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high
-) {
-    return wide_step_loop(a, x, z, e, bar, size, high);
-}
-MAXMARGIN_WIDE static int64_t wide_step(
-    double a, const double* x, const double* z, double* e, const double* bar, int64_t size, double* high
-) {
-    return wide_step_loop(a, x, z, e, bar, size, high);
-}
-
-// The least curvature along a pair that is divided by, as a share of the entries that it is the difference of: two
-// samples may be the same. It is that of LIBSVM where the entries are about 1.
-constexpr double least_curvature = 1e-12;
-
-// What a step on a pair gains: short^2 / curvature, where the partner is short of the other.
-template <class T>
-inline T gain_of_pair(double high, double v, double K_ii, double K_tt, T K_it) {
-    const T shortage = static_cast<T>(high - v), size = static_cast<T>(K_ii + K_tt), curvature = size - 2 * K_it;
-    const T positive = shortage > 0 ? shortage : 0, least = static_cast<T>(least_curvature) * (size > 0 ? size : -size);
-    return positive * positive / (curvature > least ? curvature : least);
-}
-// The partner with which the step gains most, -1 where none gains; `low` becomes the least e + bar. x is the row of K of
-// the one with e = high, and K_ii its own entry.
-template <class T>
-inline int64_t wide_partner_loop(
-    double high, double K_ii, const T* x, const double* diagonal, const double* e, const double* bar, int64_t size,
-    double* low
-) {
-    T best = 0;
-    double least = HUGE_VAL;
-    int64_t from = size;
-    for (int64_t j = 0; j < size; j += chunk_size) {
-        const int64_t stop = j + chunk_size < size ? j + chunk_size : size;
-        T most = 0;
-        double lowest = HUGE_VAL;
-#pragma omp simd reduction(max : most) reduction(min : lowest)
-        for (int64_t t = j; t < stop; ++t) {
-            const double v = e[t] + bar[t];
-            const T gain = gain_of_pair(high, v, K_ii, diagonal[t], x[t]);
-            lowest = v < lowest ? v : lowest;
-            most = gain > most ? gain : most;
-        }
-        if (most > best) best = most, from = j;
-        least = lowest < least ? lowest : least;
-    }
-    *low = least;
-    int64_t at = -1;
-    T found = 0;
-    for (int64_t t = from; t < size && t < from + chunk_size; ++t) {
-        const T gain = gain_of_pair(high, e[t] + bar[t], K_ii, diagonal[t], x[t]);
-        if (gain > found) found = gain, at = t;
-    }
-    return at;
-}
-MAXMARGIN_WIDE static int64_t wide_partner(
-    double high, double K_ii, const float* x, const double* diagonal, const double* e, const double* bar, int64_t size,
-    double* low
-) {
-    return wide_partner_loop(high, K_ii, x, diagonal, e, bar, size, low);
-}
-MAXMARGIN_WIDE static int64_t wide_partner(
-    double high, double K_ii, const double* x, const double* diagonal, const double* e, const double* bar, int64_t size,
-    double* low
-) {
-    return wide_partner_loop(high, K_ii, x, diagonal, e, bar, size, low);
-}
-
-// exp(x) for x up to 0, where rounding may have put it above, and from -87, below which float32 would end: within an ulp.
-// x = k log 2 + r, with k rounded by adding a number so large that no fraction is left; a polynomial in r (the best of its
-// degree in relative error, 3e-9); and k added to the exponent.
-MAXMARGIN_WIDE static void wide_exp(float* values, int64_t size) {
-    constexpr float no_fraction = 12582912.0f;
-    for (int64_t j = 0; j < size; ++j) {
-        float x = values[j] < 0.0f ? values[j] : 0.0f;
-        x = x > -87.0f ? x : -87.0f;
-        const float shifted = x * 1.44269504f + no_fraction, k = shifted - no_fraction;
-        const float r = (x - k * 0.693359375f) + k * 2.12194440e-4f;  // log 2 in two parts, the first of few bits
-        float p = 1.38145981e-3f * r + 8.36871693e-3f;
-        p = (p * r + 4.16683881e-2f) * r + 1.66665206e-1f;
-        p = (p * r + 4.99999934e-1f) * (r * r) + r + 1.0f;
-        uint32_t exponent, result;
-        std::memcpy(&exponent, &shifted, sizeof exponent);
-        std::memcpy(&result, &p, sizeof result);
-        result += exponent << 23;
-        std::memcpy(values + j, &result, sizeof result);
-    }
-}
-
-// sums = sum_k z_k lines[place[where_k]], or += that, for lines of as many numbers as stay in registers.
-template <class T>
-constexpr int64_t lanes = 256 / sizeof(T);
-template <class T>
-inline void wide_combine_loop(
-    const T* z, const int32_t* where, int64_t count, const int32_t* place, const T* lines, bool add, T* sums) {
-#if defined(__GNUC__)
-    typedef T Part __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
-    Part s[4] = {};
-    if (add)
-        for (int p = 0; p < 4; ++p) s[p] = reinterpret_cast<Part*>(sums)[p];
-    for (int64_t k = 0; k < count; ++k) {
-        const Part* line = reinterpret_cast<const Part*>(lines + lanes<T> * place[where[k]]);
-        for (int p = 0; p < 4; ++p) s[p] += z[k] * line[p];
-    }
-    for (int p = 0; p < 4; ++p) reinterpret_cast<Part*>(sums)[p] = s[p];
-#else
-    for (int64_t l = 0; l < lanes<T> && !add; ++l) sums[l] = 0;
-    for (int64_t k = 0; k < count; ++k)
-        for (int64_t l = 0; l < lanes<T>; ++l) sums[l] += z[k] * lines[lanes<T> * place[where[k]] + l];
-#endif
-}
-MAXMARGIN_WIDE static void wide_combine(
-    const float* z, const int32_t* where, int64_t count, const int32_t* place, const float* lines, bool add, float* sums) {
-    wide_combine_loop(z, where, count, place, lines, add, sums);
-}
-MAXMARGIN_WIDE static void wide_combine(
-    const double* z, const int32_t* where, int64_t count, const int32_t* place, const double* lines, bool add, double* sums) {
-    wide_combine_loop(z, where, count, place, lines, add, sums);
-}
 
 // The operations of a line in terms of `Self::each(i, f)`, which calls f(j, x) for the stored entries of line i.
 template <class Self>

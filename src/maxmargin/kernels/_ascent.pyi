@@ -12,7 +12,7 @@ def ascend_by_pairs(
     alpha: NDArray[np.float64],
     e: NDArray[np.float64],
     tol: float,
-    most: int,
+    max_steps: int,
 ) -> tuple[int, float, float]: ...
 def ascend_by_one(
     K: Floats,
@@ -21,7 +21,9 @@ def ascend_by_one(
     alpha: NDArray[np.float64],
     e: NDArray[np.float64],
     tol: float,
-    most: int,
+    max_steps: int,
 ) -> tuple[int, float, float]: ...
-def add_rows(rows: Floats, places: NDArray[np.int64], factors: NDArray[np.float64], f: NDArray[np.float64]) -> None: ...
-def gather(rows: Floats, places: NDArray[np.int64], columns: NDArray[np.int64], out: Floats) -> None: ...
+def add_rows(
+    rows: Floats, positions: NDArray[np.int64], factors: NDArray[np.float64], f: NDArray[np.float64]
+) -> None: ...
+def gather(rows: Floats, positions: NDArray[np.int64], columns: NDArray[np.int64], out: Floats) -> None: ...

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The dual on a few examples whose kernel matrix is there as a whole: steps on one weight or on two, the best first.
+"""Steps of SMO on a few samples whose kernel matrix is given as a whole, the best step first.
 
-  alpha  the weights, 0 <= alpha_i <= upper_i
-  e      y_i - f_i, kept up with every change: what an example is short of, in the sign of its label
+  alpha  the dual variables, 0 <= alpha_i <= upper_i
+  e      y_i - f_i, updated with every step: the residual of sample i
 
-With a free bias the sum of alpha_i y_i stays what it is, so two weights move at a time, along y_i and -y_j: the pair of Fan,
-Chen, Lin (2005), the most violating i, and for it the j with which the dual gains most. Without one, the single weight
-that brings most.
+With a free bias the sum of alpha_i y_i is constant, so a step changes two variables, along y_i and -y_j: the pair of Fan,
+Chen, Lin (2005), the most violating i, and for it the j with which the dual gains most. Without a bias, a step changes the
+single variable with which the dual gains most.
 """
 
 import numpy as np
@@ -15,112 +15,120 @@ from cython cimport floating
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
-from maxmargin.kernels.box cimport flat, moved, room, within
+from maxmargin.kernels.box cimport after_step, at_least, clip, room
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     void wide_axpy(double a, const float* x, double* v, int64_t size)
     void wide_axpy(double a, const double* x, double* v, int64_t size)
-    int64_t wide_step(double a, const float* x, const float* z, double* e, const double* bar, int64_t size, double* high)
-    int64_t wide_step(double a, const double* x, const double* z, double* e, const double* bar, int64_t size, double* high)
-    int64_t wide_partner(
-        double high, double K_ii, const float* x, const double* diagonal, const double* e, const double* bar, int64_t size,
-        double* low,
+
+cdef extern from "pairs.hpp" namespace "maxmargin" nogil:
+    int64_t update_and_find_largest(
+        double step, const float* row_i, const float* row_j, double* e, const double* penalty, int64_t size, double* largest,
     )
-    int64_t wide_partner(
-        double high, double K_ii, const double* x, const double* diagonal, const double* e, const double* bar, int64_t size,
-        double* low,
+    int64_t update_and_find_largest(
+        double step, const double* row_i, const double* row_j, double* e, const double* penalty, int64_t size,
+        double* largest,
     )
+    int64_t best_partner(
+        double e_i, double K_ii, const float* row_i, const double* diagonal, const double* e, const double* penalty,
+        int64_t size, double* smallest,
+    )
+    int64_t best_partner(
+        double e_i, double K_ii, const double* row_i, const double* diagonal, const double* e, const double* penalty,
+        int64_t size, double* smallest,
+    )
+
 
 def ascend_by_pairs(
     const floating[:, :] K, const double[::1] y, const double[::1] upper, double[::1] alpha, double[::1] e,
-    double tol, int64_t most,
+    double tol, int64_t max_steps,
 ):
-    """Steps on two weights until no pair violates the optimum by more than tol, or `most` were made.
+    """Make steps on pairs until no pair violates the optimality conditions by more than `tol`, or `max_steps` are made.
 
-    Returns the number of steps, the violation, and the bias.
+    Updates alpha and e. Returns the number of steps, the violation, and the bias.
     """
     cdef int64_t n = y.shape[0], steps = 0, i, j
     cdef double high, low, step
     cdef const floating* row_i
     cdef const floating* row_j
-    # Added to e, they bar those whose y alpha cannot rise from being i, and those where it cannot fall from being j.
+    # Penalties added to e: infinite ones keep samples from being i if y alpha cannot rise, and from being j if it cannot fall.
     cdef double[::1] rising = np.empty(n), falling = np.empty(n), diagonal = np.array(np.diagonal(K), dtype=np.float64)
     with nogil:
         for i in range(n):
-            bar(i, y, upper, alpha, rising, falling)
-        i = wide_step(0.0, &K[0, 0], &K[0, 0], &e[0], &rising[0], n, &high)
+            set_penalties(i, y, upper, alpha, rising, falling)
+        i = update_and_find_largest(0.0, &K[0, 0], &K[0, 0], &e[0], &rising[0], n, &high)
         low = high
         while i >= 0:
             row_i = &K[i, 0]
-            j = wide_partner(high, diagonal[i], row_i, &diagonal[0], &e[0], &falling[0], n, &low)
-            if high - low <= tol or j < 0 or steps >= most:
+            j = best_partner(high, diagonal[i], row_i, &diagonal[0], &e[0], &falling[0], n, &low)
+            if high - low <= tol or j < 0 or steps >= max_steps:
                 break
             row_j = &K[j, 0]
-            step = (high - e[j]) / flat(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
+            step = (high - e[j]) / at_least(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
             step = min(step, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
-            alpha[i] = moved(y[i], alpha[i], upper[i], step)
-            alpha[j] = moved(-y[j], alpha[j], upper[j], step)
-            bar(i, y, upper, alpha, rising, falling)
-            bar(j, y, upper, alpha, rising, falling)
-            i = wide_step(step, row_i, row_j, &e[0], &rising[0], n, &high)
+            alpha[i] = after_step(y[i], alpha[i], upper[i], step)
+            alpha[j] = after_step(-y[j], alpha[j], upper[j], step)
+            set_penalties(i, y, upper, alpha, rising, falling)
+            set_penalties(j, y, upper, alpha, rising, falling)
+            i = update_and_find_largest(step, row_i, row_j, &e[0], &rising[0], n, &high)
             steps += 1
     return steps, high - low, 0.5 * (high + low)
 
 
-cdef inline void bar(
+cdef inline void set_penalties(
     int64_t i, const double[::1] y, const double[::1] upper, const double[::1] alpha, double[::1] rising,
     double[::1] falling,
 ) noexcept nogil:
-    """Say whether y alpha of an example can still rise, and fall."""
-    cdef bint more = alpha[i] < upper[i], less = alpha[i] > 0
-    rising[i] = 0.0 if (more if y[i] > 0 else less) else -INFINITY
-    falling[i] = 0.0 if (less if y[i] > 0 else more) else INFINITY
+    """Set the penalties of sample i: 0 where y alpha can still rise, or fall, and infinite where it cannot."""
+    cdef bint below_upper = alpha[i] < upper[i], above_zero = alpha[i] > 0
+    rising[i] = 0.0 if (below_upper if y[i] > 0 else above_zero) else -INFINITY
+    falling[i] = 0.0 if (above_zero if y[i] > 0 else below_upper) else INFINITY
 
 
 def ascend_by_one(
     const floating[:, :] K, const double[::1] y, const double[::1] upper, double[::1] alpha, double[::1] e,
-    double tol, int64_t most,
+    double tol, int64_t max_steps,
 ):
-    """The same with steps on one weight, for a problem without a bias."""
+    """The same for a problem without a bias, by steps on single variables. The bias that is returned is 0."""
     cdef int64_t n = y.shape[0], steps = 0, i, t
-    cdef double best, gain, slope, step, violation, worst, chosen
+    cdef double best_gain, gain, slope, step, violation, worst, best_step
     cdef const floating* row
     with nogil:
         while True:
-            best, worst, i, chosen = 0.0, 0.0, -1, 0.0
+            best_gain, worst, i, best_step = 0.0, 0.0, -1, 0.0
             for t in range(n):
                 slope = y[t] * e[t]
                 if (slope > 0 and alpha[t] < upper[t]) or (slope < 0 and alpha[t] > 0):
                     violation = slope if slope > 0 else -slope
                     worst = violation if violation > worst else worst
-                    step = within(alpha[t] + slope / flat(K[t, t], 0.0), upper[t]) - alpha[t]
+                    step = clip(alpha[t] + slope / at_least(K[t, t], 0.0), upper[t]) - alpha[t]
                     gain = step * (slope - 0.5 * step * K[t, t])
-                    if gain > best:
-                        best, i, chosen = gain, t, step
-            if worst <= tol or i < 0 or steps >= most:
+                    if gain > best_gain:
+                        best_gain, i, best_step = gain, t, step
+            if worst <= tol or i < 0 or steps >= max_steps:
                 break
-            alpha[i] = within(alpha[i] + chosen, upper[i])
+            alpha[i] = clip(alpha[i] + best_step, upper[i])
             row = &K[i, 0]
             for t in range(n):
-                e[t] -= chosen * y[i] * row[t]
+                e[t] -= best_step * y[i] * row[t]
             steps += 1
     return steps, worst, 0.0
 
 
-def add_rows(const floating[:, :] rows, const int64_t[::1] places, const double[::1] factors, double[::1] f):
-    """f <- f + sum of factor times row, over the rows at these places: their first entries, as many as f has."""
+def add_rows(const floating[:, :] rows, const int64_t[::1] positions, const double[::1] factors, double[::1] f):
+    """f <- f + sum_k factors[k] * rows[positions[k]], of each row as many leading entries as f has."""
     cdef int64_t k
     with nogil:
-        for k in range(places.shape[0]):
-            wide_axpy(factors[k], &rows[places[k], 0], &f[0], f.shape[0])
+        for k in range(positions.shape[0]):
+            wide_axpy(factors[k], &rows[positions[k], 0], &f[0], f.shape[0])
 
 
-def gather(const floating[:, :] rows, const int64_t[::1] places, const int64_t[::1] columns, floating[:, :] out):
-    """out <- rows[places][:, columns]"""
+def gather(const floating[:, :] rows, const int64_t[::1] positions, const int64_t[::1] columns, floating[:, :] out):
+    """out <- rows[positions][:, columns], without a copy in between."""
     cdef int64_t k, j
     cdef const floating* row
     with nogil:
-        for k in range(places.shape[0]):
-            row = &rows[places[k], 0]
+        for k in range(positions.shape[0]):
+            row = &rows[positions[k], 0]
             for j in range(columns.shape[0]):
                 out[k, j] = row[columns[j]]

@@ -1,17 +1,20 @@
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-def exp_of_negative(values: NDArray[Any]) -> None: ...
+Floats = NDArray[Any]  # float32 or float64
+
+def exp_of_negative(values: NDArray[np.float32]) -> None: ...
 def sparse_products(
-    x: NDArray[Any],
-    x_where: NDArray[Any],
-    x_ends: NDArray[Any],
-    z: NDArray[Any],
-    z_where: NDArray[Any],
-    z_ends: NDArray[Any],
-    numbers: NDArray[Any],
+    x_data: Floats,
+    x_indices: NDArray[np.int32],
+    x_indptr: NDArray[np.int64],
+    z_data: Floats,
+    z_indices: NDArray[np.int32],
+    z_indptr: NDArray[np.int64],
+    z_rows: NDArray[np.int64],
     width: int,
     add: bool,
-    out: NDArray[Any],
+    out: Floats,
 ) -> None: ...

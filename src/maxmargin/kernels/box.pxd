@@ -1,36 +1,35 @@
 # cython: language_level=3
-"""Weights between bounds, and steps of y alpha: what the ascents of the dual share."""
-
+"""Steps of dual variables between their bounds 0 and upper, shared by the compiled ascents of the dual."""
 
 from libc.math cimport fabs
 
-
-cdef inline double within(double a, double upper) noexcept nogil:
-    return 0.0 if a < 0.0 else upper if a > upper else a
-
-
-cdef extern from "rows.hpp" namespace "maxmargin" nogil:
-    const double least_curvature
+cdef extern from "pairs.hpp" namespace "maxmargin" nogil:
+    const double least_curvature, smallest_divisor
 
 
-cdef inline double flat(double curvature, double size) noexcept nogil:
-    """The curvature, or the least that is divided by: that of two equal samples is 0, or less by rounding.
+cdef inline double clip(double alpha, double upper) noexcept nogil:
+    """The nearest number between 0 and upper."""
+    return 0.0 if alpha < 0.0 else upper if alpha > upper else alpha
 
-    `size` is the sum that the curvature is what is left of: the least is a share of it.
+
+cdef inline double at_least(double curvature, double size) noexcept nogil:
+    """The curvature, but at least a small share of `size`, the sum of the positive terms of the curvature.
+
+    The curvature along a pair of equal samples is 0, or negative by rounding; a step cannot be divided by that.
     """
     cdef double least = least_curvature * fabs(size)
     if curvature > least:
         return curvature
-    return least if least > 0.0 else 1e-300
+    return least if least > 0.0 else smallest_divisor
 
 
 cdef inline double room(double y, double alpha, double upper) noexcept nogil:
-    """How far y alpha can rise."""
+    """How far y alpha can rise before alpha reaches a bound."""
     return upper - alpha if y > 0 else alpha
 
 
-cdef inline double moved(double y, double alpha, double upper, double step) noexcept nogil:
-    """alpha, where y alpha has risen by a step; one as long as there is room ends at the bound, to the bit."""
+cdef inline double after_step(double y, double alpha, double upper, double step) noexcept nogil:
+    """The value of alpha after y alpha has risen by `step`; a step of all the room ends exactly at the bound."""
     if step >= room(y, alpha, upper):
         return upper if y > 0 else 0.0
-    return within(alpha + y * step, upper)
+    return clip(alpha + y * step, upper)

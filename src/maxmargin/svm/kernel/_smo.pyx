@@ -14,7 +14,7 @@ from cython cimport floating
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int64_t
 
-from maxmargin.kernels.box cimport flat, moved, room, within
+from maxmargin.kernels.box cimport after_step, at_least, clip, room
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     void wide_axpy(double a, const float* x, double* v, int64_t size)
@@ -74,7 +74,7 @@ def ascend_by_pairs(
                 t = active[k]
                 short = high - e[t]
                 if short > NOTHING and room(-y[t], alpha[t], upper[t]) > 0:
-                    gain = short * short / flat(diagonal[i] + diagonal[t] - 2.0 * row_i[t], diagonal[i] + diagonal[t])
+                    gain = short * short / at_least(diagonal[i] + diagonal[t] - 2.0 * row_i[t], diagonal[i] + diagonal[t])
                     if gain > best:
                         j, best = t, gain
             if j < 0:
@@ -84,10 +84,10 @@ def ascend_by_pairs(
                 missing = j
                 break
             row_j = &kept[place, 0]
-            short, curvature = high - e[j], flat(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
+            short, curvature = high - e[j], at_least(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
             step = min(short / curvature, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
-            alpha[i] = moved(y[i], alpha[i], upper[i], step)
-            alpha[j] = moved(-y[j], alpha[j], upper[j], step)
+            alpha[i] = after_step(y[i], alpha[i], upper[i], step)
+            alpha[j] = after_step(-y[j], alpha[j], upper[j], step)
             for k in range(active.shape[0]):
                 t = active[k]
                 e[t] -= step * (<double>row_i[t] - row_j[t])
@@ -109,9 +109,9 @@ def ascend_by_one(
             i, best = -1, 0.0
             for k in range(active.shape[0]):
                 t = active[k]
-                slope, curvature = y[t] * e[t], flat(diagonal[t] + rho, rho)
+                slope, curvature = y[t] * e[t], at_least(diagonal[t] + rho, rho)
                 if fabs(slope) > NOTHING:
-                    step = within(alpha[t] + slope / curvature, upper[t]) - alpha[t]
+                    step = clip(alpha[t] + slope / curvature, upper[t]) - alpha[t]
                     gain = step * (slope - 0.5 * step * curvature)
                     if gain > best:
                         i, best = t, gain
@@ -123,7 +123,7 @@ def ascend_by_one(
                 break
             row = &kept[place, 0]
             step = alpha[i]
-            alpha[i] = within(alpha[i] + y[i] * e[i] / flat(diagonal[i] + rho, rho), upper[i])
+            alpha[i] = clip(alpha[i] + y[i] * e[i] / at_least(diagonal[i] + rho, rho), upper[i])
             step = y[i] * (alpha[i] - step)
             for k in range(active.shape[0]):
                 t = active[k]
@@ -148,7 +148,7 @@ def visit(
         while made < order.shape[0]:
             i = order[made]
             slope = 1.0 - y[i] * (f[i] + b) - q[i] * alpha[i]
-            best = within(alpha[i] + slope / flat(diagonal[i] + rho + q[i], rho), upper[i])
+            best = clip(alpha[i] + slope / at_least(diagonal[i] + rho + q[i], rho), upper[i])
             if fabs(slope) > NOTHING and best != alpha[i]:
                 place = cache.find(i)
                 if place < 0:

@@ -1,0 +1,36 @@
+// The exponential of the Gaussian kernel, in float32.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "wide.hpp"
+
+namespace maxmargin {
+
+// values <- exp(values), within one unit in the last place. Arguments above 0, which only rounding can produce, count as 0;
+// arguments below -87, where float32 underflows, count as -87.
+//
+// x = k log 2 + r, where k is rounded to an integer by adding a number so large that no fraction is left. exp(r) is a
+// polynomial, the best one of its degree in relative error (3e-9), and k is added to the exponent of the result.
+MAXMARGIN_WIDE static void exp_of_negative(float* values, int64_t size) {
+    constexpr float no_fraction = 12582912.0f;  // 1.5 * 2^23: the spacing of float32 numbers of this size is 1
+    constexpr float smallest_argument = -87.0f, log2_e = 1.44269504f;
+    constexpr float log_2_high = 0.693359375f, log_2_low = -2.12194440e-4f;  // their sum is log 2; the first has few bits
+    for (int64_t j = 0; j < size; ++j) {
+        float x = values[j] < 0.0f ? values[j] : 0.0f;
+        x = x > smallest_argument ? x : smallest_argument;
+        const float shifted = x * log2_e + no_fraction, k = shifted - no_fraction;
+        const float r = (x - k * log_2_high) - k * log_2_low;
+        float p = 1.38145981e-3f * r + 8.36871693e-3f;
+        p = (p * r + 4.16683881e-2f) * r + 1.66665206e-1f;
+        p = (p * r + 4.99999934e-1f) * (r * r) + r + 1.0f;
+        uint32_t exponent, result;
+        std::memcpy(&exponent, &shifted, sizeof exponent);
+        std::memcpy(&result, &p, sizeof result);
+        result += exponent << 23;
+        std::memcpy(values + j, &result, sizeof result);
+    }
+}
+
+}  // namespace maxmargin

@@ -1,0 +1,46 @@
+// The inner loop of products between two sets of sparse rows.
+#pragma once
+
+#include <cstdint>
+
+#include "wide.hpp"
+
+namespace maxmargin {
+
+// Numbers of a table line: 256 bytes, four of the widest vector registers.
+template <class T>
+constexpr int64_t lanes = 256 / sizeof(T);
+
+// sums <- sum_k values[k] * line[line_of[columns[k]]] over the `count` stored entries of a sparse row; where `add` is set,
+// that is added to what `sums` holds. The table holds lines of `lanes<T>` numbers, one after another.
+template <class T>
+inline void combine_lines_loop(
+    const T* values, const int32_t* columns, int64_t count, const int32_t* line_of, const T* table, bool add, T* sums) {
+#if defined(__GNUC__)
+    typedef T Register __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));
+    Register s[4] = {};
+    if (add)
+        for (int p = 0; p < 4; ++p) s[p] = reinterpret_cast<Register*>(sums)[p];
+    for (int64_t k = 0; k < count; ++k) {
+        const Register* line = reinterpret_cast<const Register*>(table + lanes<T> * line_of[columns[k]]);
+        for (int p = 0; p < 4; ++p) s[p] += values[k] * line[p];
+    }
+    for (int p = 0; p < 4; ++p) reinterpret_cast<Register*>(sums)[p] = s[p];
+#else
+    for (int64_t l = 0; l < lanes<T> && !add; ++l) sums[l] = 0;
+    for (int64_t k = 0; k < count; ++k)
+        for (int64_t l = 0; l < lanes<T>; ++l) sums[l] += values[k] * table[lanes<T> * line_of[columns[k]] + l];
+#endif
+}
+MAXMARGIN_WIDE static void combine_lines(
+    const float* values, const int32_t* columns, int64_t count, const int32_t* line_of, const float* table, bool add,
+    float* sums) {
+    combine_lines_loop(values, columns, count, line_of, table, add, sums);
+}
+MAXMARGIN_WIDE static void combine_lines(
+    const double* values, const int32_t* columns, int64_t count, const int32_t* line_of, const double* table, bool add,
+    double* sums) {
+    combine_lines_loop(values, columns, count, line_of, table, add, sums);
+}
+
+}  // namespace maxmargin
