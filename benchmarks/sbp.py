@@ -176,12 +176,12 @@ class Table(Kernel):
     def inner_product(self) -> bool:
         return True
 
-    def block(self, asking: Any, asked: Any, out: Any) -> None:
-        first, last = asked[0, 0], asked[-1, 0]
-        if last - first == len(asked) - 1:  # a tile
-            out[...] = self.values[asking[:, 0], first : last + 1]
+    def block(self, left: Any, right: Any, out: Any) -> None:
+        first, last = right[0, 0], right[-1, 0]
+        if last - first == len(right) - 1:  # a tile
+            out[...] = self.values[left[:, 0], first : last + 1]
         else:
-            out[...] = self.values[asking, asked.T]
+            out[...] = self.values[left, right.T]
 
     def diagonal(self, X: Any) -> Any:
         return self.values.diagonal().astype(np.float64)

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_info
 
 from maxmargin.kernels._blocks import exp_of_negative
 from maxmargin.kernels.functions import Function, Linear, Poly, Precomputed, Rbf, Sigmoid
-from maxmargin.kernels.mixed_rows import Columns, Mixed, Sparse
-from maxmargin.kernels.packed_rows import Rows
+from maxmargin.kernels.mixed_rows import ColumnLayout, MixedRows, SparseRows
+from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.problems import Expansion, KernelMatrix, RegularizedSVM, SlackSVM, make_kernel
 from maxmargin.solvers import Decomposition, solve
 
@@ -32,7 +32,7 @@ def block(X, kernel, numbers=None, columns=None, threads=1):
     width = X.shape[0] if columns is None else len(np.arange(X.shape[0])[columns])
     numbers = np.arange(X.shape[0]) if numbers is None else numbers
     out = np.empty((len(numbers), width), dtype=np.float32)
-    Rows(X, kernel, threads).block_of(numbers, columns, out)
+    PackedRows(X, kernel, threads).block_of(numbers, columns, out)
     return out
 
 
@@ -142,7 +142,7 @@ def test_places(places, threads):
     X, out = sample(n=1600), np.full((8, 1600), 7, dtype=np.float32)
     wanted = out.copy()
     wanted[places, 50:] = (X[[9, 3, 700]] @ X.T)[:, 50:]
-    Rows(X, Linear(), threads).block_of(np.array([9, 3, 700]), slice(50, None), out[:, 50:], np.array(places))
+    PackedRows(X, Linear(), threads).block_of(np.array([9, 3, 700]), slice(50, None), out[:, 50:], np.array(places))
     np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
 
 
@@ -152,16 +152,16 @@ def test_places(places, threads):
 @pytest.mark.parametrize("width", [5, 3000])
 def test_new_rows_of_another_kind(kind, new_kind, new_dtype, width):
     X, new = sample(dtype=np.float32), sample(n=3, seed=1, dtype=new_dtype)
-    if width > 5:  # too wide and too empty to be laid down as a dense matrix
+    if width > 5:  # too wide and too empty to be packed as a dense matrix
         X, new = (np.pad(rows, [(0, 0), (0, width - 5)]) for rows in (X, new))
     out = np.empty((3, 40), dtype=np.float32)
-    Rows(kind(X), Rbf(0.5)).block(new_kind(new), out)
+    PackedRows(kind(X), Rbf(0.5)).block(new_kind(new), out)
     np.testing.assert_allclose(out, rbf_kernel(new, X, gamma=0.5), rtol=1e-5)
 
 
 def test_new_rows_of_another_width():
-    with pytest.raises(ValueError, match="rows of 5 entries were laid down; got rows of 4"):
-        Rows(sample(), Linear()).block(sample(d=4), np.empty((40, 40), dtype=np.float32))
+    with pytest.raises(ValueError, match="the packed samples have 5 features; got samples with 4"):
+        PackedRows(sample(), Linear()).block(sample(d=4), np.empty((40, 40), dtype=np.float32))
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -173,17 +173,17 @@ def test_rows_that_are_not_finite(kind, bad):
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(ValueError, match="row 7 of X holds NaN, infinity or values so large"),
     ):
-        Rows(kind(X), Linear())
+        PackedRows(kind(X), Linear())
 
 
 def test_rows_that_cannot_be_read():
     X = sp.csr_matrix(np.eye(6))
-    rows, X.indices[3] = Rows(X.copy(), Linear()), 6
-    for read in (lambda: Rows(X, Linear()), lambda: rows.block(X, np.empty((6, 6), dtype=np.float32))):
+    rows, X.indices[3] = PackedRows(X.copy(), Linear()), 6
+    for read in (lambda: PackedRows(X, Linear()), lambda: rows.block(X, np.empty((6, 6), dtype=np.float32))):
         with pytest.raises(ValueError, match=r"X.indices holds 0 to 6, but must lie in 0 to 5"):
             read()
     with pytest.raises(TypeError, match="expected float32 or float64"):
-        Rows(np.eye(3, dtype=int), Linear())
+        PackedRows(np.eye(3, dtype=int), Linear())
 
 
 def test_columns_of_a_sparse_matrix():
@@ -195,7 +195,7 @@ def test_kernels_that_overflow():
     X = sample()
     X[3] = 1e100
     with pytest.raises(ValueError, match="poly kernel of X cannot be computed: a row has the squared norm 5e"):
-        Rows(X, Poly(1.0, degree=4))
+        PackedRows(X, Poly(1.0, degree=4))
 
 
 @given(arrays(np.float32, (3, 40), elements=st.floats(-87, 0, width=32)))
@@ -228,7 +228,7 @@ def test_products_of_sparse_rows(n, m, seed, dtype, add):
     X, Z = (sp.random(rows, 30, density=0.1, format="csr", dtype=dtype, rng=rng) for rows in (m, 100))
     numbers = rng.integers(0, 100, size=n)
     out = np.full((m, n + 2), 7, dtype=dtype)
-    Sparse.of(Z)[numbers].products(Sparse.of(X), out[:, 1:-1], add=add)
+    SparseRows.of(Z)[numbers].products(SparseRows.of(X), out[:, 1:-1], add=add)
     np.testing.assert_allclose(out[:, 1:-1], 7 * add + (X @ Z[numbers].T).toarray(), rtol=1e-5, atol=1e-6)
     assert (out[:, [0, -1]] == 7).all()
 
@@ -249,8 +249,8 @@ def partly_rare(n, dtype, seed=0, common=40):
 def test_rare_columns_apart(many, kernel, dtype, kind):
     """Blocks, in either precision, of a part, of new rows and of some rows only are those of the rows as given."""
     X, common = partly_rare(1500, dtype, common=many)
-    rows, close = Rows(kind(X), kernel), {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6}
-    np.testing.assert_array_equal(rows.columns.common, common if many > 1 else [])  # one column is no matrix
+    rows, close = PackedRows(kind(X), kernel), {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6}
+    np.testing.assert_array_equal(rows.layout.common, common if many > 1 else [])  # one column is no matrix
     parameters = vars(kernel)
     K = pairwise_kernels(X.astype(np.float64), metric=kernel.name, **parameters)
     some, others = np.array([7, 1499, 7, 800]), np.array([3, 1100, 2])
@@ -271,26 +271,26 @@ def test_rare_columns_apart(many, kernel, dtype, kind):
     wanted = pairwise_kernels(new.astype(np.float64), X.astype(np.float64), metric=kernel.name, **parameters)
     np.testing.assert_allclose(out, wanted, **close)
     out = np.empty((1, 3), dtype=dtype)
-    Rows(kind(X), kernel, rows=others).block_of(np.array([1]), None, out)
+    PackedRows(kind(X), kernel, rows=others).block_of(np.array([1]), None, out)
     np.testing.assert_allclose(out, K[np.ix_(others[[1]], others)], **close)
 
 
 def test_too_few_rare_columns_stay_with_the_others():
     X = np.hstack([np.ones((100, 4)), np.eye(100)[:, :5]])
-    assert Columns.of(X).rare.size == 0
+    assert ColumnLayout.of(X).rare.size == 0
 
 
 @given(st.integers(0, 40), st.integers(0, 99), st.sampled_from([np.float32, np.float64]))
 def test_rows_in_two_parts(n, seed, dtype):
     rng = np.random.default_rng(seed)
     X = partly_rare(100, dtype, seed)[0]
-    laid, numbers = Columns.of(X).lay(X), rng.integers(0, 100, size=n)
+    packed, numbers = ColumnLayout.of(X).pack(X), rng.integers(0, 100, size=n)
     np.testing.assert_allclose(
-        laid[numbers].sq_norms, np.sum(np.square(X[numbers], dtype=np.float64), axis=1), rtol=1e-5
+        packed[numbers].sq_norms, np.sum(np.square(X[numbers], dtype=np.float64), axis=1), rtol=1e-5
     )
-    whole = Mixed.stacked(100, (laid[start : start + 30] for start in range(0, 100, 30)))
+    whole = MixedRows.stacked(100, (packed[start : start + 30] for start in range(0, 100, 30)))
     out = np.empty((n, 100), dtype=dtype)
-    whole.products(laid[numbers].times(2.0).astype(dtype), out)
+    whole.products(packed[numbers].scaled(2.0).astype(dtype), out)
     np.testing.assert_allclose(out, 2 * X[numbers] @ X.T, rtol=1e-4, atol=1e-4)
 
 
@@ -298,7 +298,7 @@ def test_rows_in_two_parts(n, seed, dtype):
 def test_threads_serve_many_at_once(threads):
     """Blocks that are asked for side by side come out right, and the BLAS has as many threads afterwards as before."""
     X = sample(n=3000, dtype=np.float32)
-    rows, wanted = Rows(X, Rbf(0.3), threads), rbf_kernel(X[:16], X, gamma=0.3)
+    rows, wanted = PackedRows(X, Rbf(0.3), threads), rbf_kernel(X[:16], X, gamma=0.3)
 
     def ask(_):
         out = np.empty((16, 3000), dtype=np.float32)
@@ -313,7 +313,7 @@ def test_threads_serve_many_at_once(threads):
 
 
 def test_an_error_in_a_thread_comes_out():
-    rows = Rows(sp.random(3000, 50, density=0.1, format="csr", rng=0), Linear(), threads=2)
+    rows = PackedRows(sp.random(3000, 50, density=0.1, format="csr", rng=0), Linear(), threads=2)
     with pytest.raises(ValueError, match="expected an output of 3 rows and 1024 columns; got 2 and 1024"):
         rows.block_of(np.arange(3), None, np.empty((2, 3000)))
 
@@ -322,7 +322,7 @@ def test_an_error_in_a_thread_comes_out():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_threads_after_a_fork():
     X = sample(n=3000)
-    rows, out = Rows(X, Linear(), threads=2), np.empty((3, 3000), dtype=np.float32)
+    rows, out = PackedRows(X, Linear(), threads=2), np.empty((3, 3000), dtype=np.float32)
     rows.block_of(np.arange(3), None, out)
     child = os.fork()
     if child == 0:
@@ -338,24 +338,24 @@ def test_threads_after_a_fork():
 def test_precomputed(dtype):
     X = sample()
     K = laplacian_kernel(X).astype(dtype)
-    rows = Rows(K, Precomputed())
+    rows = PackedRows(K, Precomputed())
     np.testing.assert_array_equal(rows.diagonal(), K.diagonal())
     new, out = laplacian_kernel(sample(n=3, seed=1), X).astype(dtype), np.empty((3, 40), dtype=np.float32)
     rows.block(new, out)
     np.testing.assert_array_equal(out, new.astype(np.float32))
     support = np.array([3, 30, 7])
-    few = Rows(Precomputed().part(K, support), Precomputed())
+    few = PackedRows(Precomputed().part(K, support), Precomputed())
     few.block(new[:, support], out[:, :3])
     np.testing.assert_array_equal(out[:, :3], new[:, support].astype(np.float32))
-    with pytest.raises(ValueError, match="rows of 40 entries were laid down; got rows of 39"):
+    with pytest.raises(ValueError, match="the packed samples have 40 features; got samples with 39"):
         rows.block(new[:, :39], out)
 
 
 def test_precomputed_that_is_not_square():
     with pytest.raises(ValueError, match=r"must be square, .*; got shape \(40, 5\)"):
-        Rows(sample(), Precomputed())
+        PackedRows(sample(), Precomputed())
     with pytest.raises(TypeError, match=r"give a dense array, K.toarray\(\)"):
-        Rows(sp.csr_matrix(np.eye(3)), Precomputed())
+        PackedRows(sp.csr_matrix(np.eye(3)), Precomputed())
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.sampled_from([0.01, -2.0, 1000.0]))
@@ -363,16 +363,16 @@ def test_precomputed_that_is_not_symmetric(i, j, change):
     K = rbf_kernel(sample(n=100))
     K[i, j] += change
     if i == j:
-        Rows(K, Precomputed())
+        PackedRows(K, Precomputed())
         return
     i, j = min(i, j), max(i, j)
     with pytest.raises(ValueError, match=rf"must be symmetric; row {i}, column {j} holds .* the largest difference"):
-        Rows(K, Precomputed())
+        PackedRows(K, Precomputed())
 
 
 def test_rounding_is_no_asymmetry():
     K = rbf_kernel(sample(n=100)).astype(np.float32)
-    Rows(K * (1 + 1e-6 * np.random.default_rng(0).random(K.shape, dtype=np.float32)), Precomputed())
+    PackedRows(K * (1 + 1e-6 * np.random.default_rng(0).random(K.shape, dtype=np.float32)), Precomputed())
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf])
@@ -380,7 +380,7 @@ def test_precomputed_that_is_not_finite(bad):
     K = np.eye(100)
     K[70, 3] = bad
     with pytest.raises(ValueError, match=f"holds {bad} at row 70, column 3; it must be finite"):
-        Rows(K, Precomputed())
+        PackedRows(K, Precomputed())
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -394,14 +394,14 @@ def test_functions_get_rows_as_they_were_given(kind):
     kernel = Function(product)
     wanted = sample(n=1200) @ sample(n=1200).T
     np.testing.assert_allclose(KernelMatrix(X, kernel).rows(np.array([5, 2])), wanted[[5, 2]], rtol=1e-6)
-    np.testing.assert_allclose(Rows(X, kernel).diagonal(), wanted.diagonal())
+    np.testing.assert_allclose(PackedRows(X, kernel).diagonal(), wanted.diagonal())
     assert seen == {(type(X), type(X))}
 
 
 def test_functions_may_ask_for_kernels_themselves():
     def product(A, B):
         out = np.empty((len(A), len(B)), dtype=np.float32)
-        Rows(B, Linear()).block(A, out)
+        PackedRows(B, Linear()).block(A, out)
         return out
 
     X = sample()

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, pairwise_kernels
 
 from maxmargin.kernels.functions import KERNELS, Function, Linear, Poly, Precomputed, Rbf, Sigmoid
-from maxmargin.kernels.matrix import FEWEST
-from maxmargin.kernels.packed_rows import Rows
+from maxmargin.kernels.packed_rows import PackedRows
+from maxmargin.kernels.row_cache import MIN_ROWS
 from maxmargin.problems import Expansion, KernelMatrix, RegularizedSVM, SlackSVM
 
 CASES = [
@@ -38,7 +38,7 @@ def test_blocks(kernel, parameters, kind, dtype, threads):
     np.testing.assert_allclose(K.block(some, np.array([9, 1, 2000])), wanted[some][:, [9, 1, 2000]], **close)
     np.testing.assert_allclose(K.row_sq_norms(), wanted.diagonal(), **close)
     new, out = rows(5, seed=5).astype(dtype), np.empty((5, 2500), dtype=np.float32)
-    Rows(kind(X), kernel, threads).block(kind(new), out)
+    PackedRows(kind(X), kernel, threads).block(kind(new), out)
     np.testing.assert_allclose(out, pairwise_kernels(new, X, metric=kernel.name, **parameters), rtol=1e-4, atol=1e-4)
     assert K.ledger.stored == 4 * 2500 + 4 * 3
 
@@ -46,7 +46,7 @@ def test_blocks(kernel, parameters, kind, dtype, threads):
 def test_wide_sparse_rows_stay_sparse():
     X = sp.random(50, 10_000, density=0.002, format="csr", rng=0)
     K = KernelMatrix(X, Rbf(gamma=0.5))
-    assert K.laid.columns.common.size == 0
+    assert K.packed.layout.common.size == 0
     np.testing.assert_allclose(K.block(np.arange(50)), pairwise_kernels(X, metric="rbf", gamma=0.5), rtol=1e-5)
 
 
@@ -63,14 +63,14 @@ def test_the_cache(seed):
     rng, n = np.random.default_rng(seed), 600
     X = rows(n)
     K = KernelMatrix(X, Linear(), cache_size=4e-6 * n * 300)
-    assert K.kept.nbytes <= 4 * n * 300
+    assert K.cached_rows == 300
     asked = 0
     for _ in range(40):
         numbers = rng.choice(n, size=rng.integers(1, 300), replace=False)
         np.testing.assert_allclose(K.rows(numbers), X[numbers] @ X.T, rtol=1e-6)
         asked += numbers.size * n
-        kept = np.flatnonzero(K.place >= 0)
-        np.testing.assert_array_equal(K.owner[K.place[kept]], kept)
+        held = np.flatnonzero(K.missing(np.arange(n)) == 0)
+        np.testing.assert_allclose(K.peek(held).copy(), X[held] @ X.T, rtol=1e-6)
     assert K.ledger.stored + K.saved == asked
     assert K.saved > 0
     before = K.ledger.stored
@@ -80,7 +80,7 @@ def test_the_cache(seed):
 
 def test_too_small_a_cache():
     with pytest.raises(
-        ValueError, match=rf"hold 0 rows of 1,000 entries, but {FEWEST} are needed at a time; give at least 0\.3"
+        ValueError, match=rf"hold 0 rows of 1,000 entries, but {MIN_ROWS} are needed at a time; give at least 0\.3"
     ):
         KernelMatrix(rows(1000), Linear(), cache_size=0.001)
     with pytest.raises(ValueError, match="400 rows asked for at once, but only 300 fit the cache"):
@@ -96,7 +96,7 @@ def test_rows_of_any_width(seed):
     asked = 0
     for _ in range(60):
         numbers, width = rng.choice(n, size=rng.integers(1, 70), replace=False), int(rng.integers(1, n + 1))
-        np.testing.assert_allclose(K.kept[K.fetch(numbers, width), :width], wanted[numbers][:, :width], rtol=1e-6)
+        np.testing.assert_allclose(K.fetch(numbers, width).copy()[:, :width], wanted[numbers][:, :width], rtol=1e-6)
         asked += numbers.size * width
         K.release(rng.choice(n, size=20, replace=False))
     assert K.ledger.stored + K.saved == asked

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core.threads import run_parallel, thread_count
-from maxmargin.kernels.packed_rows import Rows
+from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.problems import Kernel
 
 CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
@@ -20,13 +20,13 @@ class Laid:
     """The support vectors laid down for predictions, from the first one on. Copies and pickles begin without."""
 
     vectors: Any = None
-    laid: Rows | None = None
+    laid: PackedRows | None = None
 
     def block(self, X: Any, vectors: Any, kernel: Kernel) -> NDArray[np.float64]:
         """The kernel of each row of X, a few of any, with each of these vectors."""
         laid = self.laid if self.vectors is vectors else None
         if laid is None:
-            laid = Rows(vectors, kernel)
+            laid = PackedRows(vectors, kernel)
             self.vectors, self.laid = vectors, laid
         block = np.empty((X.shape[0], vectors.shape[0]), dtype=X.dtype)
         laid.block(X, block)

@@ -17,10 +17,6 @@ from libc.stdint cimport int64_t
 
 from maxmargin.kernels.box cimport after_step, at_least, clip, room
 
-cdef extern from "rows.hpp" namespace "maxmargin" nogil:
-    void wide_axpy(double a, const float* x, double* v, int64_t size)
-    void wide_axpy(double a, const double* x, double* v, int64_t size)
-
 cdef extern from "pairs.hpp" namespace "maxmargin" nogil:
     int64_t update_and_find_largest(
         double step, const float* row_i, const float* row_j, double* e, const double* penalty, int64_t size, double* largest,
@@ -113,22 +109,3 @@ def ascend_by_one(
                 e[t] -= best_step * y[i] * row[t]
             steps += 1
     return steps, worst, 0.0
-
-
-def add_rows(const floating[:, :] rows, const int64_t[::1] positions, const double[::1] factors, double[::1] f):
-    """f <- f + sum_k factors[k] * rows[positions[k]], of each row as many leading entries as f has."""
-    cdef int64_t k
-    with nogil:
-        for k in range(positions.shape[0]):
-            wide_axpy(factors[k], &rows[positions[k], 0], &f[0], f.shape[0])
-
-
-def gather(const floating[:, :] rows, const int64_t[::1] positions, const int64_t[::1] columns, floating[:, :] out):
-    """out <- rows[positions][:, columns], without a copy in between."""
-    cdef int64_t k, j
-    cdef const floating* row
-    with nogil:
-        for k in range(positions.shape[0]):
-            row = &rows[positions[k], 0]
-            for j in range(columns.shape[0]):
-                out[k, j] = row[columns[j]]

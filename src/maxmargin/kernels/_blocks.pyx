@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What blocks of kernels need besides products of dense matrices: exponentials, and products of sparse rows."""
+"""What blocks of kernel rows need besides products of dense matrices: exponentials, products of sparse rows, sums of rows."""
 
 import numpy as np
 
@@ -8,14 +8,17 @@ from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp cimport bool
 
+cdef extern from "rows.hpp" namespace "maxmargin" nogil:
+    void wide_axpy(double a, const float* x, double* v, int64_t size)
+    void wide_axpy(double a, const double* x, double* v, int64_t size)
+
 cdef extern from "exponential.hpp" namespace "maxmargin" nogil:
     void exp_in_place "maxmargin::exp_of_negative" (float* values, int64_t size)
 
 cdef extern from "sparse_products.hpp" namespace "maxmargin" nogil:
+    const int64_t line_bytes
     void combine_lines(const float*, const int32_t*, int64_t, const int32_t*, const float*, bool, float*)
     void combine_lines(const double*, const int32_t*, int64_t, const int32_t*, const double*, bool, double*)
-
-cdef int64_t LINE_BYTES = 256  # the size and alignment of a table line: exactly four lines of the processor's cache
 
 
 def exp_of_negative(float[:, :] values):
@@ -39,7 +42,7 @@ def sparse_products(
     for each row of the batch. Line 0 holds zeros, for all other columns. The products of a row x with the batch then are a
     weighted sum of a few lines.
     """
-    cdef int64_t LANES = LINE_BYTES // sizeof(floating), n = z_rows.shape[0], rows = x_indptr.shape[0] - 1
+    cdef int64_t LANES = line_bytes // sizeof(floating), n = z_rows.shape[0], rows = x_indptr.shape[0] - 1
     cdef int64_t batch, start, size, i, j, k, row, used, stored = 0, largest = 0
     cdef int32_t[::1] line_of = np.zeros(width, dtype=np.int32)
     cdef floating[::1] sums = np.empty(LANES, dtype=np.asarray(x_data).dtype)
@@ -51,7 +54,8 @@ def sparse_products(
         stored = (stored if j % LANES else 0) + z_indptr[z_rows[j] + 1] - z_indptr[z_rows[j]]
         largest = max(largest, stored)
     memory = np.zeros((2 + min(largest, width)) * LANES, dtype=np.asarray(x_data).dtype)
-    table = <floating*>((<uintptr_t>&memory[0] + LINE_BYTES - 1) & ~<uintptr_t>(LINE_BYTES - 1))
+    # Lines are aligned to their size, so that each fills four lines of the processor's cache, not five.
+    table = <floating*>((<uintptr_t>&memory[0] + line_bytes - 1) & ~<uintptr_t>(line_bytes - 1))
     with nogil:
         for batch in range((n + LANES - 1) // LANES):
             start, used = batch * LANES, 0
@@ -82,3 +86,22 @@ def sparse_products(
                 row = z_rows[start + j]
                 for k in range(z_indptr[row], z_indptr[row + 1]):
                     line_of[z_indices[k]] = 0
+
+
+def add_rows(const floating[:, :] rows, const int64_t[::1] positions, const double[::1] factors, double[::1] f):
+    """f <- f + sum_k factors[k] * rows[positions[k]], of each row as many leading entries as f has."""
+    cdef int64_t k
+    with nogil:
+        for k in range(positions.shape[0]):
+            wide_axpy(factors[k], &rows[positions[k], 0], &f[0], f.shape[0])
+
+
+def gather(const floating[:, :] rows, const int64_t[::1] positions, const int64_t[::1] columns, floating[:, :] out):
+    """out <- rows[positions][:, columns], without a copy in between."""
+    cdef int64_t k, j
+    cdef const floating* row
+    with nogil:
+        for k in range(positions.shape[0]):
+            row = &rows[positions[k], 0]
+            for j in range(columns.shape[0]):
+                out[k, j] = row[columns[j]]

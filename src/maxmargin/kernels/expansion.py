@@ -1,22 +1,23 @@
-r"""The vectors of a kernel's space.
+r"""Vectors of a kernel's feature space.
 
-Such a vector is a sum :math:`w = \sum_i \beta_i \phi(x_i)`, known by its coefficients and by its products with the
-rows, :math:`f = K\beta`: then :math:`\langle w, w'\rangle = \langle \beta, f'\rangle`. Sums and multiples of such
-vectors are known likewise, so that a problem need not ask whether its rows are numbers or live in such a space.
+Such a vector is a sum :math:`w = \sum_i \beta_i \phi(x_i)`, given by its coefficients and by its products with the
+rows, :math:`f = K\beta`, so that :math:`\langle w, w'\rangle = \langle \beta, f'\rangle`. Sums and multiples of such
+vectors are of the same kind: a problem need not know whether its rows are arrays of numbers or lie in such a space.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-5  # what it may take from a sum of many products of float32 rows, as a share of their sizes
+# How negative a square may be by rounding of float32 rows, as a share of the sum of the sizes of its terms. A more
+# negative square of a vector, or eigenvalue of a matrix, shows that the kernel is not an inner product.
+NEGATIVE_SQUARE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Expansion:
     Attributes
     ----------
     beta : array of shape (n,)
-        Its coefficients.
+        The coefficients.
     f : array of shape (n,)
-        Its products with the rows, :math:`f = K\beta`; NaN where nobody has computed them yet.
+        The products with the rows, :math:`f = K\beta`; NaN where they are not computed yet.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class Expansion:
 
     @property
     def size(self) -> int:
-        """How many coefficients there are."""
+        """The number of coefficients."""
         return self.beta.size
 
     def any(self) -> bool:
@@ -70,16 +71,16 @@ class Expansion:
         return Expansion(self.beta / divisor, self.f / divisor)
 
     def __matmul__(self, other: Expansion) -> float:
-        those = np.flatnonzero(self.beta)  # a product is not known where nobody needs it
-        return float(self.beta[those] @ other.f[those])
+        nonzero = np.flatnonzero(self.beta)  # other products need not be known
+        return float(self.beta[nonzero] @ other.f[nonzero])
 
     @property
     def imaginary(self) -> bool:
-        """Whether the square of this vector is negative, and not by rounding: then the kernel is no inner product."""
-        those = np.flatnonzero(self.beta)
-        return self @ self < -ROUNDING * float(np.abs(self.beta[those]) @ np.abs(self.f[those]))
+        """Whether <w, w> is negative, beyond rounding: then the kernel is not an inner product."""
+        nonzero = np.flatnonzero(self.beta)
+        return self @ self < -NEGATIVE_SQUARE * float(np.abs(self.beta[nonzero]) @ np.abs(self.f[nonzero]))
 
 
-def length(w: Any) -> float:
+def length(w: Vector | Expansion) -> float:
     """|w|, of an array or of an Expansion."""
     return math.sqrt(max(0.0, w @ w)) if isinstance(w, Expansion) else float(np.linalg.norm(w))

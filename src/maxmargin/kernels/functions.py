@@ -1,12 +1,12 @@
-r"""Kernels :math:`k(x, z)`: a block of them, of rows that ask with rows that are asked, is computed at once.
+r"""Kernel functions :math:`k(x, z)`, computed in blocks: each sample x on the left with each sample z on the right.
 
-Most are one matrix product and then one function of each number. The product is that of rows with a few columns more.
-For the Gaussian kernel
+Most are a matrix product followed by a function of each entry. The product is that of samples with a few columns
+appended. For the Gaussian kernel
 
 .. math:: -\gamma|x - z|^2 = \langle (2\gamma x, -\gamma|x|^2, 1), (z, 1, -\gamma|z|^2) \rangle ,
 
-so that only the exponential is left to take; such rows come in two parts, as they are laid down for products. Others
-are read from a matrix, or computed by a function of the user's.
+so that only the exponential is left to take; such samples are packed as :class:`MixedRows`. Other kernels are read from
+a matrix, or computed by a function given by the user.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from maxmargin.core.rounding import is_finite, relative_error
 from maxmargin.kernels._blocks import exp_of_negative
-from maxmargin.kernels.mixed_rows import Mixed
-
-Vector = NDArray[np.float64]
-Floats = NDArray[Any]  # float32 or float64
+from maxmargin.kernels.mixed_rows import Floats, Indices, MixedRows, Samples, Vector
 
 KERNELS: dict[str, type[Kernel]] = {}
 """Every kernel by its name."""
 
-BATCH = 32  # rows at a time where only their kernels with themselves are wanted
-FUNCTION = 20  # multiply-adds that take as long as to go from a product to its kernel, by an exponential for example
-FEW_FACTORS = 8  # the degree up to which a power is computed by products
-MORE = 8  # roundings of a product beside those of its terms: of the centre, the factor and the columns beside the rows
-SYMMETRIC = 1e-5  # as a share of the largest entry, by how much a matrix may differ from its transpose: rounding
+DIAGONAL_BATCH = 32  # samples at a time whose kernels with each other are computed for the sake of the diagonal
+CHECKED_ROWS = 32  # rows of a precomputed matrix that are checked at a time, as a copy of the matrix may not fit
+FUNCTION_COST = 20  # multiply-adds that take as long as the function that turns a product into a kernel
+LARGEST_REPEATED_POWER = 8  # up to this degree powers are repeated products, which are several times as fast
+EXTRA_ROUNDINGS = 8  # roundings of a product besides one a term: of the centre, the factor and the appended columns
+ASYMMETRY = 1e-5  # how much a kernel matrix may differ from its transpose, as a share of its largest entry
+NEGLIGIBLE_EXPONENT = 1e-12  # Gaussian kernels with exponents below this are 1: it does not matter if norms underflow
+LARGEST_LOG, LARGEST_BOUND = 700.0, 1e300  # bounds are cut off here, so that they stay finite in float64
+SUMMED_ENTRIES = 1_000_000  # entries of X converted to float64 at a time, as a copy of X may not fit
 
 
 def make_kernel(
     kernel: str | Kernel | Callable[[Any, Any], Any],
-    X: Any,
+    X: Samples,
     *,
     gamma: float | str = "scale",
     degree: int = 3,
@@ -53,10 +53,10 @@ def make_kernel(
     Parameters
     ----------
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, callable or Kernel
-        A callable takes two matrices, of shapes (m, d) and (n, d), and returns the kernels of the rows of the one with
-        those of the other, an array of shape (m, n); it is called for a block of them at a time.
+        A callable takes two matrices, of shapes (m, d) and (n, d), and returns the kernels of the rows of the first
+        with those of the second, an array of shape (m, n); it is called for one block at a time.
     X : array or CSR matrix of shape (n, d)
-        The rows to learn from, which `gamma` may depend on.
+        The training samples, which `gamma` may depend on.
     gamma : {"scale", "auto"} or float
         :math:`\gamma` of "rbf", "poly" and "sigmoid". "scale": 1 / (d * variance of all entries of X), "auto": 1 / d.
     degree : int
@@ -92,13 +92,13 @@ def make_kernel(
 
 
 class Kernel(ABC):
-    """A function of two rows. A subclass with a `name` is registered by being defined."""
+    """A function of two samples. A subclass with a `name` is registered by being defined."""
 
     name: ClassVar[str] = ""
-    of_products: ClassVar[bool] = False  # whether it is a function of products, of rows that are `Mixed`
-    of_differences: ClassVar[bool] = False  # whether adding the same to all rows changes nothing
-    explicit: ClassVar[bool] = False  # whether its space is that of the rows themselves
-    parallel: ClassVar[bool] = True  # whether threads may compute it side by side
+    of_products: ClassVar[bool] = False  # whether it is a function of a product of `MixedRows`
+    of_differences: ClassVar[bool] = False  # whether it depends on x - z only, so that shifting all samples is allowed
+    explicit: ClassVar[bool] = False  # whether its feature space is that of the samples themselves
+    parallel: ClassVar[bool] = True  # whether several threads may compute it at a time
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -107,115 +107,115 @@ class Kernel(ABC):
 
     @property
     def inner_product(self) -> bool | None:
-        """Whether it is one, in some space, whatever the rows: then certificates hold. None: nobody knows."""
+        """Whether it is an inner product in some feature space, as certificates require. None: not known."""
         return None
 
-    def operations(self, X: Any) -> float:
-        """About how many multiply-adds one evaluation takes, for rows like these."""
+    def operations(self, X: Samples) -> float:
+        """About how many multiply-adds one evaluation takes, for samples like these."""
         return 1.0
 
     def magnitudes(self, sq_norm: float) -> list[float]:
-        """How large the numbers are that occur on the way to the kernel of a row of this squared norm with itself."""
+        """The sizes of the numbers on the way to the kernel of a sample of this squared norm with itself."""
         return []
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
-        r"""What computing may change of kernels: :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j)`.
+        r"""A bound on the rounding errors of kernels: :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j)`.
 
         Parameters
         ----------
         sq_norms : array of shape (n,)
-            The squared norms of the rows.
+            The squared norms of the samples.
         width : int
-            How many entries a row has.
+            The number of features.
         unit : float
             The unit roundoff of the precision.
 
         Returns
         -------
         g, h : arrays of shape (n,)
-            Zero for kernels that are not computed here: theirs are taken as they are given.
+            Zero for kernels that are given by the user, which are taken to be exact.
         """
         return np.zeros(sq_norms.size), np.zeros(sq_norms.size)
 
-    def asking(self, X: Any) -> Any:
-        """What rows bring to ask others."""
+    def left(self, X: Any) -> Any:
+        """Samples prepared for the left of a block; given as `MixedRows` if the kernel is a function of products."""
         return X
 
-    def asked(self, X: Any) -> Any:
-        """What is laid down of rows to be asked, with an index for each; rows that cannot be are refused."""
+    def right(self, X: Any) -> Any:
+        """Samples prepared for the right of a block, which can be indexed; invalid samples are refused."""
         return X
 
     @abstractmethod
-    def block(self, asking: Any, asked: Any, out: Floats) -> None:
-        """The kernel of each row that asks with each that is asked."""
+    def block(self, left: Any, right: Any, out: Floats) -> None:
+        """out <- the kernels of each sample on the left with each on the right, both as prepared by the above."""
 
     def diagonal(self, X: Any) -> Vector:
-        """k(x, x) of each row."""
+        """k(x, x) of each sample."""
         values = np.empty(X.shape[0])
-        for start in range(0, values.size, BATCH):
-            some = X[start : start + BATCH]
+        for start in range(0, values.size, DIAGONAL_BATCH):
+            some = X[start : start + DIAGONAL_BATCH]
             square = np.empty((some.shape[0], some.shape[0]))
-            self.block(self.asking(some), self.asked(some), square)
-            values[start : start + BATCH] = square.diagonal()
+            self.block(self.left(some), self.right(some), square)
+            values[start : start + DIAGONAL_BATCH] = square.diagonal()
         return values
 
-    def part(self, X: Any, numbers: NDArray[np.int64]) -> Any:
-        """Some of the rows, by which this kernel between them can be told."""
-        return X[numbers]
+    def part(self, X: Samples, indices: Indices) -> Samples:
+        """The data of some of the samples, from which the kernels between them can be computed."""
+        return X[indices]
 
 
-class _Products(Kernel):
-    """A function of a product of rows that have a few columns more."""
+class _ProductKernel(Kernel):
+    """A function of the product of samples with a few columns appended: factor * <x, z> + <columns, columns>."""
 
     of_products: ClassVar[bool] = True
-    factor: float = 1.0  # of <x, z> in the product
+    factor: float = 1.0
 
     @property
     def inner_product(self) -> bool | None:
         return True
 
-    def operations(self, X: Any) -> float:
+    def operations(self, X: Samples) -> float:
         entries: float = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
-        return entries + FUNCTION
+        return entries + FUNCTION_COST
 
     def columns(self, sq_norms: Vector) -> tuple[Vector, Vector]:
-        """What rows x that ask have beside factor * x, and what rows z that are asked have beside z."""
+        """The columns appended to factor * x for samples x on the left, and to z for samples z on the right."""
         none = np.empty((sq_norms.size, 0))
         return none, none
 
     @abstractmethod
     def finish(self, products: Floats) -> None:
-        """From the products to the kernel, in place."""
+        """Turn products into kernels, in place."""
 
     def magnitudes(self, sq_norm: float) -> list[float]:
         return [sq_norm, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
-        return np.sqrt(relative_error(width + MORE, unit) * self.factor * sq_norms), np.zeros(sq_norms.size)
+        return np.sqrt(relative_error(width + EXTRA_ROUNDINGS, unit) * self.factor * sq_norms), np.zeros(sq_norms.size)
 
-    def asking(self, X: Mixed) -> Mixed:
-        return X.times(float(self.factor)).beside(self.columns(X.sq_norms)[0])
+    def left(self, X: MixedRows) -> MixedRows:
+        return X.scaled(float(self.factor)).with_columns(self.columns(X.sq_norms)[0])
 
-    def asked(self, X: Mixed) -> Mixed:
-        return X.beside(self.columns(X.sq_norms)[1])
+    def right(self, X: MixedRows) -> MixedRows:
+        return X.with_columns(self.columns(X.sq_norms)[1])
 
-    def block(self, asking: Mixed, asked: Mixed, out: Floats) -> None:
-        products = out if out.dtype == asked.dtype else np.empty(out.shape, asked.dtype)
-        asked.products(asking, products)
+    def block(self, left: MixedRows, right: MixedRows, out: Floats) -> None:
+        products = out if out.dtype == right.dtype else np.empty(out.shape, right.dtype)
+        right.products(left, products)
         self.finish(products)
         if products is not out:
             out[...] = products
 
     def diagonal(self, X: Any) -> Vector:
         sq_norms = _sq_norms(X)
-        asking, asked = self.columns(sq_norms)
-        values: Vector = self.factor * sq_norms + (asking * asked).sum(axis=1)
+        left, right = self.columns(sq_norms)
+        values: Vector = self.factor * sq_norms + (left * right).sum(axis=1)
         self.finish(values)
         return values
 
 
 @dataclass(frozen=True)
-class Linear(_Products):
+class Linear(_ProductKernel):
     r"""The inner product :math:`\langle x, z\rangle` itself."""
 
     name: ClassVar[str] = "linear"
@@ -226,7 +226,7 @@ class Linear(_Products):
 
 
 @dataclass(frozen=True)
-class Rbf(_Products):
+class Rbf(_ProductKernel):
     r"""The Gaussian kernel :math:`\exp(-\gamma|x - z|^2)`."""
 
     name: ClassVar[str] = "rbf"
@@ -242,18 +242,18 @@ class Rbf(_Products):
         return 2 * self.gamma
 
     def columns(self, sq_norms: Vector) -> tuple[Vector, Vector]:
-        own, one = -self.gamma * sq_norms, np.ones(sq_norms.size)
-        return np.column_stack([own, one]), np.column_stack([one, own])
+        square, one = -self.gamma * sq_norms, np.ones(sq_norms.size)
+        return np.column_stack([square, one]), np.column_stack([one, square])
 
     def magnitudes(self, sq_norm: float) -> list[float]:
-        # Distances that are too short to matter may vanish.
         sizes = [self.factor, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
-        return [max(size, 1.0) for size in sizes] + [sq_norm] * (sizes[-1] > 1e-12)
+        return [max(size, 1.0) for size in sizes] + [sq_norm] * (sizes[-1] > NEGLIGIBLE_EXPONENT)
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
-        # The argument of the exponential is a sum of three products, of at most twice its two squares together.
-        argument = 2 * relative_error(width + MORE, unit) * self.gamma * sq_norms
-        return np.full(sq_norms.size, math.sqrt(4 * unit)), np.expm1(np.minimum(2 * argument, math.log(3)))
+        # The exponent is a sum of three products, whose sizes add up to at most twice the two squared norms together.
+        # 4 units cover the exponential itself. Kernels lie between 0 and 1, so that bounds above 2 say nothing more.
+        exponent = 2 * relative_error(width + EXTRA_ROUNDINGS, unit) * self.gamma * sq_norms
+        return np.full(sq_norms.size, math.sqrt(4 * unit)), np.expm1(np.minimum(2 * exponent, math.log(3)))
 
     def finish(self, products: Floats) -> None:
         if products.dtype == np.float32:
@@ -263,7 +263,7 @@ class Rbf(_Products):
 
 
 @dataclass(frozen=True)
-class _OfProduct(_Products):
+class _OfProduct(_ProductKernel):
     """A function of gamma <x, z> + coef0."""
 
     gamma: float
@@ -283,7 +283,7 @@ class _OfProduct(_Products):
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         sizes = self.gamma * sq_norms + abs(self.coef0)
-        return np.sqrt(relative_error(width + MORE, unit) * sizes), np.zeros(sq_norms.size)
+        return np.sqrt(relative_error(width + EXTRA_ROUNDINGS, unit) * sizes), np.zeros(sq_norms.size)
 
 
 @dataclass(frozen=True)
@@ -305,27 +305,28 @@ class Poly(_OfProduct):
     def magnitudes(self, sq_norm: float) -> list[float]:
         size = self.factor * sq_norm + abs(self.coef0)
         log = self.degree * math.log(size) if size > 0 else 0.0
-        return [*super().magnitudes(sq_norm), math.exp(min(max(log, -700.0), 700.0))]
+        return [*super().magnitudes(sq_norm), math.exp(min(max(log, -LARGEST_LOG), LARGEST_LOG))]
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         sizes = self.gamma * sq_norms + abs(self.coef0)
-        error = math.expm1(min(700.0, self.degree * relative_error(width + MORE, unit))) + self.degree * unit
-        return np.sqrt(min(error, 1e300) * sizes**self.degree), np.zeros(sq_norms.size)
+        relative = self.degree * relative_error(width + EXTRA_ROUNDINGS, unit)
+        error = math.expm1(min(LARGEST_LOG, relative)) + self.degree * unit
+        return np.sqrt(min(error, LARGEST_BOUND) * sizes**self.degree), np.zeros(sq_norms.size)
 
     def finish(self, products: Floats) -> None:
-        if self.degree > FEW_FACTORS:
+        if self.degree > LARGEST_REPEATED_POWER:
             np.power(products, float(self.degree), out=products)
             return
         base = products.copy()
         if self.degree == 0:
             products[...] = 1
-        for _ in range(1, self.degree):  # several times as fast as a power of floats
+        for _ in range(1, self.degree):
             products *= base
 
 
 @dataclass(frozen=True)
 class Sigmoid(_OfProduct):
-    r"""The function :math:`\tanh(\gamma\langle x, z\rangle + c_0)`, which is no inner product."""
+    r"""The function :math:`\tanh(\gamma\langle x, z\rangle + c_0)`, which is not an inner product."""
 
     name: ClassVar[str] = "sigmoid"
 
@@ -342,39 +343,39 @@ class Sigmoid(_OfProduct):
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """Kernels that somebody has computed: X is the square matrix of those between its rows.
+    """Kernels given by the user: X is the square matrix of the kernels between the samples.
 
-    A row that is new brings its kernels with all of them.
+    A new sample is given by its kernels with all of them.
     """
 
     name: ClassVar[str] = "precomputed"
 
-    def asked(self, X: Any) -> Any:
+    def right(self, X: Floats) -> Indices:
         _check_square(X)
         return np.arange(len(X))
 
-    def block(self, asking: Any, asked: Any, out: Floats) -> None:
-        out[...] = asking[:, asked]
+    def block(self, left: Floats, right: Indices, out: Floats) -> None:
+        out[...] = left[:, right]
 
-    def diagonal(self, X: Any) -> Vector:
+    def diagonal(self, X: Floats) -> Vector:
         return np.asarray(X.diagonal(), dtype=np.float64)
 
-    def part(self, X: Any, numbers: NDArray[np.int64]) -> Any:
-        return X[np.ix_(numbers, numbers)]
+    def part(self, X: Floats, indices: Indices) -> Floats:
+        return X[np.ix_(indices, indices)]
 
 
 @dataclass(frozen=True)
 class Function(Kernel):
-    """What a function of the user's returns: of matrices (m, d) and (n, d) an array of shape (m, n)."""
+    """A function given by the user, which returns an array of shape (m, n) for matrices of shapes (m, d) and (n, d)."""
 
-    parallel: ClassVar[bool] = False  # the function may not be made for it
+    parallel: ClassVar[bool] = False  # the function may not be safe to call from several threads
 
-    function: Callable[[Any, Any], Any]
+    function: Callable[[Samples, Samples], Any]
 
-    def block(self, asking: Any, asked: Any, out: Floats) -> None:
-        values = self.function(asking, asked)
+    def block(self, left: Samples, right: Samples, out: Floats) -> None:
+        values = self.function(left, right)
         values = np.asarray(values.toarray() if sp.issparse(values) else values)
-        given = f"of {asking.shape[0]} rows with {asked.shape[0]} the kernel {_name(self.function)}"
+        given = f"of {left.shape[0]} rows with {right.shape[0]} the kernel {_name(self.function)}"
         if values.shape != out.shape:
             raise ValueError(f"{given} returned an array of shape {values.shape}; expected {out.shape}")
         if values.dtype.kind not in "fiub":
@@ -384,7 +385,7 @@ class Function(Kernel):
         out[...] = values
 
 
-def _gamma(gamma: float | str, X: Any) -> float:
+def _gamma(gamma: float | str, X: Samples) -> float:
     n, d = X.shape
     if gamma == "auto":
         return 1.0 / float(d)
@@ -397,19 +398,20 @@ def _gamma(gamma: float | str, X: Any) -> float:
 
 
 def _number(name: str, value: Any, wanted: str, kind: Any = Real, least: float = -np.inf) -> Any:
+    """The value, if it is a finite number of this kind and large enough; otherwise an error says what is wanted."""
     if not (isinstance(value, kind) and is_finite(value) and value >= least):
         raise ValueError(f"{name} must be {wanted}; got {reprlib.repr(value)}")
     return value
 
 
-def _sum_sq_differences(X: Any, mean: float) -> float:
-    """A few rows at a time: a copy of all of them in float64 may not fit."""
-    step = max(1, 1_000_000 // (X[:1].size or 1))
+def _sum_sq_differences(X: Floats, mean: float) -> float:
+    """The sum of the squared differences of all entries from the mean."""
+    step = max(1, SUMMED_ENTRIES // (X[:1].size or 1))
     return float(sum(np.square(X[start : start + step] - mean).sum() for start in range(0, len(X), step)))
 
 
 def _check_square(K: Any) -> None:
-    """Refuse what cannot be the kernel of every two rows of a set; a few rows at a time, as copies may not fit."""
+    """Refuse what cannot be a kernel matrix: it must be a dense, square, finite and symmetric array."""
     if sp.issparse(K):
         raise TypeError("Sparse precomputed kernels are not offered: give a dense array, K.toarray()")
     n = len(K)
@@ -417,21 +419,21 @@ def _check_square(K: Any) -> None:
         raise ValueError(
             f"a precomputed kernel must be square, the kernel of every two rows to learn from; got shape {K.shape}"
         )
-    largest, apart, place = 0.0, 0.0, (0, 0)
-    for start in range(0, n, BATCH):
-        some = K[start : start + BATCH]
+    largest, difference, where = 0.0, 0.0, (0, 0)
+    for start in range(0, n, CHECKED_ROWS):
+        some = K[start : start + CHECKED_ROWS]
         if not np.isfinite(some).all():
             i, j = np.argwhere(~np.isfinite(some))[0]
             raise ValueError(
                 f"the precomputed kernel holds {some[i, j]} at row {start + i}, column {j}; it must be finite"
             )
-        differences = np.abs(some - K[:, start : start + BATCH].T)
+        differences = np.abs(some - K[:, start : start + CHECKED_ROWS].T)
         largest = max(largest, float(np.abs(some).max()))
-        if differences.max() > apart:
+        if differences.max() > difference:
             i, j = np.unravel_index(differences.argmax(), differences.shape)
-            apart, place = float(differences[i, j]), (start + int(i), int(j))
-    if apart > SYMMETRIC * largest:
-        i, j = place
+            difference, where = float(differences[i, j]), (start + int(i), int(j))
+    if difference > ASYMMETRY * largest:
+        i, j = where
         raise ValueError(
             f"a precomputed kernel must be symmetric; row {i}, column {j} holds {K[i, j]:.6g}, but row {j}, column {i} "
             f"holds {K[j, i]:.6g}, the largest difference. Give (K + K.T) / 2 if it is only rounding."
@@ -442,8 +444,8 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _sq_norms(X: Any) -> Vector:
-    if isinstance(X, Mixed):
+def _sq_norms(X: MixedRows | Samples) -> Vector:
+    if isinstance(X, MixedRows):
         return X.sq_norms
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()

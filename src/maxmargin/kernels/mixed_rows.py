@@ -1,7 +1,7 @@
-"""Rows laid down for products: columns that many rows use in a dense matrix, those that few use sparse.
+"""Rows packed for matrix products: columns that many rows use as a dense matrix, those that few use as sparse rows.
 
 Pixels at the border of a picture, or rare values of a category, are zero in nearly all rows. A product of dense
-matrices spends as much on such a column as on any other; as sparse rows it costs next to nothing.
+matrices spends as much time on such a column as on any other; in sparse rows the column costs next to nothing.
 """
 
 from __future__ import annotations
@@ -18,48 +18,52 @@ from numpy.typing import NDArray
 from maxmargin.kernels._blocks import sparse_products
 
 Vector = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+Indices = NDArray[np.int64]
 Floats = NDArray[Any]  # float32 or float64
+Selection = Indices | slice
+Samples = Any  # an array or a CSR matrix, whose types scipy does not publish
 
-# In columns of a product of dense matrices:
-ENTRY = 3.0  # what an entry of a sparse row costs,
-PASS = 25.0  # and another pass over the products
-RARE = 0.2  # the share of rows below which a column is rare
-FAR = 10.0  # how many times farther the mean is from zero than rows are from it where a linear kernel is centred
-PROBED = 1000  # rows by which the shares are told
+# Costs of a product of two rows; the unit is one column of a dense product.
+SPARSE_ENTRY_COST = 3.0  # of one stored entry of a sparse row
+PASS_COST = 25.0  # of another pass over the block of products, if it has both a dense and a sparse part
+RARE_SHARE = 0.2  # columns that are nonzero in less than this share of the rows are candidates for the sparse part
+# A linear kernel is centred if the mean of the rows is this many times farther from zero than rows are from the mean.
+FAR_FROM_ZERO = 10.0
+SAMPLED_ROWS = 1000  # rows from which the shares and the mean are estimated
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Which columns many rows use, and which ones few do.
+class ColumnLayout:
+    """Which columns of the data are packed as a dense matrix, and which as sparse rows.
 
     Parameters
     ----------
     common, rare : arrays of int
-        The one and the other.
+        The columns of the dense part, and those of the sparse part, in ascending order.
     centre : array or None
-        What is taken from the common columns of each row: rows around zero lose least to rounding.
+        Subtracted from the common columns of each row: rows around zero lose least to rounding.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.kernels.mixed_rows import Columns
+    >>> from maxmargin.kernels.mixed_rows import ColumnLayout
     >>> X = np.hstack([np.ones((100, 60)), np.eye(100)])
-    >>> Columns.of(X).common.size
+    >>> ColumnLayout.of(X).common.size
     60
     """
 
-    common: Numbers
-    rare: Numbers
+    common: Indices
+    rare: Indices
     centre: Floats | None = None
 
     @classmethod
-    def of(cls, X: Any, centred: bool = False) -> Columns:
-        """The columns of X, by some of its rows; with a centre where one is wanted."""
-        some = _a_few(X)
+    def of(cls, X: Samples, centred: bool = False) -> ColumnLayout:
+        """The cheapest layout for the columns of X, estimated from some of its rows."""
+        some = _some_rows(X)
         used = np.bincount(some.indices, minlength=X.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
         shares = used / some.shape[0]
-        rare = min((shares < limit for limit in (0, RARE, np.inf)), key=lambda rare: _cost(shares, rare))
+        candidates = (shares < limit for limit in (0, RARE_SHARE, np.inf))  # none, the rare ones, all
+        rare = min(candidates, key=lambda rare: _cost(shares, rare))
         common = np.flatnonzero(~rare)
         centre = None
         if centred:
@@ -68,35 +72,43 @@ class Columns:
         return cls(common, np.flatnonzero(rare), centre)
 
     @property
-    def whole_centre(self) -> Vector:
-        """What is taken from each column, the rare ones included: of those, nothing."""
+    def full_centre(self) -> Vector:
+        """What is subtracted from each column; zero for the rare ones."""
         centre = np.zeros(self.common.size + self.rare.size)
         if self.centre is not None:
             centre[self.common] = self.centre
         return centre
 
-    def lay(self, X: Any) -> Mixed:
-        """These rows, in two parts."""
+    def pack(self, X: Samples) -> MixedRows:
+        """The rows of X in this layout."""
         common = _dense(_some_columns(X, self.common))
         if self.centre is not None:
             common = common - self.centre
-        return Mixed(common, Sparse.of(_some_columns(X, self.rare)))
+        return MixedRows(common, SparseRows.of(_some_columns(X, self.rare)))
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """Rows in two parts, their common columns and the rare ones, with a few columns more that a kernel wants.
+class MixedRows:
+    """Rows in two parts, a dense matrix of common columns and sparse rows of rare ones.
 
-    These stand at the end of the common ones, or of the rare ones where there are no others.
+    Parameters
+    ----------
+    common : array of shape (n, columns)
+        The dense part.
+    rare : SparseRows
+        The sparse part.
+    extra : int
+        How many columns a kernel has appended; they are the last ones of the dense part, or of the sparse part if
+        there is no dense one.
     """
 
     common: Floats
-    rare: Sparse
-    more: int = 0
+    rare: SparseRows
+    extra: int = 0
 
     @classmethod
-    def stacked(cls, n: int, parts: Iterable[Mixed]) -> Mixed:
-        """The n rows of all parts, which are made as they are needed: not all of them are there twice."""
+    def stacked(cls, n: int, parts: Iterable[MixedRows]) -> MixedRows:
+        """The n rows of all parts, which may come from a generator, so that they need not be in memory at once."""
         common, rare, start = np.empty((0, 0)), [], 0
         for part in parts:
             if not start:
@@ -104,158 +116,170 @@ class Mixed:
             common[start : start + len(part.common)] = part.common
             rare.append(part.rare)
             start += len(part.common)
-        return cls(common, Sparse.stacked(rare), part.more)
+        return cls(common, SparseRows.stacked(rare), part.extra)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         return self.common.dtype
 
-    def __getitem__(self, which: Any) -> Mixed:
+    def __getitem__(self, which: Selection) -> MixedRows:
         return replace(self, common=self.common[which], rare=self.rare[which])
 
-    def astype(self, dtype: Any) -> Mixed:
+    def astype(self, dtype: Any) -> MixedRows:
         """The rows in another precision."""
         return replace(self, common=self.common.astype(dtype), rare=self.rare.astype(dtype))
 
-    def times(self, factor: float) -> Mixed:
-        """The rows, multiplied."""
-        return replace(self, common=factor * self.common, rare=self.rare.times(factor))
+    def scaled(self, factor: float) -> MixedRows:
+        """The rows times a factor."""
+        return replace(self, common=factor * self.common, rare=self.rare.scaled(factor))
 
-    def beside(self, columns: Vector) -> Mixed:
-        """The rows with more columns."""
+    def with_columns(self, columns: Vector) -> MixedRows:
+        """The rows with these columns appended."""
         if not columns.shape[1]:
             return self
-        columns, wide = columns.astype(self.dtype), self.common.shape[1] > 0
-        common, rare = (
-            (np.hstack([self.common, columns]), self.rare) if wide else (self.common, self.rare.beside(columns))
-        )
-        return Mixed(common, rare, columns.shape[1])
+        columns = columns.astype(self.dtype)
+        if self.common.shape[1]:
+            return MixedRows(np.hstack([self.common, columns]), self.rare, columns.shape[1])
+        return MixedRows(self.common, self.rare.with_columns(columns), columns.shape[1])
 
     @property
-    def bare(self) -> Mixed:
-        """The rows without them."""
-        if not self.more:
+    def without_extra(self) -> MixedRows:
+        """The rows without the columns that a kernel has appended."""
+        if not self.extra:
             return self
-        wide = self.common.shape[1] - self.more
-        return (
-            Mixed(self.common[:, :wide], self.rare) if wide >= 0 else Mixed(self.common, self.rare.without(self.more))
-        )
+        width = self.common.shape[1] - self.extra
+        if width >= 0:
+            return MixedRows(self.common[:, :width], self.rare)
+        return MixedRows(self.common, self.rare.without_columns(self.extra))
 
     @cached_property
     def sq_norms(self) -> Vector:
-        """The square of the length of each row."""
+        """The squared norm of each row."""
         return np.asarray(np.einsum("ij,ij->i", self.common, self.common, dtype=np.float64) + self.rare.sq_norms())
 
-    def products(self, asking: Mixed, out: Floats) -> None:
-        """<x, z> for all rows x that ask, and these z."""
+    def products(self, left: MixedRows, out: Floats) -> None:
+        """out <- the products of each row on the left with each of these rows."""
         dense = self.common.shape[1] > 0
         if dense:
-            np.matmul(asking.common, self.common.T, out=out)
+            np.matmul(left.common, self.common.T, out=out)
         if self.rare.width or not dense:
-            self.rare.products(asking.rare, out, add=dense)
+            self.rare.products(left.rare, out, add=dense)
 
 
 @dataclass(frozen=True)
-class Sparse:
-    """Some rows of a CSR matrix, as compiled loops read them: which ones is changed without a copy."""
+class SparseRows:
+    """Some rows of a CSR matrix in the types that compiled loops read; another selection of rows needs no copy.
+
+    Parameters
+    ----------
+    data, indices, indptr : arrays
+        The CSR matrix.
+    width : int
+        Its number of columns.
+    selected : array of int
+        Which of its rows these are, in this order.
+    """
 
     data: Floats
     indices: NDArray[np.int32]
-    indptr: Numbers
+    indptr: Indices
     width: int
-    numbers: Numbers
+    selected: Indices
 
     @classmethod
-    def of(cls, X: Any) -> Sparse:
-        """All rows of X, a CSR matrix or a dense one."""
+    def of(cls, X: Samples) -> SparseRows:
+        """All rows of X, a CSR matrix or a dense array."""
         if not sp.issparse(X):
-            used = X != 0
-            where = np.flatnonzero(used)
-            indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(used, axis=1))])
+            nonzero = X != 0
+            where = np.flatnonzero(nonzero)
+            indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(nonzero, axis=1))])
             indices = (where - np.repeat(np.arange(len(X)) * X.shape[1], np.diff(indptr))).astype(np.int32)
             return cls(X.ravel()[where], indices, indptr, X.shape[1], np.arange(len(X)))
         indices, indptr = (a.astype(kind, copy=False) for a, kind in ((X.indices, np.int32), (X.indptr, np.int64)))
         return cls(X.data, indices, indptr, X.shape[1], np.arange(X.shape[0]))
 
     @classmethod
-    def stacked(cls, parts: list[Sparse]) -> Sparse:
-        """All rows of all of them."""
-        parts = [part._apart() for part in parts]
+    def stacked(cls, parts: list[SparseRows]) -> SparseRows:
+        """The rows of all parts, one part after another."""
+        parts = [part._compacted() for part in parts]
         sizes = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
         data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
         return cls(data, indices, np.cumsum(sizes), parts[0].width, np.arange(len(sizes) - 1))
 
-    def __getitem__(self, which: Any) -> Sparse:
-        return replace(self, numbers=self.numbers[which])
+    def __getitem__(self, which: Selection) -> SparseRows:
+        return replace(self, selected=self.selected[which])
 
-    def astype(self, dtype: Any) -> Sparse:
+    def astype(self, dtype: Any) -> SparseRows:
         """The rows in another precision."""
-        these = self._apart()
-        return replace(these, data=these.data.astype(dtype))
+        rows = self._compacted()
+        return replace(rows, data=rows.data.astype(dtype))
 
-    def times(self, factor: float) -> Sparse:
-        """The rows, multiplied."""
-        these = self._apart()
-        return replace(these, data=factor * these.data)
+    def scaled(self, factor: float) -> SparseRows:
+        """The rows times a factor."""
+        rows = self._compacted()
+        return replace(rows, data=factor * rows.data)
 
-    def beside(self, columns: Floats) -> Sparse:
-        """The rows with more columns at the end."""
-        these, (n, more) = self._apart(), columns.shape
-        ends = np.repeat(these.indptr[1:], more)
-        indices = np.insert(these.indices, ends, np.tile(np.arange(self.width, self.width + more), n))
-        indptr = these.indptr + more * np.arange(n + 1)
-        return Sparse(np.insert(these.data, ends, columns.ravel()), indices, indptr, self.width + more, these.numbers)
+    def with_columns(self, columns: Floats) -> SparseRows:
+        """The rows with these columns appended, every entry of which is stored."""
+        rows, (n, extra) = self._compacted(), columns.shape
+        ends = np.repeat(rows.indptr[1:], extra)
+        indices = np.insert(rows.indices, ends, np.tile(np.arange(self.width, self.width + extra), n))
+        indptr = rows.indptr + extra * np.arange(n + 1)
+        return SparseRows(
+            np.insert(rows.data, ends, columns.ravel()), indices, indptr, self.width + extra, rows.selected
+        )
 
-    def without(self, more: int) -> Sparse:
-        """The rows without so many columns at the end, each of which every row uses."""
-        these = self._apart()
-        kept, indptr = these.indices < self.width - more, these.indptr - more * np.arange(len(these.indptr))
-        return Sparse(these.data[kept], these.indices[kept], indptr, self.width - more, these.numbers)
+    def without_columns(self, extra: int) -> SparseRows:
+        """The rows without the last `extra` columns, which `with_columns` has appended."""
+        rows = self._compacted()
+        kept, indptr = rows.indices < self.width - extra, rows.indptr - extra * np.arange(len(rows.indptr))
+        return SparseRows(rows.data[kept], rows.indices[kept], indptr, self.width - extra, rows.selected)
 
     def sq_norms(self) -> Vector:
-        """The square of the length of each row."""
-        these = self._apart()
-        owner = np.repeat(these.numbers, np.diff(these.indptr))
-        return np.asarray(np.bincount(owner, np.square(these.data, dtype=np.float64), len(these.numbers)), np.float64)
+        """The squared norm of each row."""
+        rows = self._compacted()
+        row_of_entry = np.repeat(rows.selected, np.diff(rows.indptr))
+        squares = np.square(rows.data, dtype=np.float64)
+        return np.asarray(np.bincount(row_of_entry, squares, len(rows.selected)), np.float64)
 
-    def products(self, asking: Sparse, out: Floats, add: bool) -> None:
-        """<x, z> for all rows x of the matrix that asks and these z, or that added to what is there."""
-        x, z = ((rows.data, rows.indices, rows.indptr) for rows in (asking, self))
-        sparse_products(*x, *z, np.ascontiguousarray(self.numbers), self.width, add, out)
+    def products(self, left: SparseRows, out: Floats, add: bool) -> None:
+        """out <- the products of each row of the matrix on the left with each of these rows, or out += that."""
+        x, z = ((rows.data, rows.indices, rows.indptr) for rows in (left, self))
+        sparse_products(*x, *z, np.ascontiguousarray(self.selected), self.width, add, out)
 
-    def _apart(self) -> Sparse:
-        """These rows alone, in this order."""
-        starts = self.indptr[self.numbers]
-        sizes = self.indptr[self.numbers + 1] - starts
+    def _compacted(self) -> SparseRows:
+        """The selected rows as a matrix of their own, in the order of the selection."""
+        starts = self.indptr[self.selected]
+        sizes = self.indptr[self.selected + 1] - starts
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         which = np.repeat(starts - indptr[:-1], sizes) + np.arange(indptr[-1])
-        return Sparse(self.data[which], self.indices[which], indptr, self.width, np.arange(len(sizes)))
+        return SparseRows(self.data[which], self.indices[which], indptr, self.width, np.arange(len(sizes)))
 
 
-def far_from_zero(X: Any) -> bool:
-    """Whether products of dense rows lose digits that those of their differences from the mean would not lose."""
-    some = _a_few(X).astype(np.float64)
+def far_from_zero(X: Samples) -> bool:
+    """Whether products of dense rows lose digits that products of their differences from the mean would keep."""
+    some = _some_rows(X).astype(np.float64)
     mean = some.mean(axis=0)
-    return bool(mean @ mean > FAR**2 * float(np.square(some - mean).sum(axis=1).mean()))
+    return bool(mean @ mean > FAR_FROM_ZERO**2 * float(np.square(some - mean).sum(axis=1).mean()))
 
 
-def _a_few(X: Any) -> Any:
-    """Rows spread over the data, by which it is told what the others are like."""
-    return X[np.unique(np.linspace(0, X.shape[0] - 1, PROBED).astype(np.int64))]
+def _some_rows(X: Samples) -> Samples:
+    """Rows spread evenly over the data, from which properties of all rows are estimated."""
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64))]
 
 
 def _cost(shares: Vector, rare: NDArray[np.bool_]) -> float:
-    """Of products, if these columns are sparse: in columns of a dense matrix."""
-    dense, sparse = np.count_nonzero(~rare), ENTRY * float(shares[rare].sum())
-    return (PASS + dense if dense else 0.0) + (PASS + sparse if rare.any() else 0.0)
+    """The cost of a product of two rows if these columns are packed sparse, in columns of a dense product."""
+    dense, sparse = np.count_nonzero(~rare), SPARSE_ENTRY_COST * float(shares[rare].sum())
+    return (PASS_COST + dense if dense else 0.0) + (PASS_COST + sparse if rare.any() else 0.0)
 
 
-def _some_columns(X: Any, columns: Numbers) -> Any:
-    """Some columns of a matrix, in ascending order; no copy where these are all."""
+def _some_columns(X: Samples, columns: Indices) -> Samples:
+    """Some columns of a matrix, in ascending order; without a copy if these are all."""
     if columns.size == X.shape[1]:
         return X
     return X[:, columns] if sp.issparse(X) else np.take(X, columns, axis=1)
 
 
-def _dense(X: Any) -> Floats:
+def _dense(X: Samples) -> Floats:
     return np.asarray(X.toarray() if sp.issparse(X) else X)

@@ -1,4 +1,4 @@
-"""Rows laid down to be asked for their kernel with others, a block of those at a time."""
+"""Samples packed for blocks of kernels, the kernels of a few samples with all of them."""
 
 from __future__ import annotations
 
@@ -8,58 +8,56 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from maxmargin.core.matrix import as_matrix
 from maxmargin.core.threads import limit_blas, run_tiles
 from maxmargin.kernels.functions import Kernel
-from maxmargin.kernels.mixed_rows import Columns, Mixed
+from maxmargin.kernels.mixed_rows import ColumnLayout, Indices, MixedRows, Samples, Selection, Vector
 
-Vector = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 Block = NDArray[Any]  # float32 or float64
 
-CHUNK = 512  # rows that are laid down at a time
-# Between which numbers a precision computes products without losing digits to its ends, by its bytes. The ends are the
-# square roots of what it can hold, and some orders of magnitude more, as products are taken and added up.
-RANGES = {4: (1e-30, 1e30), 8: (1e-280, 1e280)}
-TILE = 1024  # columns of a block that are computed at a time: few enough to be in the cache when they are finished
+BATCH = 512  # samples that are packed, or added up, at a time
+# The sizes of numbers between which a precision, given by its bytes, computes products without underflow or overflow:
+# the square roots of its smallest and largest number, less some orders of magnitude, as products are added up.
+SAFE_RANGE = {4: (1e-30, 1e30), 8: (1e-280, 1e280)}
+TILE = 1024  # columns of a block computed at a time: few enough to be in the processor's cache for the kernel function
 
 
 class _OutOfRange(Exception):
-    """The numbers of a kernel overflow or vanish in the precision that they are computed in."""
+    """Numbers on the way to a kernel overflow or underflow in the precision of the computation."""
 
 
-class Rows:
-    """Rows laid down to be asked for their kernel with others, a block of those at a time.
+class PackedRows:
+    """Samples packed for blocks of kernels, the kernels of a few samples with all of them.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        The rows, in float32 or float64.
+        The samples, in float32 or float64.
     kernel : Kernel
-        What to compute.
+        The kernel function.
     threads : int
-        How many threads compute a block side by side.
+        How many threads compute a block.
     rows : array of int or None
-        Which rows of X to lay down, in this order; None: all.
+        Which rows of X to pack, in this order; None: all.
     dtype : data type or None
-        The precision to compute in. None: that of X, or float64 where the squares of float32 data would overflow or
-        vanish in float32.
+        The precision of the computation. None: that of X, or float64 if the squares of float32 data would overflow or
+        underflow in float32.
     centred : bool or None
-        Whether the mean of the rows is subtracted first. None: where that changes nothing but rounding.
+        Whether the mean of the samples is subtracted first. None: if that changes nothing but rounding.
 
     Attributes
     ----------
     sq_norms : array of shape (n,)
-        The squared norms of the rows as they were laid down; of a kernel of products only.
+        The squared norms of the samples as packed; zeros if the kernel is not a function of products.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.kernels.packed_rows import Rows
+    >>> from maxmargin.kernels.packed_rows import PackedRows
     >>> from maxmargin.kernels.functions import Linear
-    >>> rows, out = Rows(np.array([[1.0, 0.0], [1.0, 1.0]]), Linear()), np.empty((1, 2), dtype=np.float32)
+    >>> rows, out = PackedRows(np.array([[1.0, 0.0], [1.0, 1.0]]), Linear()), np.empty((1, 2), dtype=np.float32)
     >>> rows.block(np.array([[3.0, 4.0]]), out)
     >>> out
     array([[3., 7.]], dtype=float32)
@@ -67,162 +65,181 @@ class Rows:
 
     def __init__(
         self,
-        X: Any,
+        X: Samples,
         kernel: Kernel,
         threads: int = 1,
-        rows: Numbers | None = None,
+        rows: Indices | None = None,
         *,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         centred: bool | None = None,
     ) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
-        self.per_evaluation = kernel.operations(X)  # multiply-adds
+        self._multiply_adds = kernel.operations(X)  # of one evaluation
         self.sq_norms: Vector = np.zeros(self.n)
-        self.asked: Any = None
+        self._right: Any = None  # the samples as the right-hand side of blocks, see `Kernel.right`
         if kernel.of_products:
-            X = self._readable(X)
+            X = _dense_or_csr(X)
             if centred and kernel.explicit and sp.issparse(X):
                 raise TypeError("a linear kernel can be centred for dense data only; got a sparse matrix")
-            self.columns = Columns.of(X, centred=kernel.of_differences if centred is None else centred)
-            self._lay_down(X, rows, X.dtype if dtype is None else np.dtype(dtype))
+            self.layout = ColumnLayout.of(X, centred=kernel.of_differences if centred is None else centred)
+            self._pack(X, rows, X.dtype if dtype is None else np.dtype(dtype))
         else:
-            self.X = X if rows is None else kernel.part(X, rows)
-            self.asked, self.d = kernel.asked(self.X), self.X.shape[1]
-        self._from, self._which = X, rows
+            self._left = X if rows is None else kernel.part(X, rows)
+            self._right, self.d = kernel.right(self._left), self._left.shape[1]
+        self._X, self._rows = X, rows
 
-    def _lay_down(self, X: Any, rows: Numbers | None, dtype: Any) -> None:
+    def _pack(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any]) -> None:
         try:
-            self.asked = Mixed.stacked(self.n, self._chunks(X, rows, dtype))
+            self._right = MixedRows.stacked(self.n, self._packed_batches(X, rows, dtype))
         except _OutOfRange as error:
             if dtype == np.float64:
                 raise ValueError(str(error)) from None
-            self._lay_down(X, rows, np.dtype(np.float64))
+            self._pack(X, rows, np.dtype(np.float64))
 
-    def _chunks(self, X: Any, rows: Numbers | None, dtype: Any) -> Iterator[Mixed]:
-        """What is laid down of some rows, a chunk at a time; rows that cannot be are refused."""
-        for start in range(0, max(self.n, 1), CHUNK):
-            some: Any = slice(start, start + CHUNK)
-            chunk = self.columns.lay(X[some if rows is None else rows[some]].astype(dtype, copy=False))
-            if not np.isfinite(chunk.sq_norms).all():
-                row = start + int(np.argmin(np.isfinite(chunk.sq_norms)))
+    def _packed_batches(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any]) -> Iterator[MixedRows]:
+        """The right-hand side, a batch at a time; samples that are not finite, or too large, are refused."""
+        for start in range(0, max(self.n, 1), BATCH):
+            some = slice(start, start + BATCH)
+            batch = self.layout.pack(X[some if rows is None else rows[some]].astype(dtype, copy=False))
+            if not np.isfinite(batch.sq_norms).all():
+                row = start + int(np.argmin(np.isfinite(batch.sq_norms)))
                 raise ValueError(
                     f"row {row if rows is None else rows[row]} of X holds NaN, infinity or values so large that its "
                     "norm is not finite; remove or impute such entries first, or divide X by a constant"
                 )
-            self._check_range(chunk)
-            self.sq_norms[some] = chunk.sq_norms
-            yield self.kernel.asked(chunk)
+            self._check_range(batch)
+            self.sq_norms[some] = batch.sq_norms
+            yield self.kernel.right(batch)
 
-    def _check_range(self, chunk: Mixed) -> None:
-        """Raise `_OutOfRange` if numbers overflow, or vanish, on the way to the kernels of these rows."""
-        largest = float(chunk.sq_norms.max(initial=0.0))
-        least, most = RANGES[chunk.dtype.itemsize]
-        vanish = largest == 0 and (chunk.common.any() or chunk.rare.data.any())
+    def _check_range(self, batch: MixedRows) -> None:
+        """Raise `_OutOfRange` if numbers overflow or underflow on the way to the kernels of these samples."""
+        largest = float(batch.sq_norms.max(initial=0.0))
+        least, most = SAFE_RANGE[batch.dtype.itemsize]
+        vanishes = largest == 0 and (batch.common.any() or batch.rare.data.any())
         sizes = [size for size in self.kernel.magnitudes(largest) if size != 0]
-        if vanish or not all(least < size < most for size in sizes):
+        if vanishes or not all(least < size < most for size in sizes):
             raise _OutOfRange(
                 f"the {self.kernel.name} kernel of X cannot be computed: a row has the squared norm {largest:.3g}, and "
-                f"numbers on the way to the kernel leave the range of {least:g} to {most:g} of {chunk.dtype}. Scale X, "
+                f"numbers on the way to the kernel leave the range of {least:g} to {most:g} of {batch.dtype}. Scale X, "
                 "for instance with sklearn.preprocessing.StandardScaler, or choose other parameters of the kernel"
             )
 
-    def in_precision(self, dtype: Any) -> Rows:
-        """The same rows laid down in another precision, from the data as it was given."""
+    def in_precision(self, dtype: DTypeLike) -> PackedRows:
+        """The same samples packed in another precision, from the data as given."""
         if not self.kernel.of_products:
             return self
         other = copy(self)
         other.sq_norms = np.zeros(self.n)
-        other._lay_down(self._from, self._which, np.dtype(dtype))
+        other._pack(self._X, self._rows, np.dtype(dtype))
         return other
 
-    def centred(self, numbers: Numbers) -> Any:
-        """Some rows of X in float64, less the centre where there is one: dense, or a CSR matrix."""
-        rows = self.given(numbers)
-        return rows if self.columns.centre is None else rows - self.columns.whole_centre
-
-    def part(self, numbers: Numbers) -> Rows:
-        """Some of the rows."""
+    def part(self, indices: Indices) -> PackedRows:
+        """Some of the samples."""
         if not self.kernel.of_products:
-            return Rows(self.X, self.kernel, self.threads, numbers)
+            return PackedRows(self._left, self.kernel, self.threads, indices)
         other = copy(self)
-        other.n, other._which = len(numbers), numbers if self._which is None else self._which[numbers]
-        other.asked, other.sq_norms = self.asked[numbers], self.sq_norms[numbers]
+        other.n, other._rows = len(indices), indices if self._rows is None else self._rows[indices]
+        other._right, other.sq_norms = self._right[indices], self.sq_norms[indices]
         return other
 
     @property
-    def source(self) -> Any:
-        """The rows of X as they were given, dense or CSR."""
-        return self._from if self._which is None else self.kernel.part(self._from, self._which)
+    def source(self) -> Samples:
+        """The samples as given, dense or CSR."""
+        return self._X if self._rows is None else self.kernel.part(self._X, self._rows)
 
     @property
-    def dtype(self) -> Any:
-        """The precision that kernels are computed in."""
-        return self.asked.dtype if self.kernel.of_products else np.dtype(np.float64)
+    def dtype(self) -> np.dtype[Any]:
+        """The precision in which kernels are computed."""
+        return self._right.dtype if self.kernel.of_products else np.dtype(np.float64)
 
-    def _some(self, numbers: Any) -> Any:
-        """Some of the rows, to ask others."""
-        return self.asked[numbers].bare if self.kernel.of_products else self.X[numbers]
+    # Where the feature space of the kernel is that of the samples: the samples themselves
 
-    def given(self, numbers: Any) -> Any:
-        """Some rows of X as they were given, in float64."""
-        which = numbers if self._which is None else self._which[numbers]
-        return self._from[which].astype(np.float64, copy=False)
+    @property
+    def centre(self) -> Vector | None:
+        """What is subtracted from each sample, if that changes kernels: only then decision values change too."""
+        return self.layout.full_centre if self.kernel.explicit and self.layout.centre is not None else None
 
-    def _precisely(self, numbers: Any) -> Mixed:
-        """Some of the rows laid down anew in float64, from the data as it was given."""
-        return self.columns.lay(self.given(numbers))
+    def centred(self, which: Selection) -> Samples:
+        """Some samples in float64, less the centre if there is one."""
+        samples = self._as_given(which)
+        return samples if self.layout.centre is None else samples - self.layout.full_centre
+
+    def weighted_sum(self, beta: Vector) -> Vector:
+        """The sum of the centred samples with these coefficients, in float64."""
+        w, nonzero = np.zeros(self.d), np.flatnonzero(beta)
+        for start in range(0, nonzero.size, BATCH):
+            some = nonzero[start : start + BATCH]
+            w += beta[some] @ self.centred(some)
+        return w
+
+    # Kernels
 
     def diagonal(self) -> Vector:
-        """k(x, x) of each row."""
-        values = self.kernel.diagonal(self._some(slice(None)))
+        """k(x, x) of each sample."""
+        values = self.kernel.diagonal(self._unpacked_right(slice(None)))
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
             raise ValueError(f"the kernel of row {row} with itself is not finite; divide X by a constant")
         return values
 
     def block_of(
-        self, numbers: Numbers, columns: Numbers | slice | None, out: Block, places: Numbers | None = None
+        self, indices: Indices, columns: Selection | None, out: Block, positions: Indices | None = None
     ) -> None:
-        """The kernel of some rows of this set with some others of it, or with all; into these rows of `out`, or all.
+        """Compute the kernels of some samples of this set (rows of the block) with others of it (columns; None: all).
 
-        Where `out` is of a higher precision than the rows are, all is computed in that.
+        The block is written into ``out[positions]``, or into all of `out`. If `out` has a higher precision than the
+        packed samples, the block is computed in that precision, from the samples as given.
         """
-        if places is not None and places.size and (np.diff(places) == 1).all():
-            out, places = out[places[0] : places[-1] + 1], None  # no copy is needed
+        if positions is not None and positions.size and (np.diff(positions) == 1).all():
+            out, positions = out[positions[0] : positions[-1] + 1], None  # contiguous: no copy is needed
         if out.dtype.itemsize > self.dtype.itemsize:
-            asked = self.kernel.asked(self._precisely(slice(None) if columns is None else columns))
-            asking, columns = self._precisely(numbers), None
+            right = self.kernel.right(self._packed_in_float64(slice(None) if columns is None else columns))
+            left, columns = self._packed_in_float64(indices), None
         else:
-            asking, asked = self._some(numbers), self.asked
+            left, right = self._unpacked_right(indices), self._right
             if isinstance(columns, slice):
-                asked, columns = asked[columns], None
-        self._fill(self.kernel.asking(asking), asked, columns, out, places)
+                right, columns = right[columns], None
+        self._fill(self.kernel.left(left), right, columns, out, positions)
 
-    def block(self, X: Any, out: Block) -> None:
-        """The kernel of each row of X, a few of any, with each row of this set."""
+    def block(self, X: Samples, out: Block) -> None:
+        """out <- the kernels of each row of X, any few samples, with each sample of this set."""
         if X.shape[1] != self.d:
-            raise ValueError(f"rows of {self.d} entries were laid down; got rows of {X.shape[1]}")
+            raise ValueError(f"the packed samples have {self.d} features; got samples with {X.shape[1]}")
         if self.kernel.of_products:
-            X = self.columns.lay(self._readable(X.astype(self.asked.dtype, copy=False)))
-        self._fill(self.kernel.asking(X), self.asked, None, out, None)
+            X = self.layout.pack(_dense_or_csr(X.astype(self._right.dtype, copy=False)))
+        self._fill(self.kernel.left(X), self._right, None, out, None)
 
-    def _readable(self, X: Any) -> Any:
-        """X dense or CSR; what compiled loops could not read is refused."""
-        as_matrix(X)
-        return X.tocsr() if sp.issparse(X) else X
+    def _unpacked_right(self, which: Selection) -> Any:
+        """Some of the samples without what `Kernel.right` has appended, to be given to `Kernel.left`."""
+        return self._right[which].without_extra if self.kernel.of_products else self._left[which]
 
-    def _fill(self, asking: Any, asked: Any, columns: Numbers | None, out: Block, places: Numbers | None) -> None:
+    def _as_given(self, which: Selection) -> Samples:
+        """Some samples as given, in float64."""
+        rows = which if self._rows is None else self._rows[which]
+        return self._X[rows].astype(np.float64, copy=False)
+
+    def _packed_in_float64(self, which: Selection) -> MixedRows:
+        """Some samples packed anew in float64, from the data as given."""
+        return self.layout.pack(self._as_given(which))
+
+    def _fill(self, left: Any, right: Any, columns: Indices | None, out: Block, positions: Indices | None) -> None:
 
         def fill(tiles: Iterator[slice]) -> None:
-            aside = None if places is None else np.empty((places.size, TILE), dtype=out.dtype)
-            for tile in tiles:  # which is finished while it is in the cache
-                these = tile if columns is None else columns[tile]
-                there = out[:, tile]
-                block = there if aside is None else aside[:, : there.shape[1]]
-                self.kernel.block(asking, asked[these], block)
-                if places is not None:
-                    there[places] = block
+            buffer = None if positions is None else np.empty((positions.size, TILE), dtype=out.dtype)
+            for tile in tiles:
+                some = tile if columns is None else columns[tile]
+                target = out[:, tile]
+                block = target if buffer is None else buffer[:, : target.shape[1]]
+                self.kernel.block(left, right[some], block)
+                if positions is not None:
+                    target[positions] = block
 
         with limit_blas():
-            run_tiles(fill, out.shape[1], TILE, operations=out.size * self.per_evaluation, threads=self.threads)
+            run_tiles(fill, out.shape[1], TILE, operations=out.size * self._multiply_adds, threads=self.threads)
+
+
+def _dense_or_csr(X: Samples) -> Samples:
+    """X as a dense array or a CSR matrix; types that compiled loops cannot read are refused."""
+    as_matrix(X)
+    return X.tocsr() if sp.issparse(X) else X

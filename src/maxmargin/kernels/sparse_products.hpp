@@ -7,9 +7,10 @@
 
 namespace maxmargin {
 
-// Numbers of a table line: 256 bytes, four of the widest vector registers.
+// The size of a table line: four of the widest vector registers.
+constexpr int64_t line_bytes = 256;
 template <class T>
-constexpr int64_t lanes = 256 / sizeof(T);
+constexpr int64_t lanes = line_bytes / sizeof(T);
 
 // sums <- sum_k values[k] * line[line_of[columns[k]]] over the `count` stored entries of a sparse row; where `add` is set,
 // that is added to what `sums` holds. The table holds lines of `lanes<T>` numbers, one after another.

@@ -65,7 +65,7 @@ def test_little_room(seed, first):
     K = KernelMatrix(X, Rbf(gamma=2.0), cache_size=0.5)
     solver = Decomposition(first=first, growth=2.0, block=32)
     result = solve(RegularizedSVM(K, y, 0.1), solver, tol=1e-3, max_iter=2000, random_state=seed)
-    assert len(K.kept) < 0.2 * np.count_nonzero(result.solution.p)
+    assert K.cached_rows < 0.2 * np.count_nonzero(result.solution.p)
     w = result.solution.w
     np.testing.assert_allclose(w.f, K.block(np.arange(1500)).astype(np.float64) @ w.beta, atol=1e-4)
     assert result.status == "tol"

@@ -37,7 +37,7 @@ def whole(problem):
     """K, in float64, not counted."""
     n = problem.y.size
     out = np.empty((n, n), dtype=np.float32)
-    problem.X.laid.block_of(np.arange(n), None, out)
+    problem.X.packed.block_of(np.arange(n), None, out)
     return out.astype(np.float64)
 
 
@@ -170,8 +170,8 @@ def test_what_is_kept_up(bias, slack, weighted, cache_size):
     s = np.random.default_rng(1).choice([0.0, 1.0, 2.5], size=600) if weighted else None
     problem = make_problem(slack, bias, n=600, noise=0.4, cache_size=cache_size, sample_weight=s)
     state = StochasticBatchPerceptron().start(problem, np.random.default_rng(0))
-    computed, block_of = [], problem.X.laid.block_of
-    problem.X.laid.block_of = lambda numbers, *rest: (computed.append(len(numbers)), block_of(numbers, *rest))[1]
+    computed, block_of = [], problem.X.packed.block_of
+    problem.X.packed.block_of = lambda numbers, *rest: (computed.append(len(numbers)), block_of(numbers, *rest))[1]
     for _ in range(120):
         assert state.iterate(problem, UNLIMITED)
     assert problem.X.ledger.stored == 600 * sum(computed)

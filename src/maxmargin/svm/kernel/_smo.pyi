@@ -3,15 +3,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.row_cache import RowLookup
 
-class Cache:
-    time: int
-    def __init__(self, K: KernelMatrix) -> None: ...
+class RowFinder:
+    def __init__(self, lookup: RowLookup) -> None: ...
 
 def ascend_by_pairs(
-    kept: NDArray[Any],  # float32 or float64
-    cache: Cache,
+    rows: NDArray[Any],  # float32 or float64
+    cache: RowFinder,
     active: NDArray[np.int64],
     y: NDArray[np.float64],
     upper: NDArray[np.float64],
@@ -21,8 +20,8 @@ def ascend_by_pairs(
     most: int,
 ) -> tuple[int, int, float]: ...
 def ascend_by_one(
-    kept: NDArray[Any],  # float32 or float64
-    cache: Cache,
+    rows: NDArray[Any],  # float32 or float64
+    cache: RowFinder,
     active: NDArray[np.int64],
     y: NDArray[np.float64],
     upper: NDArray[np.float64],
@@ -33,8 +32,8 @@ def ascend_by_one(
     rho: float,
 ) -> tuple[int, int, float]: ...
 def visit(
-    kept: NDArray[Any],  # float32 or float64
-    cache: Cache,
+    rows: NDArray[Any],  # float32 or float64
+    cache: RowFinder,
     order: NDArray[np.int64],
     y: NDArray[np.float64],
     upper: NDArray[np.float64],

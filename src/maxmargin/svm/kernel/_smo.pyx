@@ -23,35 +23,35 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
 cdef double NOTHING = 1e-10  # a violation not worth a step
 
 
-cdef class Cache:
-    """Where the rows of a KernelMatrix are kept, to be looked up and marked as used without it."""
+cdef class RowFinder:
+    """Finds rows in the cache of a KernelMatrix and marks them as used, through its `lookup`."""
 
-    cdef const int64_t[::1] place, width
-    cdef int64_t[::1] used
-    cdef readonly int64_t time
+    cdef const int64_t[::1] slots, widths
+    cdef int64_t[::1] last_used, clock
 
-    def __init__(self, K):
-        self.place, self.width, self.used, self.time = K.place, K.width, K.used, K.time
+    def __init__(self, lookup):
+        self.slots, self.widths = lookup.slots, lookup.widths
+        self.last_used, self.clock = lookup.last_used, lookup.clock
 
     cdef int64_t find(self, int64_t i) noexcept nogil:
-        """The place of row i, or -1 where it is not kept as a whole."""
-        cdef int64_t place = self.place[i]
-        if place < 0 or self.width[place] < self.place.shape[0]:
+        """The slot of row i, or -1 if the cache does not hold it as a whole."""
+        cdef int64_t slot = self.slots[i]
+        if slot < 0 or self.widths[slot] < self.slots.shape[0]:
             return -1
-        self.time += 1
-        self.used[place] = self.time
-        return place
+        self.clock[0] += 1
+        self.last_used[slot] = self.clock[0]
+        return slot
 
 
 def ascend_by_pairs(
-    const floating[:, ::1] kept, Cache cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
+    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
     double[::1] alpha, double[::1] e, int64_t most,
 ):
     """Steps on two weights until a row is missing, no pair violates the optimum, or `most` were made.
 
     Returns the number of steps, the missing row (or -1), and what the dual has gained.
     """
-    cdef int64_t made = 0, missing = -1, place, i, j, k, t
+    cdef int64_t made = 0, missing = -1, slot, i, j, k, t
     cdef double high, best, gain, short, curvature, step, gained = 0.0
     cdef const floating* row_i
     cdef const floating* row_j
@@ -64,11 +64,11 @@ def ascend_by_pairs(
                     i, high = t, e[t]
             if i < 0:
                 break
-            place = cache.find(i)
-            if place < 0:
+            slot = cache.find(i)
+            if slot < 0:
                 missing = i
                 break
-            row_i = &kept[place, 0]
+            row_i = &rows[slot, 0]
             j, best = -1, 0.0
             for k in range(active.shape[0]):
                 t = active[k]
@@ -79,11 +79,11 @@ def ascend_by_pairs(
                         j, best = t, gain
             if j < 0:
                 break
-            place = cache.find(j)
-            if place < 0:
+            slot = cache.find(j)
+            if slot < 0:
                 missing = j
                 break
-            row_j = &kept[place, 0]
+            row_j = &rows[slot, 0]
             short, curvature = high - e[j], at_least(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
             step = min(short / curvature, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
             alpha[i] = after_step(y[i], alpha[i], upper[i], step)
@@ -97,11 +97,11 @@ def ascend_by_pairs(
 
 
 def ascend_by_one(
-    const floating[:, ::1] kept, Cache cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
+    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
     double[::1] alpha, double[::1] e, int64_t most, double rho,
 ):
     """The same with steps on one weight."""
-    cdef int64_t made = 0, missing = -1, place, i, k, t
+    cdef int64_t made = 0, missing = -1, slot, i, k, t
     cdef double best, gain, slope, curvature, step, gained = 0.0
     cdef const floating* row
     with nogil:
@@ -117,11 +117,11 @@ def ascend_by_one(
                         i, best = t, gain
             if i < 0:
                 break
-            place = cache.find(i)
-            if place < 0:
+            slot = cache.find(i)
+            if slot < 0:
                 missing = i
                 break
-            row = &kept[place, 0]
+            row = &rows[slot, 0]
             step = alpha[i]
             alpha[i] = clip(alpha[i] + y[i] * e[i] / at_least(diagonal[i] + rho, rho), upper[i])
             step = y[i] * (alpha[i] - step)
@@ -134,14 +134,14 @@ def ascend_by_one(
 
 
 def visit(
-    const floating[:, ::1] kept, Cache cache, const int64_t[::1] order, const double[::1] y, const double[::1] upper, const double[::1] q,
+    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] order, const double[::1] y, const double[::1] upper, const double[::1] q,
     const double[::1] diagonal, double[::1] alpha, double[::1] f, double b, double rho,
 ):
     """Visit these examples in turn, each for the best of its weight alone, until a row is missing.
 
     Returns the number of visits, how many of them changed a weight, the missing row (or -1), and the bias.
     """
-    cdef int64_t made = 0, changed = 0, missing = -1, place, i
+    cdef int64_t made = 0, changed = 0, missing = -1, slot, i
     cdef double slope, best, change
     cdef const floating* row
     with nogil:
@@ -150,11 +150,11 @@ def visit(
             slope = 1.0 - y[i] * (f[i] + b) - q[i] * alpha[i]
             best = clip(alpha[i] + slope / at_least(diagonal[i] + rho + q[i], rho), upper[i])
             if fabs(slope) > NOTHING and best != alpha[i]:
-                place = cache.find(i)
-                if place < 0:
+                slot = cache.find(i)
+                if slot < 0:
                     missing = i
                     break
-                row = &kept[place, 0]
+                row = &rows[slot, 0]
                 change = y[i] * (best - alpha[i])
                 alpha[i] = best
                 wide_axpy(change, row, &f[0], f.shape[0])

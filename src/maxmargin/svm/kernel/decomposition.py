@@ -18,7 +18,6 @@ Symbols: the first m examples are in use, W are worked on, f = K beta with beta_
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -26,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core import empty_by_pages
-from maxmargin.core.threads import run_tiles
 from maxmargin.engine.problem import Problem, Solution
 from maxmargin.engine.solver import Solver
-from maxmargin.kernels._ascent import add_rows, ascend_by_one, ascend_by_pairs, gather
+from maxmargin.kernels._ascent import ascend_by_one, ascend_by_pairs
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.row_cache import RowView
 from maxmargin.svm.regularized import RegularizedSVM
 
 Vector = NDArray[np.float64]
@@ -48,8 +47,7 @@ NEAR = 0.05  # the relative gap from which on they count: until then the error j
 PROBED = 64  # responses by which it is judged whether rounding matters
 ROUNDED = 0.25  # the share of the gap that it may have made
 FINEST = 1e-9  # a relative gap that nobody asks to be below
-ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of a row as a share of the largest, by the bytes of an entry
-TILE = 4096  # responses that stay in the cache while rows are added to them
+ENTRY_ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of K as a share of the largest one, by its bytes
 FINEST_TOLERANCE = 1e-13  # how far inside the margin a sample may be where nobody could tell it from rounding
 # A run without a limit from the user ends after this many steps, or so many a sample: LIBSVM has 10^7 and 100.
 FEWEST_STEPS, STEPS_PER_SAMPLE = 2_000_000, 100
@@ -210,14 +208,13 @@ class Decomposition(Solver):
             return int(np.count_nonzero(state.alpha)) * (state.rounded.size + 2 * PROBED)
         K = _kernel(problem)
         wanted = np.concatenate([state.W, state.waiting])
-        known = np.where(K.place[wanted] >= 0, K.width[K.place[wanted]], 0)
         probes = 2 * PROBED * (np.count_nonzero(state.alpha) + wanted.size)
-        return int(np.maximum(state.m - known, 0).sum() + probes)
+        return int(K.missing(wanted, state.m).sum() + probes)
 
     def _iterate(self, problem: RegularizedSVM, state: State) -> None:
         """Work on those that wait too: solve the dual over all that are worked on, and tell all others."""
         y, upper, K = problem.y, state.upper, _kernel(problem)
-        places = self._take_in(K, state)
+        rows = self._take_in(K, state)
         W = state.W
         alpha, e = state.alpha[W], y[W] - state.f[W]
         ascend = ascend_by_pairs if problem.free_bias else ascend_by_one
@@ -227,8 +224,8 @@ class Decomposition(Solver):
         state.steps, state.converged = state.steps + steps, steps < most
         change = (alpha - state.alpha[W]) * y[W]
         changed = np.flatnonzero(change)
-        _add(K, K.kept, places[changed], change[changed], state.f[: state.m])
-        state.error += ROUNDING[K.dtype.itemsize] * float(
+        rows[changed].add_to(state.f[: state.m], change[changed], K.threads)
+        state.error += ENTRY_ROUNDING[K.dtype.itemsize] * float(
             np.abs(inner.diagonal()).max(initial=0) * np.abs(change).sum()
         )
         state.alpha[W] = alpha
@@ -244,8 +241,8 @@ class Decomposition(Solver):
         rising, falling = np.where(y > 0, more, less), np.where(y > 0, less, more)
         return 0.5 * float(e[rising].max() + e[falling].min())
 
-    def _take_in(self, K: KernelMatrix, state: State) -> Numbers:
-        """Let those that wait be worked on; the places of the rows of all that are."""
+    def _take_in(self, K: KernelMatrix, state: State) -> RowView:
+        """Let those that wait be worked on; the rows of all that are."""
         before, new = state.W.size, state.waiting
         state.W = np.concatenate([state.W, new])
         size = state.W.size
@@ -253,15 +250,16 @@ class Decomposition(Solver):
             larger = empty_by_pages((min(2 * size, _most_worked_on(K)),) * 2, K.dtype)
             larger[:before, :before] = state.inner[:before, :before]
             state.inner = larger
-        places = K.fetch(state.W, state.m)
-        gather(K.kept, places[before:], state.W, state.inner[before:size, :size])
+        rows = K.fetch(state.W, state.m)
+        rows[before:].copy_columns(state.W, state.inner[before:size, :size])
         state.inner[:before, before:size] = state.inner[before:size, :before].T
-        return places
+        return rows
 
     def _keep(self, state: State, which: NDArray[np.bool_]) -> None:
         """Work on no others than these of those that are worked on."""
         kept = np.flatnonzero(which)
-        gather(state.inner, kept, kept, state.inner[: kept.size, : kept.size])  # each row moves up, none is read after
+        rows = RowView(state.inner, kept)
+        rows.copy_columns(kept, state.inner[: kept.size, : kept.size])  # each row moves up, none is read after
         state.W = state.W[kept]
 
     def _judge(self, problem: RegularizedSVM, state: State) -> None:
@@ -361,10 +359,10 @@ class Decomposition(Solver):
             for start in range(0, numbers.size, self.block):
                 some = numbers[start : start + self.block]
                 if kept:
-                    rows, places = K.kept[:, before:m], K.fetch(some, m)
+                    rows = K.fetch(some, m).columns(slice(before, m))
                 else:
-                    rows, places = K.block(some, slice(before, m), scratch[: some.size]), np.arange(some.size)
-                _add(K, rows, places, state.alpha[some] * problem.y[some], state.f[before:m])
+                    rows = RowView.of(K.block(some, slice(before, m), scratch[: some.size]))
+                rows.add_to(state.f[before:m], state.alpha[some] * problem.y[some], K.threads)
 
     def solution(self, problem: RegularizedSVM, state: State) -> Solution:
         f = state.f.copy()
@@ -396,16 +394,6 @@ def _kernel(problem: RegularizedSVM) -> KernelMatrix:
     return cast(KernelMatrix, problem.X)
 
 
-def _add(K: KernelMatrix, rows: Any, places: Numbers, factors: Vector, f: Vector) -> None:
-    """f <- f + sum of factor times row, over the rows at these places."""
-
-    def add(tiles: Iterator[slice]) -> None:
-        for tile in tiles:
-            add_rows(rows[:, tile], places, factors, f[tile])
-
-    run_tiles(add, f.size, TILE, operations=places.size * f.size, threads=K.threads)
-
-
 def _most_worked_on(K: KernelMatrix) -> int:
     """Their rows must fit the cache, and the matrix between them must not be larger than that."""
-    return min(len(K.kept), math.isqrt(K.cache_bytes // K.dtype.itemsize))
+    return min(K.cached_rows, math.isqrt(K.cache_bytes // K.dtype.itemsize))

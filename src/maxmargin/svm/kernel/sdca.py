@@ -24,7 +24,7 @@ from maxmargin.engine.problem import Problem, Solution
 from maxmargin.engine.solver import Solver
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
-from maxmargin.svm.kernel._smo import Cache, visit
+from maxmargin.svm.kernel._smo import RowFinder, visit
 from maxmargin.svm.kernel.visits import Numbers, Order, change_of_C
 from maxmargin.svm.linear.online import check_order
 from maxmargin.svm.regularized import RegularizedSVM
@@ -76,17 +76,15 @@ class Ascent:
             if missing.size:
                 if self.K.missing(missing).sum() > end - self.K.ledger.stored:
                     break
-                self.K.fetch(missing)
-                self.K.saved -= self.y.size  # the visit that needs the row will say that it found it
+                self.K.prefetch(missing)
         return done
 
     def visit(self, most: int) -> tuple[int, Numbers]:
         """Make up to so many visits of a sweep; return how many, and the row that the next needs and is not kept."""
-        cache = Cache(self.K)
+        cached = self.K.lookup()
         dual = self.y, self.upper, self.q, self.diagonal, self.alpha, self.f, self.b, self.rho
-        made, changed, missing, self.b = visit(self.K.kept, cache, self.order.ahead(most), *dual)
-        self.K.time = cache.time
-        self.K.saved += changed * self.y.size
+        made, changed, missing, self.b = visit(cached.rows, RowFinder(cached), self.order.ahead(most), *dual)
+        self.K.count_hits(changed)
         self.t += made
         self.order.go_on(made)
         if made and self.left == self.order.rows.size and self.problem.free_bias:

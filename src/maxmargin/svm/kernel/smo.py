@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from maxmargin.engine.problem import Problem, Solution
 from maxmargin.engine.solver import Solver
-from maxmargin.kernels._ascent import add_rows
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
-from maxmargin.svm.kernel._smo import Cache, ascend_by_one, ascend_by_pairs
+from maxmargin.kernels.row_cache import RowView
+from maxmargin.svm.kernel._smo import RowFinder, ascend_by_one, ascend_by_pairs
 from maxmargin.svm.kernel.visits import Numbers, Vector, change_of_C
 from maxmargin.svm.losses import Hinge
 from maxmargin.svm.regularized import RegularizedSVM
@@ -91,8 +91,7 @@ class Ascent:
             if missing.size:
                 if self.K.missing(missing).sum() > left:
                     return done
-                self.K.fetch(missing)
-                self.K.saved -= self.y.size  # the step that needs the row will say that it found it
+                self.K.prefetch(missing)
             elif made < wanted:  # no step is left, for those that take part
                 self.due, self.settled = not self.whole, self.whole
             elif self.position == self.round:
@@ -101,13 +100,12 @@ class Ascent:
 
     def ascend(self, most: int) -> tuple[int, Numbers]:
         """Make up to so many steps; return how many, and the row that the next one needs, if it is not kept."""
-        cache = Cache(self.K)
-        known = self.K.kept, cache, self.active, self.y, self.upper, self.diagonal, self.alpha, self.e, most
+        cached = self.K.lookup()
+        known = cached.rows, RowFinder(cached), self.active, self.y, self.upper, self.diagonal, self.alpha, self.e, most
         pairs = self.problem.free_bias
         made, missing, gained = ascend_by_pairs(*known) if pairs else ascend_by_one(*known, self.rho)
         self.dual += gained
-        self.K.time = cache.time
-        self.K.saved += (2 if pairs else 1) * made * self.y.size
+        self.K.count_hits((2 if pairs else 1) * made)
         return made, np.array([missing] if missing >= 0 else [], dtype=np.int64)
 
     def end_round(self) -> None:
@@ -165,11 +163,11 @@ class Ascent:
         change = (self.alpha - self.alpha_then) * self.y
         missing, f = self.missing_rows(), np.full(self.y.size, self.rho * float(change.sum()))
         there = np.setdiff1d(np.flatnonzero(change), missing)
-        add_rows(self.K.kept, self.K.place[there], change[there], f)
+        self.K.peek(there).add_to(f, change[there])
         f = f[out]
         for start in range(0, missing.size, ROWS):
             some = missing[start : start + ROWS]
-            add_rows(self.K.block(some, out), np.arange(some.size), change[some], f)
+            RowView.of(self.K.block(some, out)).add_to(f, change[some])
         e = self.e.copy()
         e[out] -= f
         return e

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from maxmargin.core import water_level, water_levels
 from maxmargin.engine.problem import Solution
 from maxmargin.engine.solver import Solver
-from maxmargin.kernels._ascent import add_rows
 from maxmargin.kernels.expansion import Expansion, length
-from maxmargin.kernels.matrix import BLOCK, FEWEST, KernelMatrix
+from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.row_cache import BATCH, MIN_ROWS
 from maxmargin.svm.slack import SlackSVM
 
 Vector = NDArray[np.float64]
@@ -85,8 +85,8 @@ class StochasticBatchPerceptron(Solver):
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
-        if not (isinstance(self.block, int) and 1 <= self.block <= FEWEST):
-            raise ValueError(f"block must be a whole number from 1 to {FEWEST}; got {self.block!r}")
+        if not (isinstance(self.block, int) and 1 <= self.block <= MIN_ROWS):
+            raise ValueError(f"block must be a whole number from 1 to {MIN_ROWS}; got {self.block!r}")
         if not self.average >= 0:
             raise ValueError(f"average must be at least 0; got {self.average!r}")
 
@@ -404,10 +404,10 @@ def _evaluations(K: KernelMatrix, numbers: Numbers) -> int:
 
 def _add(K: KernelMatrix, numbers: Numbers, factors: Vector, f: Vector) -> None:
     """f <- f + sum of factor times row of K."""
-    most = min(BLOCK, len(K.kept))
+    most = min(BATCH, K.cached_rows)
     for start in range(0, numbers.size, most):
         some = slice(start, start + most)
-        add_rows(K.kept, K.fetch(numbers[some]), factors[some], f)
+        K.fetch(numbers[some]).add_to(f, factors[some])
 
 
 def _draw_apart(rng: np.random.Generator, points: Numbers, s: Vector, count: int) -> Numbers:

@@ -16,7 +16,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.kernels._ascent import add_rows
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.svm.margin import MarginProblem
@@ -106,12 +105,12 @@ class Sum:
 
     def add(self, numbers: Numbers, change: Vector) -> None:
         """Change the coefficients of some examples, each named once: their rows are read."""
-        places = self.K.fetch(numbers)
+        rows = self.K.fetch(numbers)
         self.beta[numbers] += change
-        add_rows(self.K.kept, places, change, self.f)
+        rows.add_to(self.f, change)
         if self.averaging:
             self.B_beta[numbers] += self.S * change
-            add_rows(self.K.kept, places, self.S * change, self.B_f)
+            rows.add_to(self.B_f, self.S * change)
 
     def count(self, shares: Vector, weights: Vector) -> None:
         """Count what v is now into the average, at several t: g_t a_t and g_t of each."""

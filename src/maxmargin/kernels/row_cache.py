@@ -1,0 +1,224 @@
+"""The cache of kernel rows: a fixed amount of memory that holds the rows used last, whole or their first entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core import empty_by_pages
+from maxmargin.core.threads import run_tiles
+from maxmargin.kernels._blocks import add_rows, gather
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Block = NDArray[Any]  # float32 or float64
+
+MIN_ROWS = 64  # rows that the cache must be able to hold (or all, if there are fewer); less memory is refused
+BATCH = 512  # rows computed at a time: enough for matrix products at full speed
+TILE = 4096  # entries of a sum updated at a time: few enough to stay in the processor's cache while rows are added
+
+
+class ComputeEntries(Protocol):
+    """Computes some columns of some rows of the matrix into `out[positions]`."""
+
+    def __call__(self, rows: Indices, columns: slice, out: Block, positions: Indices) -> None: ...
+
+
+@dataclass(frozen=True)
+class RowView:
+    """Some rows of an array, given by their positions in it, without a copy.
+
+    The view of rows in a cache is valid until the next `fetch`, which may overwrite them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels.row_cache import RowView
+    >>> rows, f = RowView(np.arange(6.0).reshape(3, 2), np.array([2, 0])), np.zeros(2)
+    >>> rows.copy()
+    array([[4., 5.],
+           [0., 1.]])
+    >>> rows.add_to(f, np.array([1.0, 10.0]))
+    >>> f
+    array([ 4., 15.])
+    """
+
+    array: Block
+    positions: Indices
+
+    @classmethod
+    def of(cls, array: Block) -> RowView:
+        """All rows of an array."""
+        return cls(array, np.arange(len(array)))
+
+    def __getitem__(self, which: Indices | slice) -> RowView:
+        return replace(self, positions=self.positions[which])
+
+    def columns(self, columns: slice) -> RowView:
+        """The same rows, restricted to some columns."""
+        return replace(self, array=self.array[:, columns])
+
+    def copy(self) -> Block:
+        """The rows as an array of their own."""
+        return self.array[self.positions]
+
+    def copy_columns(self, columns: Indices, out: Block) -> None:
+        """out <- these columns of the rows."""
+        gather(self.array, self.positions, columns, out)
+
+    def add_to(self, f: Vector, factors: Vector, threads: int = 1) -> None:
+        """f <- f + sum_k factors[k] * row k, of each row as many leading entries as f has."""
+
+        def add(tiles: Iterator[slice]) -> None:
+            for tile in tiles:
+                add_rows(self.array[:, tile], self.positions, factors, f[tile])
+
+        run_tiles(add, f.size, TILE, operations=self.positions.size * f.size, threads=threads)
+
+
+@dataclass(frozen=True)
+class RowLookup:
+    """The arrays of a cache, for compiled code that reads rows without calling Python.
+
+    Row i lies in ``rows[slots[i]]`` if ``slots[i] >= 0``; its first ``widths[slots[i]]`` entries are known. Compiled
+    code that reads a row raises ``clock[0]`` by one and writes it into ``last_used`` at the row's slot; it changes
+    nothing else.
+    """
+
+    rows: Block
+    slots: Indices
+    widths: Indices
+    last_used: Indices
+    clock: Indices
+
+
+class RowCache:
+    """Rows of a matrix of shape (n, n), as many as fit the memory; the least recently used make room for others.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows, and of entries of a row.
+    max_bytes : int
+        How much memory the rows may take; at least 64 rows must fit, or all of them.
+    dtype : data type
+        float32 or float64.
+
+    Attributes
+    ----------
+    saved : int
+        Entries that were requested and had not to be computed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels.row_cache import RowCache
+    >>> cache, matrix = RowCache(3, 1000, np.dtype(np.float64)), np.arange(9.0).reshape(3, 3)
+    >>> def compute(rows, columns, out, positions):
+    ...     out[positions] = matrix[rows, columns]
+    >>> cache.fetch(np.array([1]), 3, compute).copy()
+    array([[3., 4., 5.]])
+    >>> cache.missing(np.array([0, 1]), 3), cache.fetch(np.array([1]), 2, compute).copy(), cache.saved
+    (array([3, 0]), array([[3., 4., 5.]]), 2)
+    """
+
+    def __init__(self, n: int, max_bytes: int, dtype: np.dtype[Any]) -> None:
+        capacity, needed = min(n, max_bytes // (dtype.itemsize * n)), min(n, MIN_ROWS)
+        if capacity < needed:
+            raise ValueError(
+                f"cache_size={max_bytes / 1e6:g} megabytes hold {capacity} rows of {n:,} entries, but {needed} "
+                f"are needed at a time; give at least {np.ceil(1e-5 * dtype.itemsize * n * needed) / 10:.1f}"
+            )
+        self.n, self.capacity, self.saved = n, capacity, 0
+        self._rows: Block = empty_by_pages((capacity, n), dtype)
+        self._slot_of = np.full(n, -1)  # the slot of each row, -1 if it is not held
+        self._row_in = np.full(capacity, -1)  # the row in each slot, -1 if the slot is empty
+        self._width = np.zeros(capacity, dtype=np.int64)  # how many leading entries of the row are known
+        self._last_used = np.zeros(capacity, dtype=np.int64)  # on the clock; 0 if the row was released
+        self._filled = 0  # slots that ever held a row: the first ones
+        self._clock = np.zeros(1, dtype=np.int64)  # the number of requests; an array, as compiled code advances it
+
+    def fetch(self, indices: Indices, width: int, compute: ComputeEntries) -> RowView:
+        """The first `width` entries of these rows, no more rows than the capacity; what is missing is computed."""
+        self._clock += 1
+        held = self._slot_of[indices[self._slot_of[indices] >= 0]]
+        self._last_used[held] = self._clock[0]
+        self.saved += int(np.minimum(self._width[held], width).sum())
+        self._make_room(np.unique(indices[self._slot_of[indices] < 0]))
+        slots = self._slot_of[indices]
+        short = np.unique(slots[self._width[slots] < width])
+        for known in np.unique(self._width[short]):
+            alike, columns = short[self._width[short] == known], slice(int(known), width)
+            for start in range(0, alike.size, BATCH):
+                some = alike[start : start + BATCH]
+                compute(self._row_in[some], columns, self._rows[:, columns], some)
+                self._width[some] = width
+        return RowView(self._rows, slots)
+
+    def peek(self, indices: Indices) -> RowView:
+        """Rows that are held as a whole: nothing is computed or counted, and the rows do not count as used."""
+        if self.missing(indices, self.n).any():
+            raise ValueError("only rows that are held as a whole can be peeked at; call `fetch` to compute others")
+        return RowView(self._rows, self._slot_of[indices])
+
+    def missing(self, indices: Indices, width: int) -> Indices:
+        """How many of the first `width` entries of each row a `fetch` would compute."""
+        slots = self._slot_of[indices]
+        return np.asarray(np.maximum(width - np.where(slots >= 0, self._width[slots], 0), 0))
+
+    def release(self, indices: Indices) -> None:
+        """Say that these rows are not needed soon: their slots are the first to be reused."""
+        self._last_used[self._slot_of[indices[self._slot_of[indices] >= 0]]] = 0
+
+    def prefetch(self, indices: Indices, compute: ComputeEntries) -> None:
+        """Compute rows that compiled code is about to read through `lookup`, and to report to `count_hits`."""
+        self.fetch(indices, self.n, compute)
+        self.saved -= indices.size * self.n  # `count_hits` will count these rows as saved, though they were computed
+
+    def count_hits(self, rows: int) -> None:
+        """Count so many whole rows as saved, which compiled code has found through `lookup`."""
+        self.saved += rows * self.n
+
+    def lookup(self) -> RowLookup:
+        """The arrays of the cache, for compiled code."""
+        return RowLookup(self._rows, self._slot_of, self._width, self._last_used, self._clock)
+
+    def take_from(self, other: RowCache, indices: Indices) -> None:
+        """Copy what a larger matrix, of which this is the part with these indices, holds of the rows of the part.
+
+        This cache must be empty, as it is when it is made. Rows that the other cache holds in part are left out.
+        """
+        held = np.flatnonzero(other.missing(indices, other.n) == 0)[: self.capacity]
+        filled = slice(0, held.size)
+        self._rows[filled] = other._rows[np.ix_(other._slot_of[indices[held]], indices)]
+        self._slot_of[held], self._row_in[filled] = np.arange(held.size), held
+        self._width[filled], self._last_used[filled] = self.n, 1
+        self._filled, self._clock[0] = held.size, 1
+
+    def _make_room(self, missing: Indices) -> None:
+        """Give these rows slots: first those released, then those never used, then the least recently used.
+
+        Released slots come before slots never used, as the system must find and clear memory at its first use.
+        """
+        if not missing.size:
+            return
+        now = self._clock[0]
+        requested = missing.size + int(np.count_nonzero(self._last_used == now))
+        if requested > self.capacity:
+            raise ValueError(f"{requested} rows asked for at once, but only {self.capacity} fit the cache")
+        released = np.flatnonzero(self._last_used[: self._filled] == 0)[: missing.size]
+        fresh = np.arange(self._filled, min(self.capacity, self._filled + missing.size - released.size))
+        left = missing.size - released.size - fresh.size
+        slots = np.concatenate([released, fresh])
+        if left:
+            self._last_used[released] = now  # so that they are not chosen twice
+            slots = np.concatenate([slots, np.argpartition(self._last_used[: self._filled], left - 1)[:left]])
+        slots = np.sort(slots)
+        self._filled += fresh.size
+        self._slot_of[self._row_in[slots[self._row_in[slots] >= 0]]] = -1
+        self._slot_of[missing], self._row_in[slots] = slots, missing
+        self._last_used[slots], self._width[slots] = now, 0
