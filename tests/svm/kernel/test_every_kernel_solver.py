@@ -1,0 +1,194 @@
+"""What every solver on a KernelMatrix must do, beyond what every solver must do."""
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+from solver_cases import KERNEL_CASES, N, each_case, moons, same
+
+from maxmargin.engine import solver as solver_module
+from maxmargin.problems import RegularizedSVM, SlackSVM
+from maxmargin.solvers import KERNEL_SOLVERS, Holdout, solve
+
+CACHE = 4e-6 * 150 * 65  # megabytes: not half of the rows of 150 examples, and all of N
+few_or_all_rows_are_kept = pytest.mark.parametrize("n", [150, N], ids=["few rows are kept", "all rows are kept"])
+
+
+@pytest.fixture(params=KERNEL_CASES)
+def case(request):
+    return KERNEL_CASES[request.param]
+
+
+def test_every_solver_takes_a_problem():
+    assert {case.solver.name for case in KERNEL_CASES.values()} == set(KERNEL_SOLVERS)
+
+
+def exact(K):
+    """The matrix as it is computed, all of it."""
+    with K.ledger.on("test"):
+        return K.block(np.arange(K.shape[0])).astype(np.float64)
+
+
+@few_or_all_rows_are_kept
+def test_responses_are_those_of_the_coefficients(case, n):
+    problem = case.problem(moons(n), cache_size=CACHE)
+    K, wanted = problem.X, None
+    for iterations in (1, 30, 300):
+        state = case.solver.start(problem, np.random.default_rng(0))
+        for _ in range(iterations):
+            case.solver.step(problem, state, 1, solver_module.UNLIMITED)
+        w = case.solver.solution(problem, state).w
+        wanted = exact(K) @ w.beta
+        np.testing.assert_allclose(K.dot(w), wanted, atol=1e-5 * max(1.0, np.abs(w.beta).sum()))
+    assert wanted.any()
+
+
+@each_case(KERNEL_CASES, lambda case: not case.solver.separable_only)
+def test_responses_are_those_of_the_coefficients_under_another_slack_or_C(case):
+    problem = case.problem()
+    other = problem.with_slack(0.3) if case.loss is None else problem.with_C(0.1)
+    first = case.solve(problem, max_iter=300, certify=False, random_state=0)
+    w = case.solve(other, max_iter=500, certify=False, warm=first).solution.w
+    np.testing.assert_allclose(problem.X.dot(w), exact(problem.X) @ w.beta, atol=1e-4)
+
+
+@pytest.mark.parametrize("budget", [130, 1000, 20_000])
+@few_or_all_rows_are_kept
+def test_the_budget_is_never_exceeded(case, budget, n):
+    problem = case.problem(moons(n), cache_size=CACHE)
+    try:
+        result = case.solve(problem, budget=budget, max_iter=400, certify="checks", random_state=0)
+    except ValueError as error:
+        assert "too small for one iteration" in str(error)  # noqa: PT017
+        assert problem.X.ledger.stored <= budget
+        return
+    assert result.trace[-1].entries_read == result.reads["learning"] <= budget
+    assert result.status in ("budget", "max_iter", "finished", "tol")
+    assert result.certificate
+
+
+def test_a_run_goes_on_where_a_budget_ended_it(case):
+    whole = case.problem()
+    problem = case.problem()
+    longest = case.last(problem, 100)
+    wanted = case.solve(whole, max_iter=longest, certify=False, random_state=0)
+    result = None
+    for budget in range(600, 10**5, 600):
+        try:
+            result = case.solve(problem, budget=budget, max_iter=longest, certify=False, random_state=0, warm=result)
+        except ValueError:
+            continue
+        if result.status != "budget":
+            break
+    same(result.solution, wanted.solution)
+    assert result.reads["learning"] == wanted.reads["learning"]
+
+
+def test_rows_that_are_kept_are_not_counted_again(case):
+    problem = case.problem()
+    case.solve(problem, max_iter=2000, certify=False, random_state=0)
+    n = problem.y.size
+    assert problem.X.ledger.stored <= 1.2 * n * n  # a few again, where a solver looks whether rounding matters
+
+
+@pytest.mark.parametrize("certify", [False, True])
+def test_early_stopping_returns_the_best_by_holdout(case, certify):
+    """The holdout are rows of weight 0."""
+    rows, weights = np.arange(40, N), np.where(np.arange(N) < 40, 1.0, 0.0)
+    problem = case.problem(sample_weight=weights)
+    holdout = Holdout(problem.X, problem.y[rows], rows)
+    rules = {"holdout": holdout, "early_stopping": True, "certify": certify, "max_iter": 2000}
+    result = case.solve(problem, **rules, random_state=0)
+    errors = result.trace.column("holdout_error")
+    assert holdout.error(result.solution, problem.scale) == errors.min()
+    assert result.status in ("early_stopping", "finished", "max_iter")
+    assert result.best_iter == result.trace.column("iteration")[errors == errors.min()].max()
+
+
+def test_rows_of_weight_zero_are_never_learned_from(case):
+    X, y = moons()
+    weights = np.ones(N)
+    weights[:20] = 0
+    garbage = X.copy()
+    garbage[:20] = np.random.default_rng(1).normal(size=(20, 2))
+    found = []
+    for data in (X, garbage):
+        problem = case.problem((data, y), sample_weight=weights)
+        solution = case.solve(problem, max_iter=100, certify=False, random_state=0).solution
+        assert not solution.w.beta[:20].any()
+        # But what is said of them is true.
+        np.testing.assert_allclose(problem.X.dot(solution.w), exact(problem.X) @ solution.w.beta, atol=1e-4)
+        found.append(solution)
+    np.testing.assert_allclose(found[0].w.beta, found[1].w.beta, rtol=1e-4, atol=1e-4)
+
+
+@each_case(KERNEL_CASES, lambda case: case.solver.optimises and not case.solver.separable_only)
+@pytest.mark.parametrize("weight", [0, 2])
+def test_a_weight_is_a_number_of_rows(case, weight):
+    X, y = moons()
+    some = np.arange(N) % 4 == 1
+    weights = np.where(some, float(weight), 1.0)
+    rows = np.concatenate([np.flatnonzero(~some), np.repeat(np.flatnonzero(some), weight)])
+    tol = case.solver.default_tol and 1e-4
+    rules = {"tol": tol, "max_iter": 40_000 if tol else 3000, "random_state": 0}
+    weighted = case.solve(case.problem((X, y), sample_weight=weights), **rules)
+    listed = case.solve(case.problem((X[rows], y[rows])), **rules)
+    assert weighted.certificate.primal == pytest.approx(listed.certificate.primal, rel=2e-4 if tol else 0.05)
+
+
+@each_case(
+    KERNEL_CASES, lambda case: case.solver.optimises and case.sign == -1 and (case.loss, case.bias) == ("hinge", "free")
+)
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+def test_it_comes_near_the_optimum_of_LIBSVM(case, C):
+    X, y = moons()
+    svc = SVC(C=C, gamma=1.0, tol=1e-6).fit(X, y)
+    problem = case.problem(strength=C)
+    beta = np.zeros(N)
+    beta[svc.support_] = svc.dual_coef_[0]
+    best = np.abs(beta).sum() - 0.5 * beta @ exact(problem.X) @ beta
+    tol = case.solver.default_tol and 1e-4
+    result = case.solve(problem, tol=tol, max_iter=60_000 if tol else 5000, random_state=0)
+    assert result.certificate.dual <= best * (1 + 1e-5)
+    assert best * (1 - 1e-5) <= result.certificate.primal <= best * (1 + (1e-3 if tol else 0.1))
+
+
+@each_case(KERNEL_CASES, lambda case: case.solver.optimises and not case.solver.separable_only)
+def test_the_gap_becomes_small(case):
+    tol = case.solver.default_tol and 1e-3
+    result = case.solve(tol=tol, max_iter=20_000 if tol else 5000, random_state=0)
+    assert result.certificate.relative_gap <= (tol or 0.1)
+
+
+@each_case(KERNEL_CASES, lambda case: case.solver.separable_only or not case.solver.optimises)
+def test_it_learns(case):
+    problem = case.problem()
+    answer = case.solve(problem, max_iter=20 * N, certify=False, random_state=0).solution
+    assert np.mean(np.sign(problem.X.dot(answer.w) + answer.b * problem.scale) == problem.y) > 0.9
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (np.zeros((4, 3)), [1, -1, 1, -1]),
+        (np.array([[1.0], [1.0]]), [1, -1]),
+        (np.array([[1.0], [-1.0], [1.0], [-1.0]]), [1, 1, -1, -1]),
+        (np.vstack([np.ones((30, 2)), [[5.0, -5.0]]]), [1] * 30 + [-1]),
+        (np.array([[1e10, 0.0], [0.0, 1.0]]), [1, -1]),
+    ],
+    ids=["all zero", "the same point", "twice the same", "one against 30", "uneven"],
+)
+def test_awkward_data(case, data):
+    X, y = data
+    problem = case.problem((X, np.asarray(y, dtype=float)))
+    result = case.solve(problem, max_iter=300, certify="checks", random_state=0)
+    assert np.isfinite(result.solution.w.beta).all()
+    assert np.isfinite(result.solution.b)
+    assert (result.trace.column("gap") >= 0).all()
+    assert np.isfinite(result.trace.column("primal")).all()
+
+
+def test_rows_of_numbers_are_refused(case):
+    X, y = moons()
+    other = SlackSVM(X, y, slack=0.0) if case.sign == 1 else RegularizedSVM(X, y)
+    with pytest.raises(TypeError, match=f"solver '{case.solver.name}' reads a KernelMatrix; got a Matrix"):
+        solve(other, case.solver)
