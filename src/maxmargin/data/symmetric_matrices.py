@@ -17,7 +17,7 @@ Vector = NDArray[np.float64]
 Square = NDArray[np.float64]  # a matrix of n rows and n columns
 
 ENTRIES_AT_ONCE = 1 << 22  # of what is read in blocks
-ROUNDING = 100  # units in the last place of the largest entry by which two mirrored entries may differ
+ASYMMETRY_UNITS = 100  # mirrored entries may differ by so many units in the last place of the largest entry
 
 
 def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
@@ -287,7 +287,7 @@ def _refuse_asymmetric_sparse(rows: Any, n: int) -> None:
 
 
 def _rounding(values: NDArray[Any]) -> float:
-    return float(ROUNDING * np.finfo(values.dtype).eps * np.abs(values).max(initial=0.0))
+    return float(ASYMMETRY_UNITS * np.finfo(values.dtype).eps * np.abs(values).max(initial=0.0))
 
 
 def _refuse_not_finite(place: Any, numbers: NDArray[np.int64]) -> None:

@@ -32,7 +32,8 @@ from maxmargin.solvers import TOOLBOX, CoreSet, Result, Solver, solve
 
 BALL_SOLVERS = {name: solver for name, solver in TOOLBOX.items() if issubclass(solver.solves, BallProblem)}
 BALL_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # a row's kernel with itself must be known
-ROUNDING, KERNEL_ROUNDING = 1e-12, 1e-5  # what a squared distance may differ by, as a share of the largest square
+# What rounding may add to a squared distance, as a share of the largest one: samples on the ball's surface are inside.
+DISTANCE_ROUNDING, KERNEL_DISTANCE_ROUNDING = 1e-12, 1e-5
 
 
 class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -264,7 +265,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         """The attributes that predict."""
         w: Any = solution.w
         K: Any = problem.X
-        hair = (ROUNDING if self.kernel is None else KERNEL_ROUNDING) * problem.spread
+        hair = (DISTANCE_ROUNDING if self.kernel is None else KERNEL_DISTANCE_ROUNDING) * problem.spread
         common = {"radius_": solution.b, "offset_": -math.sqrt(solution.b**2 + hair), "_sq_center": float(w @ w)}
         if self.kernel is None:
             return {**common, "center_": np.asarray(w)}

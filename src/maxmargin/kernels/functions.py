@@ -410,7 +410,7 @@ def _sum_sq_differences(X: Floats, mean: float) -> float:
     return float(sum(np.square(X[start : start + step] - mean).sum() for start in range(0, len(X), step)))
 
 
-def _check_square(K: Any) -> None:
+def _check_square(K: Samples) -> None:
     """Refuse what cannot be a kernel matrix: it must be a dense, square, finite and symmetric array."""
     if sp.issparse(K):
         raise TypeError("Sparse precomputed kernels are not offered: give a dense array, K.toarray()")

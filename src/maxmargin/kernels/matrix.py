@@ -117,7 +117,7 @@ class KernelMatrix:
     def part(self, indices: Indices) -> KernelMatrix:
         """The matrix of some samples, with a ledger of its own and a cache that begins with rows from this one."""
         other = copy(self)
-        other.__dict__.pop("packed", None)
+        other.__dict__.pop("packed", None)  # if it is there already
         other._pack = lambda: self.packed.part(indices)
         other._start(len(indices))
         other._diagonal = None if self._diagonal is None else self._diagonal[indices]

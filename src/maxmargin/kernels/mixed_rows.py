@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from maxmargin.kernels._blocks import sparse_products
 
@@ -125,7 +125,7 @@ class MixedRows:
     def __getitem__(self, which: Selection) -> MixedRows:
         return replace(self, common=self.common[which], rare=self.rare[which])
 
-    def astype(self, dtype: Any) -> MixedRows:
+    def astype(self, dtype: DTypeLike) -> MixedRows:
         """The rows in another precision."""
         return replace(self, common=self.common.astype(dtype), rare=self.rare.astype(dtype))
 
@@ -209,7 +209,7 @@ class SparseRows:
     def __getitem__(self, which: Selection) -> SparseRows:
         return replace(self, selected=self.selected[which])
 
-    def astype(self, dtype: Any) -> SparseRows:
+    def astype(self, dtype: DTypeLike) -> SparseRows:
         """The rows in another precision."""
         rows = self._compacted()
         return replace(rows, data=rows.data.astype(dtype))

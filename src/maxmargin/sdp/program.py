@@ -27,7 +27,9 @@ SENSES: dict[str, tuple[int, ...]] = {">=": (1,), "<=": (-1,), "=": (1, -1)}
 
 TRACES = ("at most", "exactly")
 DOUBLINGS, HALVINGS = 30, 8  # of the stretch of multipliers, in search of their best bound
-ROUNDING = 1e-7  # of the root of a difference
+# A norm that is the root of a difference counts as zero if it is below this share of the root of the two terms: the
+# rounding of the terms can produce a norm of that size.
+ZERO_NORM_SHARE = 1e-7
 SAFE = 1e-13  # of the size of all terms together: what rounding may make of their sum
 NEAR = 1e-6  # of the size of a matrix: how exact the eigenvector of a slope is
 
@@ -151,7 +153,7 @@ class SemidefiniteProgram:
         R = self.trace_bound
         terms = R * R * square, self.size * np.square(b)
         norm = np.sqrt(np.maximum(terms[0] - 2 * R * b * trace + terms[1], 0))
-        return np.where(norm > ROUNDING * np.sqrt(terms[0] + terms[1]), norm, 1.0)
+        return np.where(norm > ZERO_NORM_SHARE * np.sqrt(terms[0] + terms[1]), norm, 1.0)
 
     def value_norm(self, value: float) -> float:
         """N_0 of the added constraint C.X >= value."""
