@@ -1,5 +1,7 @@
 r"""The sublinear algorithm for the smallest enclosing ball, of Clarkson, Hazan and Woodruff (2012), section 3.
 
+Irpan and Kwan (2015) name it in section 3 as one of the problems that their Algorithm 2 solves.
+
 Problem: :class:`EnclosingBall` with nu = 0, :math:`\min_x \max_i |x - a_i|^2`. Given: eps, and the squared norms of the
 rows, which lie in the unit ball. Returned: the mean of x_t, for which :math:`\max_i |\bar x - a_i|^2 \le R^2 +
 \varepsilon` with probability at least 1/2 for each run, after T rounds that read a column each, and a row now and then.

@@ -1,4 +1,8 @@
-"""The level of water poured over given heights: in one basin, and in two that share it."""
+"""The level of water poured over given heights: in one basin, and in two that share it.
+
+Given the responses of all samples, the margin at a mean slack is such a level: section 3.2 of Cotter, Shalev-Shwartz
+and Srebro (2012), and section 3.6 for two basins, one for each class, which a bias without a penalty makes.
+"""
 
 from bisect import bisect_left
 

@@ -1,5 +1,7 @@
 r"""Players: low-regret algorithms for x against costs that come one at a time.
 
+Lazy projections are those of Lemma 2.7 of Irpan and Kwan (2015); their section 3 asks for any such algorithm.
+
 After T rounds a player's gains fall short of those of any fixed x of its set by no more than its regret R(T), whatever
 the costs were. A player of your own has three methods: `start(T)`, `update(state, g)` and `regret(T)`; its state has
 the current point as `x`.

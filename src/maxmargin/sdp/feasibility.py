@@ -1,5 +1,7 @@
 r"""Semidefinite feasibility: is there an :math:`X \succeq 0`, not 0, with :math:`A_i \bullet X \ge 0` for all i?
 
+The problem of section 4.1 of Irpan and Kwan (2015), but for the trace.
+
 As a max-min problem, :math:`\sigma = \max_X \min_i A_i \bullet X` over positive semidefinite X of trace 1. Which trace
 is asked for decides what can be proved:
 

@@ -1,5 +1,7 @@
 r"""Decomposition for kernel SVMs: the dual is solved over all examples that may still change, again and again.
 
+A dual decomposition method, the family of section 4.3 of Cotter, Shalev-Shwartz and Srebro (2012).
+
 Problem: the regularised form with C and the hinge, on a KernelMatrix, with a free bias or none. Given: blocks of rows
 of K. Returned: w as an Expansion, b, and the weights alpha that prove how good they are.
 

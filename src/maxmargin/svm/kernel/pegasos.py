@@ -1,5 +1,8 @@
 r"""Pegasos on a kernel (Shalev-Shwartz, Singer, Srebro and Cotter 2011, section 4).
 
+The abstract of Shalev-Shwartz, Singer and Srebro (2007) names it, section 4.2 of Cotter, Shalev-Shwartz and Srebro
+(2012) compares with it.
+
 Problem: the regularised form with C and the hinge, as the paper writes it:
 :math:`\min_w \frac\lambda2|w|^2 + \frac1m\sum_i \ell_i(w)` with :math:`\lambda = 1/(C\sum_i s_i)` and the mean taken by
 the sample weights s_i (all 1: m of them). Given: a batch size k. Returned: w_{T+1}, or an average of w_2, ..., w_{T+1}.

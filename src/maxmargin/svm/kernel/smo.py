@@ -1,5 +1,7 @@
 r"""Sequential minimal optimisation (Platt 1998), with the pairs and the shrinking of LIBSVM.
 
+The exact method that section 4.3 of Cotter, Shalev-Shwartz and Srebro (2012) compares with.
+
 Problem: the regularised form with C and the hinge, on a KernelMatrix, with any kind of bias. Given: rows of K, one or
 two at a time. Returned: w as an Expansion, b, and the weights alpha that prove how good they are.
 

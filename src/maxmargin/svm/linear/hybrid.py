@@ -1,5 +1,7 @@
 r"""The hybrid deterministic-stochastic method of Friedlander and Schmidt, with the shrinking of Schmidt and Joulin.
 
+For the hinge loss: section 1 of the addendum of Schmidt and Joulin (2012).
+
 Problem: the smooth SVM, :math:`\min_x \sum_i s_i [1 - b_i a_i^T x]_+^2 + \frac\lambda2 |x|^2`, which is the regularised
 form with the squared hinge at :math:`\lambda = 1/C`, divided by C. (As a mean over the examples, the form of the main
 paper, it is divided by n once more: :math:`\lambda = 1/(Cn)`.)

@@ -1,5 +1,7 @@
 r"""Dual coordinate ascent: stochastic (SDCA) and in sweeps of random order.
 
+Section 4.4 of Cotter, Shalev-Shwartz and Srebro (2012) describes the stochastic one.
+
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
 point alpha of the dual that proves how good they are.
 """

@@ -1,5 +1,8 @@
 r"""SIMBA, the sublinear importance-sampling bi-stochastic algorithm of Hazan, Koren and Srebro (2011).
 
+It is Algorithm 1 of that paper, with the adaptive rates of its section 6; Irpan and Kwan (2015) survey it as
+Algorithm 4.
+
 Problem: the slack form (3), the largest margin at mean slack nu. Given: the data by rows and by columns. Returned: a
 direction w in the unit ball, after reading a row and a column (or so) an iteration instead of all of the data.
 """

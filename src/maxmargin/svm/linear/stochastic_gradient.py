@@ -1,4 +1,5 @@
-r"""Stochastic gradient descent with a constant step length: what the hybrid method starts like, and is compared with.
+r"""Stochastic gradient descent with a constant step length: what the hybrid method starts like, and is compared with
+in section 1 of the addendum of Schmidt and Joulin (2012).
 
 Problem: the smooth SVM as a mean over the examples, :math:`\min_w \frac1n\sum_i [1 - c_i]_+^2 + \frac\lambda2 |w|^2`
 with :math:`\lambda = 1/(Cn)` (with weights, n is their sum, and examples are drawn by them). Given: the data by rows.
