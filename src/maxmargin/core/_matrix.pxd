@@ -16,7 +16,7 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
         double sq_distance(int64_t i, const double* v, double sq_v)
         int64_t read(int64_t i, int64_t* where, double* value)
         double entry(int64_t i, int64_t j)
-        void expect(int64_t i)
+        void prefetch(int64_t i)
 
 
 cdef class Ledger:

@@ -1,10 +1,10 @@
-// The lines of a matrix: its rows or, of the same matrix turned over, its columns.
+// Access to the lines of a matrix: its rows, or its columns as the rows of the transposed matrix.
 //
-// A solver holds a `Lines*` and never learns whether the entries are dense or sparse, float or double,
-// contiguous or strided. The type is erased once a line, not once an entry: a virtual call costs about two
-// nanoseconds, and a line holds tens to thousands of entries.
+// A solver holds a `Lines*`, which hides whether the entries are dense or sparse, float or double, contiguous or
+// strided. There is one virtual call for each line, not for each entry: a call costs about two nanoseconds, and a line
+// holds tens to thousands of entries.
 //
-// Every operation that reads entries writes them into the ledger, so the count cannot be forgotten by a caller.
+// Every operation that reads entries counts them in the ledger, so that no caller can forget to.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace maxmargin {
 
-// What was read. `stored` counts each stored entry each time it is read; `dense` counts what the same reads
-// would have cost if every entry, zeros too, were stored.
+// The number of entries read. `stored` counts each stored entry each time it is read; `dense` is the number that the same
+// reads would count if all entries, zeros too, were stored.
 struct Reads {
     int64_t stored = 0;
     int64_t dense = 0;
@@ -22,12 +22,12 @@ struct Reads {
 
 class Lines {
   public:
-    const int64_t count;  // how many lines
-    const int64_t width;  // how long each line is
+    const int64_t count;  // the number of lines
+    const int64_t width;  // the number of entries of a line, stored or not
 
     virtual ~Lines() = default;
 
-    // Entries stored in line i. Reads the structure, not the entries: free.
+    // The number of entries stored in line i. Nothing is counted, as no entry is read.
     virtual int64_t size(int64_t i) const = 0;
 
     // <line i, v>
@@ -38,12 +38,12 @@ class Lines {
     virtual double sq_norm(int64_t i) const = 0;
     // |line i - v|^2, where |v|^2 is known
     virtual double sq_distance(int64_t i, const double* v, double sq_v) const = 0;
-    // Copies line i into `where` and `value`, which hold size(i) places; returns size(i).
+    // Copies the indices and values of line i into `where` and `value`, which have room for size(i); returns size(i).
     virtual int64_t read(int64_t i, int64_t* where, double* value) const = 0;
-    // The entry j of line i: one entry read, stored or not.
+    // Entry j of line i; counts as one entry, stored or not.
     virtual double entry(int64_t i, int64_t j) const = 0;
-    // Says that line i is wanted soon: a hint to the memory, which reads nothing.
-    virtual void expect(int64_t i) const = 0;
+    // Starts loading line i into the processor's cache, as it is needed soon. Nothing is counted.
+    virtual void prefetch(int64_t i) const = 0;
 
   protected:
     Lines(int64_t count_, int64_t width_, Reads* reads) : count(count_), width(width_), reads_(reads) {}
@@ -61,9 +61,9 @@ class Lines {
     Reads* reads_;
 };
 
-// Asks for the cache lines of an array from `first` up to `last`.
+// Starts loading an array, from `first` up to `last`, into the processor's cache.
 template <class T>
-inline void ask_for(const T* first, const T* last) {
+inline void prefetch_range(const T* first, const T* last) {
 #if defined(__GNUC__)
     constexpr int64_t step = 64 / sizeof(T);
     for (const T* at = first; at < last; at += step) __builtin_prefetch(at);
@@ -72,7 +72,7 @@ inline void ask_for(const T* first, const T* last) {
 #endif
 }
 
-// <x, v>. Eight sums side by side: one chain of additions would wait for itself.
+// <x, v>. There are eight partial sums, as each addition to a single one would wait for the previous addition.
 template <class T>
 inline double wide_dot_loop(const T* x, const double* v, int64_t size) {
     double s[8] = {0.0}, rest = 0.0;
@@ -89,12 +89,12 @@ inline double wide_sq_distance_loop(const T* x, const double* v, int64_t size) {
     int64_t j = 0;
     for (; j + 8 <= size; j += 8)
         for (int k = 0; k < 8; ++k) {
-            const double apart = static_cast<double>(x[j + k]) - v[j + k];
-            s[k] += apart * apart;
+            const double difference = static_cast<double>(x[j + k]) - v[j + k];
+            s[k] += difference * difference;
         }
     for (; j < size; ++j) {
-        const double apart = static_cast<double>(x[j]) - v[j];
-        rest += apart * apart;
+        const double difference = static_cast<double>(x[j]) - v[j];
+        rest += difference * difference;
     }
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
 }
@@ -103,7 +103,7 @@ template <class T>
 inline void wide_axpy_loop(double a, const T* x, double* v, int64_t size) {
     for (int64_t j = 0; j < size; ++j) v[j] += a * static_cast<double>(x[j]);
 }
-// Only plain functions can be compiled several times.
+// Only functions that are not templates can be compiled for several instruction sets.
 MAXMARGIN_WIDE static double wide_dot(const float* x, const double* v, int64_t size) { return wide_dot_loop(x, v, size); }
 MAXMARGIN_WIDE static double wide_dot(const double* x, const double* v, int64_t size) { return wide_dot_loop(x, v, size); }
 MAXMARGIN_WIDE static double wide_sq_distance(const float* x, const double* v, int64_t size) {
@@ -135,7 +135,7 @@ class EachLine : public Lines {
         self().each(i, [&](int64_t, double x) { sum += x * x; });
         return sum;
     }
-    // Entries that are not stored are zero: each that is takes the place of one in |v|^2.
+    // |v|^2 is the distance from a line of zeros; each stored entry replaces v_j^2 by (x - v_j)^2.
     double sq_distance(int64_t i, const double* v, double sq_v) const override {
         charge(i);
         double sum = sq_v;
@@ -173,8 +173,8 @@ class Strided final : public EachLine<Strided<T>> {
         return data_[i * line_ + j * entry_];
     }
 
-    void expect(int64_t i) const override {
-        if (entry_ == 1) ask_for(data_ + i * line_, data_ + i * line_ + this->width);
+    void prefetch(int64_t i) const override {
+        if (entry_ == 1) prefetch_range(data_ + i * line_, data_ + i * line_ + this->width);
     }
 
     double dot(int64_t i, const double* v) const override {
@@ -187,7 +187,7 @@ class Strided final : public EachLine<Strided<T>> {
         this->charge(i);
         wide_axpy(a, data_ + i * line_, v, this->width);
     }
-    // All entries are stored: distances lose no digits, however far the line is from zero.
+    // As all entries are stored, each difference is computed: no digits are lost, however far the line is from zero.
     double sq_distance(int64_t i, const double* v, double) const override {
         this->charge(i);
         if (entry_ == 1) return wide_sq_distance(data_ + i * line_, v, this->width);
@@ -211,7 +211,7 @@ class Strided final : public EachLine<Strided<T>> {
     int64_t line_, entry_;
 };
 
-// Lines of a compressed matrix: the rows of CSR, the columns of CSC. Indices in any order, each at most once a line.
+// Lines of a compressed matrix: the rows of CSR, the columns of CSC. The indices of a line are distinct, in any order.
 template <class T, class I>
 class Compressed final : public EachLine<Compressed<T, I>> {
   public:
@@ -227,12 +227,12 @@ class Compressed final : public EachLine<Compressed<T, I>> {
         return 0.0;
     }
 
-    void expect(int64_t i) const override {
-        ask_for(data_ + indptr_[i], data_ + indptr_[i + 1]);
-        ask_for(indices_ + indptr_[i], indices_ + indptr_[i + 1]);
+    void prefetch(int64_t i) const override {
+        prefetch_range(data_ + indptr_[i], data_ + indptr_[i + 1]);
+        prefetch_range(indices_ + indptr_[i], indices_ + indptr_[i + 1]);
     }
 
-    // Four sums side by side: one chain of additions would wait for itself.
+    // There are four partial sums, as each addition to a single one would wait for the previous addition.
     double dot(int64_t i, const double* v) const override {
         this->charge(i);
         double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;

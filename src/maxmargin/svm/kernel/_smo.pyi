@@ -17,7 +17,7 @@ def ascend_by_pairs(
     diagonal: NDArray[np.float64],
     alpha: NDArray[np.float64],
     e: NDArray[np.float64],
-    most: int,
+    max_steps: int,
 ) -> tuple[int, int, float]: ...
 def ascend_by_one(
     rows: NDArray[Any],  # float32 or float64
@@ -28,7 +28,7 @@ def ascend_by_one(
     diagonal: NDArray[np.float64],
     alpha: NDArray[np.float64],
     e: NDArray[np.float64],
-    most: int,
+    max_steps: int,
     rho: float,
 ) -> tuple[int, int, float]: ...
 def visit(

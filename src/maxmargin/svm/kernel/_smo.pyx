@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Ascent of the dual on two weights or on one at a time, as long as the rows of K that it needs are kept.
+"""Ascent of the dual by steps on two variables or on one, as long as the rows of K that it needs are in the cache.
 
-  alpha   the weights, 0 <= alpha_i <= upper_i
-  e       y_i - f_i, kept up with every change for those that are active
-  active  the numbers of the examples that take part
+  alpha   the dual variables, 0 <= alpha_i <= upper_i
+  e       y_i - f_i, updated with every step for the active samples
+  active  the indices of the active samples
 
-SMO has with a free bias the pair of Fan, Chen, Lin (2005): the most violating i, and for it the j with which the dual gains
-most. Without one, the single weight with which it does; a penalised bias adds rho to every entry of K. SDCA takes the
-examples as they come.
+With a free bias, SMO changes the pair of Fan, Chen, Lin (2005): the most violating i, and for it the j with which the dual
+gains most. Without one, it changes the single variable with which the dual gains most; a penalised bias adds rho to every
+entry of K. SDCA visits the samples in a given order.
 """
 
 from cython cimport floating
@@ -20,7 +20,7 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     void wide_axpy(double a, const float* x, double* v, int64_t size)
     void wide_axpy(double a, const double* x, double* v, int64_t size)
 
-cdef double NOTHING = 1e-10  # a violation not worth a step
+cdef double LEAST_VIOLATION = 1e-10  # smaller violations of the optimality conditions are not worth a step
 
 
 cdef class RowFinder:
@@ -44,19 +44,19 @@ cdef class RowFinder:
 
 
 def ascend_by_pairs(
-    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
-    double[::1] alpha, double[::1] e, int64_t most,
+    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper,
+    const double[::1] diagonal, double[::1] alpha, double[::1] e, int64_t max_steps,
 ):
-    """Steps on two weights until a row is missing, no pair violates the optimum, or `most` were made.
+    """Make steps on pairs until a row is missing, no pair violates the optimality conditions, or `max_steps` are made.
 
-    Returns the number of steps, the missing row (or -1), and what the dual has gained.
+    Updates alpha and e. Returns the number of steps, the missing row (or -1), and the gain in the dual.
     """
     cdef int64_t made = 0, missing = -1, slot, i, j, k, t
-    cdef double high, best, gain, short, curvature, step, gained = 0.0
+    cdef double high, best, gain, violation, curvature, step, gained = 0.0
     cdef const floating* row_i
     cdef const floating* row_j
     with nogil:
-        while made < most:
+        while made < max_steps:
             i, high = -1, -INFINITY
             for k in range(active.shape[0]):
                 t = active[k]
@@ -72,9 +72,10 @@ def ascend_by_pairs(
             j, best = -1, 0.0
             for k in range(active.shape[0]):
                 t = active[k]
-                short = high - e[t]
-                if short > NOTHING and room(-y[t], alpha[t], upper[t]) > 0:
-                    gain = short * short / at_least(diagonal[i] + diagonal[t] - 2.0 * row_i[t], diagonal[i] + diagonal[t])
+                violation = high - e[t]
+                if violation > LEAST_VIOLATION and room(-y[t], alpha[t], upper[t]) > 0:
+                    curvature = at_least(diagonal[i] + diagonal[t] - 2.0 * row_i[t], diagonal[i] + diagonal[t])
+                    gain = violation * violation / curvature
                     if gain > best:
                         j, best = t, gain
             if j < 0:
@@ -84,33 +85,34 @@ def ascend_by_pairs(
                 missing = j
                 break
             row_j = &rows[slot, 0]
-            short, curvature = high - e[j], at_least(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
-            step = min(short / curvature, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
+            violation = high - e[j]
+            curvature = at_least(diagonal[i] + diagonal[j] - 2.0 * row_i[j], diagonal[i] + diagonal[j])
+            step = min(violation / curvature, room(y[i], alpha[i], upper[i]), room(-y[j], alpha[j], upper[j]))
             alpha[i] = after_step(y[i], alpha[i], upper[i], step)
             alpha[j] = after_step(-y[j], alpha[j], upper[j], step)
             for k in range(active.shape[0]):
                 t = active[k]
                 e[t] -= step * (<double>row_i[t] - row_j[t])
-            gained += step * (short - 0.5 * step * curvature)
+            gained += step * (violation - 0.5 * step * curvature)
             made += 1
     return made, missing, gained
 
 
 def ascend_by_one(
-    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper, const double[::1] diagonal,
-    double[::1] alpha, double[::1] e, int64_t most, double rho,
+    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] active, const double[::1] y, const double[::1] upper,
+    const double[::1] diagonal, double[::1] alpha, double[::1] e, int64_t max_steps, double rho,
 ):
-    """The same with steps on one weight."""
+    """The same with steps on single variables."""
     cdef int64_t made = 0, missing = -1, slot, i, k, t
     cdef double best, gain, slope, curvature, step, gained = 0.0
     cdef const floating* row
     with nogil:
-        while made < most:
+        while made < max_steps:
             i, best = -1, 0.0
             for k in range(active.shape[0]):
                 t = active[k]
                 slope, curvature = y[t] * e[t], at_least(diagonal[t] + rho, rho)
-                if fabs(slope) > NOTHING:
+                if fabs(slope) > LEAST_VIOLATION:
                     step = clip(alpha[t] + slope / curvature, upper[t]) - alpha[t]
                     gain = step * (slope - 0.5 * step * curvature)
                     if gain > best:
@@ -134,12 +136,13 @@ def ascend_by_one(
 
 
 def visit(
-    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] order, const double[::1] y, const double[::1] upper, const double[::1] q,
-    const double[::1] diagonal, double[::1] alpha, double[::1] f, double b, double rho,
+    const floating[:, ::1] rows, RowFinder cache, const int64_t[::1] order, const double[::1] y, const double[::1] upper,
+    const double[::1] q, const double[::1] diagonal, double[::1] alpha, double[::1] f, double b, double rho,
 ):
-    """Visit these examples in turn, each for the best of its weight alone, until a row is missing.
+    """Visit these samples in order, and maximise the dual over the variable of each, until a row is missing.
 
-    Returns the number of visits, how many of them changed a weight, the missing row (or -1), and the bias.
+    Updates alpha and f. Returns the number of visits, how many of them changed a variable, the missing row (or -1), and
+    the bias.
     """
     cdef int64_t made = 0, changed = 0, missing = -1, slot, i
     cdef double slope, best, change
@@ -149,7 +152,7 @@ def visit(
             i = order[made]
             slope = 1.0 - y[i] * (f[i] + b) - q[i] * alpha[i]
             best = clip(alpha[i] + slope / at_least(diagonal[i] + rho + q[i], rho), upper[i])
-            if fabs(slope) > NOTHING and best != alpha[i]:
+            if fabs(slope) > LEAST_VIOLATION and best != alpha[i]:
                 slot = cache.find(i)
                 if slot < 0:
                     missing = i

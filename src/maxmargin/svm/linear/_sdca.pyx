@@ -188,7 +188,7 @@ cdef class Descent:
             if 2 * size > budget[0]:
                 break
             if self.position + 1 < self.active:
-                rows.expect(self.order[self.position + 1])
+                rows.prefetch(self.order[self.position + 1])
             made += 1
             c = rows.dot(i, &self.w[0])
             budget[0] -= size
