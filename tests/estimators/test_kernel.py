@@ -150,7 +150,7 @@ def test_early_stopping():
     assert model.score(X, y) > 0.85
     pairs = SVC(early_stopping=True, random_state=0).fit(*clouds(n=120, classes=3))
     assert all(np.isfinite(trace.column("holdout_error")).all() for trace in pairs.trace_)
-    with pytest.raises(ValueError, match=r"early_stopping cannot hold out 0.2 of 3 examples"):
+    with pytest.raises(ValueError, match=r"early_stopping cannot hold out 0.2 of 3 samples"):
         model.fit(X[:3], [0, 1, 1])
 
 

@@ -29,7 +29,7 @@ def test_early_stopping(quick):
     assert np.isfinite(errors).all()
     assert model.reads_["holdout"] == 40 * 5 * len(model.trace_)
     assert model.stopped_ in ("early_stopping", "max_iter", "finished", "tol")
-    with pytest.raises(ValueError, match=r"early_stopping cannot hold out 0.2 of 3 examples"):
+    with pytest.raises(ValueError, match=r"early_stopping cannot hold out 0.2 of 3 samples"):
         quick.fit(X[:3], y[:3])
 
 

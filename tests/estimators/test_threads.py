@@ -70,7 +70,7 @@ def recording(monkeypatch):
     for solver in [*SOLVERS.values(), *KERNEL_SOLVERS.values(), *TOOLBOX.values()]:
         watch(solver, "step")
         watch(solver, "start")
-    watch(packed_vectors.Laid, "block")
+    watch(packed_vectors.PackedVectors, "block")
     watch(linear, "safe_sparse_dot")
     return seen
 

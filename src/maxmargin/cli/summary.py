@@ -49,7 +49,7 @@ def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
         }
     if "classes" in about:
         labels = about["classes"]["values"]
-        for problem, which in zip(about["problems"], model._contenders, strict=True):
+        for problem, which in zip(about["problems"], model._strategy.classes_by_model, strict=True):
             # One class against the rest, or two against each other.
             problem["class"] = labels[which[0]] if len(which) == 1 else [labels[k] for k in which]
     return {**notes, **about, "certificate": str(model.certificate_), "n_iter": int(np.max(model.n_iter_))}

@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.estimators.base import MarginClassifier, Vector
-from maxmargin.estimators.callbacks import FitTasks
+from maxmargin.estimators.callbacks import FitCallbacks
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
-from maxmargin.estimators.packed_vectors import Laid, by_chunks
+from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import solver_named
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.problems import EnclosingBall as BallProblem
@@ -189,7 +189,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
         X = validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
         problem = BallProblem(self._matrix(X, thread_count(self.n_jobs)), nu=self.nu)
-        tasks = FitTasks(self, [""], {"X": X, "y": y, "metadata": {}})
+        callbacks = FitCallbacks(self, [""], {"X": X, "y": y, "metadata": {}})
         result = solve(
             problem,
             solver,
@@ -197,11 +197,11 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
             max_iter=self.max_iter,
             max_time=deadline.share(1, 1, threads=1),
             budget=self.budget,
-            callback=tasks.listener(0, lambda solution: self._predictor(X, problem, solution)),
+            callback=callbacks.listener(0, lambda solution: self._predictor(X, problem, solution)),
             random_state=check_random_state(self.random_state).randint(2**31 - 1),
         )
         self._publish(X, problem, solver, result)
-        tasks.finish(lambda: self._predictor(X, problem, result.solution))
+        callbacks.finish(lambda: self._predictor(X, problem, result.solution))
         return self
 
     @limit_blas()
@@ -274,7 +274,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
     def _center_in_kernel(self, kernel: Kernel, vectors: Any, weights: Vector) -> dict[str, Any]:
         """The centre as the weighted sum of vectors in the kernel's space."""
-        return {"_kernel": kernel, "_laid": Laid(), "_vectors": vectors, "_weights": weights}
+        return {"_kernel": kernel, "_packed_vectors": PackedVectors(), "_vectors": vectors, "_weights": weights}
 
     def _publish(self, X: Any, problem: BallProblem, solver: Solver, result: Result) -> None:
         solution, certificate = result.solution, result.certificate
@@ -299,10 +299,11 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         if issparse(self._vectors) and not issparse(X):
             X = csr_array(X)
         squares = np.empty(X.shape[0])
+        packed = self._packed_vectors.pack(self._vectors, self._kernel)
 
-        def measure(some: slice) -> None:
-            block = self._laid.block(X[some], self._vectors, self._kernel)
-            squares[some] = self._kernel.diagonal(X[some]) - 2 * (block @ self._weights) + self._sq_center
+        def measure(rows: slice) -> None:
+            products = packed.block(X[rows]) @ self._weights
+            squares[rows] = self._kernel.diagonal(X[rows]) - 2 * products + self._sq_center
 
         operations = self._weights.size * self._kernel.operations(X)
         by_chunks(measure, X.shape[0], operations=operations, n_jobs=self.n_jobs if self._kernel.parallel else 1)

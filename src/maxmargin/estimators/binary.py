@@ -42,7 +42,7 @@ class BinaryModel:
         The least and the largest decision value of a training sample; NaN where the samples were not looked at.
     learned, seen : Learned or None, float
         What an online solver goes on from, and the total weight of the rows that it has seen.
-    places : array of int or None
+    positions : array of int or None
         The samples of its problem that it was found on, where these are a part of them only; None: all.
     """
 
@@ -61,7 +61,7 @@ class BinaryModel:
     decision_range: tuple[float, float] = (math.nan, math.nan)
     learned: Learned | None = None
     seen: float = 0.0
-    places: NDArray[np.int64] | None = None
+    positions: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
@@ -85,7 +85,7 @@ class BinaryModel:
     @property
     def preliminary(self) -> bool:
         """Whether it was found on a part of the samples only."""
-        return self.places is not None
+        return self.positions is not None
 
     @property
     def one_sided(self) -> bool:
@@ -98,18 +98,18 @@ class BinaryModel:
         """Stands for the model of a binary problem that a fit has not come to: it never claims a sample."""
         return cls(zero, -1.0, alpha=np.zeros(n))
 
-    def of_all_samples(self, places: NDArray[np.int64], n: int) -> BinaryModel:
-        """The same model, found on a part of the samples of its problem: those at `places` among all n of them."""
+    def of_all_samples(self, positions: NDArray[np.int64], n: int) -> BinaryModel:
+        """The same model, found on a part of the samples of its problem: those at `positions` among all n of them."""
 
         def spread(values: NDArray[np.float64], others: float) -> NDArray[np.float64]:
             every = np.full(n, others)
-            every[places] = values
+            every[positions] = values
             return every
 
         coef, alpha = self.coef, self.alpha
         if isinstance(coef, Expansion):
             coef = Expansion(spread(coef.beta, 0.0), spread(coef.f, np.nan))
-        why_not = f"a preliminary model, found on {places.size:,} of {n:,} samples, as the fit was stopped"
+        why_not = f"a preliminary model, found on {positions.size:,} of {n:,} samples, as the fit was stopped"
         return replace(
             self,
             coef=coef,
@@ -117,7 +117,7 @@ class BinaryModel:
             certificate=Certificate.missing(why_not),
             missed_tol=None,
             decision_range=(math.nan, math.nan),
-            places=places,
+            positions=positions,
         )
 
     def _of_regularized(self, problem: RegularizedSVM, result: Result, scale: float) -> BinaryModel:

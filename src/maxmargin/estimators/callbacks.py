@@ -71,7 +71,7 @@ class FitProgress:
         return seconds * (1 - self.share) / self.share if self.share >= SAYABLE_SHARE else math.nan
 
 
-class FitTasks:
+class FitCallbacks:
     """What the binary problems of one fit share: its callbacks, which are called by one thread at a time.
 
     Parameters
@@ -87,7 +87,7 @@ class FitTasks:
     def __init__(self, estimator: Any, names: Sequence[str], data: dict[str, Any]) -> None:
         self.estimator, self.names, self.data = estimator, names, data
         self.lock = RLock()
-        self.given_up = False  # whether one of the problems has failed, so that the others need not go on
+        self.failed = False  # whether one of the problems has failed, so that the others need not go on
         self.shares = [0.0] * len(names)  # the share of the work that is done of each
         self.root = estimator._init_callback_context(max_subtasks=PARTS)
         self.progress = self.root.progress = FitProgress(len(names))
@@ -137,15 +137,15 @@ class ProblemListener:
 
     Parameters
     ----------
-    fit : FitTasks
+    fit : FitCallbacks
         The fit that the run is of.
     k : int
         Its binary problem.
     attributes : callable
-        See :meth:`FitTasks.listener`.
+        See :meth:`FitCallbacks.listener`.
     """
 
-    def __init__(self, fit: FitTasks, k: int, attributes: Callable[[Any], dict[str, Any]]) -> None:
+    def __init__(self, fit: FitCallbacks, k: int, attributes: Callable[[Any], dict[str, Any]]) -> None:
         self.fit, self.k, self.attributes = fit, k, attributes
         self.printed = 0  # the iteration of the last printed line
 
@@ -159,4 +159,4 @@ class ProblemListener:
                 print(f"{name}: {row.line()}" if name else row.line(), flush=True)
             now = fit.progress
             now.name, now.gap, now.tol, now.holdout_error = name, progress.gap, progress.tol, row.holdout_error
-            return fit.given_up or fit.advance(self.k, progress.done, lambda: self.attributes(progress.solution()))
+            return fit.failed or fit.advance(self.k, progress.done, lambda: self.attributes(progress.solution()))

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, issparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Hidden, Interval, Options, StrOptions
 from sklearn.utils._sparse import _align_api_if_sparse
-from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.core.threads import limit_blas
+from maxmargin.core import Matrix
+from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import as_matrix
-from maxmargin.estimators.base import Duel, Fit, MarginClassifier, Numbers, Vector
+from maxmargin.estimators.base import Indices, MarginClassifier, Vector
 from maxmargin.estimators.binary import BinaryModel
-from maxmargin.estimators.packed_vectors import Laid, by_chunks
+from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
+from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
+from maxmargin.estimators.training_rows import KernelRows
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.mixed_rows import far_from_zero
-from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem, Solution, make_kernel
+from maxmargin.problems import Expansion, Kernel, KernelMatrix, Solution, make_kernel
 from maxmargin.solvers import KERNEL_SOLVERS, Solver
-
-SMALL = 256  # examples a class, on average, up to which pairs of classes share the kernels of all examples
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
@@ -287,12 +288,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             with a part of at most 1/3 that tells how clear they were (for `multi_class="ovr"`, the value of its model),
             or for each two classes a value that is positive for the first.
         """
-        scores = self._scores(X)
-        if self.classes_.size == 2:
-            return scores[:, 0]
-        if self._in_pairs and self.decision_function_shape == "ovr":
-            return np.asarray(_ovr_decision_function(scores < 0, -scores, self.classes_.size))
-        return scores
+        values = self._decision_values(X)
+        return self._strategy.decision_function(values, by_class=self.decision_function_shape == "ovr")
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row.
@@ -311,13 +308,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             raise ValueError(
                 "break_ties must be False with decision_function_shape='ovo'; the values of 'ovr' break ties"
             )
-        if self.classes_.size == 2:
-            chosen = (self._scores(X)[:, 0] >= 0).astype(np.intp)
-        elif self._in_pairs and not self.break_ties:
-            chosen = self._votes(self._scores(X)).argmax(axis=1)  # of equals the first
-        else:
-            chosen = self.decision_function(X).argmax(axis=1)
-        return np.asarray(self.classes_[chosen])
+        return np.asarray(self.classes_[self._strategy.predict(self._decision_values(X), self.break_ties)])
 
     @property
     def coef_(self) -> Any:
@@ -325,7 +316,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if self.kernel != "linear":
             raise AttributeError(f"coef_ is there with kernel='linear' only; got kernel={self.kernel!r}")
         check_is_fitted(self)
-        coef = self._models_by_vectors() @ self.support_vectors_
+        coef = self._strategy.coefficients_by_model(self._dual_coef, self.n_support_) @ self.support_vectors_
         if issparse(coef):
             return _align_api_if_sparse(coef.tocsr())
         coef.flags.writeable = False  # a change would have no effect
@@ -341,204 +332,123 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Fitting
 
-    def _order(self, label: Numbers, held: Numbers) -> Numbers | None:
-        if self.kernel == "precomputed":  # a matrix of the user's is not copied
-            return None
-        # What two classes need of the kernels of all examples is then close together.
-        return np.argsort(label, kind="stable") if self._in_pairs else shuffled(label.size, held)
+    @property
+    def _strategy(self) -> MulticlassStrategy:
+        return strategy_for(self.classes_, self.multi_class)
 
-    def _matrix(self, X: Any, order: Numbers | None, threads: int) -> KernelMatrix:
+    def _training_rows(self, X: Any, label: Indices, held_out: Indices) -> tuple[KernelRows, Indices | None]:
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
         self._refuse_not_finite(as_matrix(X))
-        self._set_kernel(make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0))
-        self.gamma_ = getattr(self._kernel, "gamma", np.nan)
+        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        strategy = self._strategy
+        # A matrix that the user has computed is not copied into another order.
+        order = None if self.kernel == "precomputed" else strategy.sample_order(label, held_out)
         K = KernelMatrix(
-            X, self._kernel, cache_size=self.cache_size, threads=threads, rows=order, centred=self._centred(X)
+            X,
+            kernel,
+            cache_size=self.cache_size,
+            threads=thread_count(self.n_jobs),
+            rows=order,
+            centred=self._centred(kernel, X),
         )
-        return self._with_shared_rows(K)
+        return KernelRows(K, kernel.operations(X), strategy, ahead=self.budget is None), order
 
-    def _rows_of(self, fit: Fit, places: Numbers) -> KernelMatrix:
-        return self._with_shared_rows(fit.matrix.part(places))
-
-    def _with_shared_rows(self, K: KernelMatrix) -> KernelMatrix:
-        """The same matrix; where it is small it is computed at once, as each row of it is needed for many pairs."""
-        n = K.shape[0]
-        if self._in_pairs and K.holds_all_rows and n <= SMALL * self.classes_.size and self.budget is None:
-            K.fetch(np.arange(n))
-        return K
-
-    def _centred(self, X: Any) -> bool | None:
+    def _centred(self, kernel: Kernel, X: Any) -> bool | None:
         """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that.
 
-        Where that matters little the rows stay as they are, as sparse ones do.
+        Rows near zero, where it matters little, and sparse rows are left as they are.
         """
         solver = solver_named(self.solver, self._solvers)
         balanced = self.slack is None if solver is None else solver.balanced
-        if not (self._kernel.explicit and self.fit_intercept and balanced and not issparse(X)):
+        if not (kernel.explicit and self.fit_intercept and balanced and not issparse(X)):
             return None
         return far_from_zero(X)
 
-    def _set_kernel(self, kernel: Kernel) -> None:
-        self._kernel, self._laid = kernel, Laid()
-
-    def _recipe(self, matrix: KernelMatrix) -> Recipe:
+    def _recipe(self, matrix: Matrix | KernelMatrix) -> Recipe:
         return Recipe.of(self, matrix, loss="hinge")
 
-    def _class_weights(self, y: NDArray[Any]) -> Vector:
-        self.class_weight_ = super()._class_weights(y)
-        return self.class_weight_
-
-    @property
-    def _in_pairs(self) -> bool:
-        return self.multi_class == "ovo" and bool(self.classes_.size > 2)
-
-    @property
-    def _contenders(self) -> list[tuple[int, ...]]:
-        return list(combinations(range(self.classes_.size), 2)) if self._in_pairs else super()._contenders
-
-    @property
-    def _side_by_side(self) -> bool:
-        # One against the rest, they share the rows of one matrix. A function of the user's may know one thread only.
-        return self._in_pairs and not callable(self.kernel)
-
-    @property
-    def _most_iterations(self) -> Any:
-        return None if self.max_iter == -1 else self.max_iter
-
-    def _duels(self, label: Numbers, weights: Vector, class_weights: Vector, held: Numbers) -> list[Duel]:
-        if not self._in_pairs:
-            return super()._duels(label, weights, class_weights, held)
-        weights, out, duels = weights * class_weights[label], np.zeros(label.size, dtype=bool), []
-        out[held] = True
-        turn = shuffled(label.size, held)
-        label_in_turn = label[turn]
-        for i, j in self._contenders:
-            rows = turn[(label_in_turn == i) | (label_in_turn == j)]
-            y = np.where(label[rows] == i, 1.0, -1.0)
-            duels.append(Duel(y, weights[rows], np.flatnonzero(out[rows]), rows))
-        return duels
-
-    def _problem(self, fit: Fit, k: int) -> MarginProblem:
-        duel = fit.duels[k]
-        if duel.rows is not None:
-            return fit.recipe.problem(fit.matrix.part(duel.rows), duel.y, duel.weights, scale=self.scale_)
-        return fit.first if k == 0 else fit.first.relabelled(duel.y, duel.weights)
-
-    def _add_up(self, matrix: Any, read: Any) -> None:
-        super()._add_up(matrix, read)
-        if read is not matrix:
-            matrix.saved += read.saved
-
-    def _operations(self, fit: Fit) -> float:
-        # All evaluations between the samples of a problem: some are computed twice, and some are not
-        # needed. Inside of matrix products they take a tenth of the time of other multiply-adds.
-        evaluations = np.mean([duel.y.size**2 for duel in fit.duels])
-        return 0.1 * float(evaluations) * self._kernel.operations(fit.X)
-
-    def _zero(self, fit: Fit, k: int) -> Expansion:
-        nothing = np.zeros(fit.duels[k].y.size)
-        return Expansion(nothing, nothing)
-
-    def _why_cold(self, before: dict[str, Any], fit: Fit) -> str:
-        layout = self.classes_.size - 1 if self._in_pairs else len(fit.duels)
-        reason = super()._why_cold(before, fit)
-        if not reason and before["_dual_coef"].shape[0] != layout:
-            return "the earlier model was fitted with another multi_class"
-        return reason
-
-    def _one_class_models(self, models: Sequence[BinaryModel], names: Sequence[str]) -> list[str]:
-        if not self._in_pairs:
-            return super()._one_class_models(models, names)
-        return [name for name, model in zip(names, models, strict=True) if model.one_sided]
-
-    def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+    def _warm_solution(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         assert fit.recipe.C is not None
-        duel, beta, coef = fit.duels[k], np.zeros(fit.label.size), before["_dual_coef"]
-        own = coefficients_of_pair(coef, before["n_support_"], self._contenders[k]) if self._in_pairs else coef[k]
-        # The weights of the examples grow with C, far more so than the model.
+        problem, beta = fit.problems[k], np.zeros(fit.label.size)
+        own = fit.strategy.coefficients_of_model(before["_dual_coef"], before["n_support_"], k)
+        # The coefficients grow with C, far more so than the model.
         beta[before["support_"]] = own * (fit.recipe.C / np.ravel(before["C_"])[k])
         beta = beta if fit.order is None else beta[fit.order]
-        beta = beta if duel.rows is None else beta[duel.rows]
-        # What it says of the rows is not known: they may be others.
+        beta = beta if problem.rows is None else beta[problem.rows]
+        # The products with the rows are unknown: the rows may be others than those of the earlier fit.
         w: Any = Expansion(beta, np.full(beta.size, np.nan))
-        return Solution(w, float(before["intercept_"][k]) + self._shift(fit, k, beta), beta * duel.y)
+        return Solution(w, float(before["intercept_"][k]) + _shift(fit, k, beta), beta * problem.y)
 
     def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
-        """Support vectors and their coefficients, in LIBSVM's layout."""
-        n, classes = fit.label.size, self.classes_.size
-        if self._in_pairs:
-            weights = np.zeros((classes - 1, n))
-            for (i, j), duel, model in zip(self._contenders, fit.duels, models, strict=True):
-                first, rows, beta = duel.y > 0, duel.rows, model.coef.beta
-                assert rows is not None
-                weights[j - 1, rows[first]], weights[i, rows[~first]] = beta[first], beta[~first]
-        else:
-            weights = np.stack([model.coef.beta for model in models])
-        support = np.flatnonzero(weights.any(axis=0))
-        numbers = support if fit.order is None else fit.order[support]
-        by_class = np.lexsort([numbers, fit.label[support]])
-        support, numbers = support[by_class], numbers[by_class]
+        """Support vectors, those of the first class first, and their coefficients in LIBSVM's layout."""
+        betas = [model.coef.beta for model in models]
+        coefficients = fit.strategy.coefficients(fit.problems, betas, fit.label.size)
+        support = np.flatnonzero(coefficients.any(axis=0))
+        positions = support if fit.order is None else fit.order[support]  # in X
+        by_class = np.lexsort([positions, fit.label[support]])
+        support, positions = support[by_class], positions[by_class]
+        intercepts = [model.intercept - _shift(fit, k, betas[k]) for k, model in enumerate(models)]
         return {
             "classes_": self.classes_,
-            "support_": numbers.astype(np.int32),
-            "support_vectors_": _align_api_if_sparse(fit.X[numbers if self.kernel != "precomputed" else []]),
-            "n_support_": np.bincount(fit.label[support], minlength=classes).astype(np.int32),
-            "_dual_coef": np.ascontiguousarray(weights[:, support]),
-            "intercept_": np.array([self._intercept(fit, k, model) for k, model in enumerate(models)]),
+            "support_": positions.astype(np.int32),
+            "support_vectors_": _align_api_if_sparse(fit.X[positions if self.kernel != "precomputed" else []]),
+            "n_support_": np.bincount(fit.label[support], minlength=self.classes_.size).astype(np.int32),
+            "_dual_coef": np.ascontiguousarray(coefficients[:, support]),
+            "intercept_": np.array(intercepts),
             "shape_fit_": fit.X.shape,
-            "_kernel": self._kernel,
-            "_laid": Laid(),
+            "_kernel": _kernel_matrix(fit).kernel,
+            "_packed_vectors": PackedVectors(),
         }
-
-    def _intercept(self, fit: Fit, k: int, model: BinaryModel) -> float:
-        """The intercept for rows as they are given, though the mean of the rows may have been subtracted."""
-        return model.intercept - self._shift(fit, k, model.coef.beta)
-
-    def _shift(self, fit: Fit, k: int, beta: Vector) -> float:
-        rows = fit.duels[k].rows
-        if rows is not None:
-            whole = np.zeros(fit.label.size)
-            whole[rows] = beta
-            beta = whole
-        return float(fit.matrix.shift(beta))
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
         super()._publish(fit, models)
+        self.gamma_ = getattr(self._kernel, "gamma", np.nan)
+        self.class_weight_ = fit.class_weights
         self.n_iter_ = np.array([model.n_iter for model in models], dtype=np.int32)
-        self.kernel_evaluations_saved_ = fit.matrix.saved
+        self.kernel_evaluations_saved_ = _kernel_matrix(fit).saved
         in_time = ("tol", "early_stopping", "finished")
         self.fit_status_ = int(any(model.stopped not in in_time for model in models))
 
     # Predicting
 
     @limit_blas()
-    def _scores(self, X: Any) -> Vector:
-        """The decision of each binary model for each row."""
+    def _decision_values(self, X: Any) -> Vector:
+        """The decision value of each binary model for each row, of shape (m, n_models)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=self.support_vectors_.dtype, reset=False)
         if issparse(self.support_vectors_) and not issparse(X):
             X = csr_array(X)
-        scores = np.empty((X.shape[0], self.intercept_.size))
-        decide = self._linear_decision() if self._kernel.explicit else self._decision
+        values = np.empty((X.shape[0], self.intercept_.size))
+        decide = self._linear_decision() if self._kernel.explicit else self._kernel_decision()
 
-        def score(some: slice) -> None:
-            scores[some] = decide(X[some])
+        def decide_some(rows: slice) -> None:
+            values[rows] = decide(X[rows])
 
         operations = self.support_.size * (self._kernel.operations(X) + len(self._dual_coef))
-        by_chunks(score, X.shape[0], operations=operations, n_jobs=self.n_jobs if self._kernel.parallel else 1)
-        return scores
+        n_jobs = self.n_jobs if self._kernel.parallel else 1
+        by_chunks(decide_some, X.shape[0], operations=operations, n_jobs=n_jobs)
+        return values
 
-    def _decision(self, X: Any) -> Vector:
-        """The decisions for a few rows."""
-        return np.asarray(self._sums(self._block(X)) + self.intercept_)
+    def _kernel_decision(self) -> Callable[[Any], Vector]:
+        """The decision values of a few rows, by their kernels with the support vectors; threads may share it."""
+        decision_values = self._strategy.decision_values
+        if self.kernel == "precomputed":
+
+            def block(X: Any) -> Vector:
+                return np.asarray(X[:, self.support_], dtype=np.float64)
+
+        else:
+            block = self._packed_vectors.pack(self.support_vectors_, self._kernel).block
+        return lambda X: np.asarray(decision_values(block(X), self._dual_coef, self.n_support_) + self.intercept_)
 
     def _linear_decision(self) -> Callable[[Any], Vector]:
-        """The same by the weights of the features; those of rows far from zero less the mean of the support vectors.
+        """The decision values of a few rows, by the weights of the features.
 
-        Far from zero, sums of products of rows would lose the digits that tell one row from another.
+        Far from zero, sums of products of rows would lose the digits that tell one row from another: there the mean of
+        the support vectors is subtracted from rows and support vectors.
         """
-        models, vectors = self._models_by_vectors(), self.support_vectors_
+        models, vectors = self._strategy.coefficients_by_model(self._dual_coef, self.n_support_), self.support_vectors_
         if issparse(vectors):
             weights = (models @ vectors).T
             return lambda X: np.asarray((X @ weights).toarray() + self.intercept_)
@@ -546,42 +456,12 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             weights = np.asarray(models @ vectors).T
             return lambda X: np.asarray(X @ weights + self.intercept_)
         centre = vectors.mean(axis=0, dtype=np.float64)
-        # They may sum to next to nothing, which times the square of the centre is much: no digit of it can be lost.
+        # The coefficients of a model may sum to next to nothing, which times the square of the centre is much: the sum
+        # must be exact to the last digit.
         sums = [math.fsum(models.data[start:end]) for start, end in pairwise(models.indptr)]
         weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, sums)
         intercepts = self.intercept_ + centre @ weights
         return lambda X: np.asarray((X - centre) @ weights + intercepts)
-
-    def _block(self, X: Any) -> Vector:
-        """The kernel of each row, a few of any, with each support vector."""
-        if self.kernel == "precomputed":
-            return np.asarray(X[:, self.support_], dtype=np.float64)
-        return self._laid.block(X, self.support_vectors_, self._kernel)
-
-    def _sums(self, block: Any) -> Vector:
-        """For each row of numbers, one a support vector, its sums by the coefficients of each binary model."""
-        if not self._in_pairs:
-            return np.asarray(block @ self._dual_coef.T)
-        ends = np.cumsum(self.n_support_)[:-1]
-        parts = [
-            np.asarray(block[:, some] @ self._dual_coef[:, some].T)
-            for some in map(slice, [0, *ends], [*ends, self.support_.size])
-        ]
-        return np.column_stack([parts[i][:, j - 1] + parts[j][:, i] for i, j in self._contenders])
-
-    def _models_by_vectors(self) -> csr_array:
-        """The coefficients as a matrix with a row for each binary model and a column for each support vector."""
-        if not self._in_pairs:
-            return csr_array(self._dual_coef)
-        models = [coefficients_of_pair(self._dual_coef, self.n_support_, pair) for pair in self._contenders]
-        return csr_array(vstack([csr_array(model[None]) for model in models]))
-
-    def _votes(self, scores: Vector) -> NDArray[np.int64]:
-        votes = np.zeros((len(scores), self.classes_.size), dtype=np.int64)
-        for score, (i, j) in zip(scores.T, self._contenders, strict=True):
-            votes[:, i] += score > 0
-            votes[:, j] += score <= 0
-        return votes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -591,14 +471,11 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         return tags
 
 
-def coefficients_of_pair(coef: Vector, n_support: NDArray[np.int32], pair: tuple[int, ...]) -> Vector:
-    """The coefficients of all support vectors in the model of classes i and j, from LIBSVM's layout."""
-    i, j = pair
-    of_class = np.repeat(np.arange(n_support.size), n_support)
-    return np.where(of_class == i, coef[j - 1], np.where(of_class == j, coef[i], 0.0))
+def _kernel_matrix(fit: Fit) -> KernelMatrix:
+    assert isinstance(fit.rows, KernelRows)
+    return fit.rows.matrix
 
 
-def shuffled(n: int, held: Numbers) -> Numbers:
-    """An order for solvers, which begin with a part of the examples: that must have all that are held out."""
-    order = np.random.default_rng(0).permutation(n)
-    return np.concatenate([held, order[~np.isin(order, held)]]) if held.size else order
+def _shift(fit: Fit, k: int, beta: Vector) -> float:
+    """What subtracting the mean of the rows has added to the intercept of binary model k with these coefficients."""
+    return float(_kernel_matrix(fit).shift(fit.problems[k].coefficients_of_all(beta, fit.label.size)))

@@ -18,17 +18,17 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from maxmargin.core import Matrix
-from maxmargin.core.threads import LEAST_WORK, limit_blas
-from maxmargin.data import as_matrix
+from maxmargin.core.threads import LEAST_WORK, limit_blas, thread_count
 from maxmargin.engine.solver import online_solvers
-from maxmargin.estimators.base import Fit, MarginClassifier, Numbers, Vector, classes_of
+from maxmargin.estimators.base import Indices, MarginClassifier, Vector, classes_of
 from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
 from maxmargin.estimators.packed_vectors import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.problems import LOSSES, MarginProblem, SlackSVM, Solution
+from maxmargin.estimators.training_rows import FeatureRows
+from maxmargin.problems import LOSSES, KernelMatrix, Solution
 from maxmargin.solvers import SOLVERS, Learned, Solver
-
-PASSES = 10  # passes over the stored entries that a binary fit takes, about: whether several threads pay is told by it
 
 
 class _WithOnlineSolver(_AvailableIfDescriptor):  # type: ignore[misc]
@@ -324,26 +324,26 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
             raise ValueError(f"y holds {strange.tolist()}, but the classes are {self.classes_.tolist()}")
         label = np.searchsorted(self.classes_, y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        matrix = as_matrix(X)
-        recipe = self._recipe(matrix)
-        class_weights = self._class_weights(self.classes_)
-        duels = self._duels(label, weights, class_weights, np.zeros(0, dtype=np.int64))
-        first = recipe.problem(matrix, duels[0].y, duels[0].weights, part=True)
-        # What is looked at to find the scale need not be looked at again, and one scale serves all rows that come.
-        if not begins or self.scale is not None:
-            self._refuse_not_finite(matrix)
+        rows = FeatureRows(X)
+        recipe = self._recipe(rows.matrix)
+        # One scale serves all rows that come later. The norms that are read to find it tell what is not finite.
+        scale: float | None = self.scale if begins else self.scale_
+        if scale is not None:
+            self._refuse_not_finite(rows.matrix)
+        scale = rows.largest_norm() if scale is None else scale
+        strategy, class_weights = self._strategy, self._class_weights(self.classes_)
+        problems = strategy.problems(label, weights, class_weights, np.zeros(0, dtype=np.int64))
         if begins:
-            self.scale_ = self._scale(first)
-            self._learned: list[tuple[Learned | None, float]] = [(None, 0.0)] * len(duels)
-        first.scale = self.scale_ if isinstance(first, SlackSVM) else 1.0
-        problems = [first] + [first.relabelled(duel.y, duel.weights) for duel in duels[1:]]
+            self._learned: list[tuple[Learned | None, float]] = [(None, 0.0)] * len(problems)
         seeds = check_random_state(self.random_state)
         models = []
-        for problem, (learned, seen) in zip(problems, self._learned, strict=True):
+        for samples, (learned, seen) in zip(problems, self._learned, strict=True):
+            problem = rows.problem(recipe, samples, scale, part=True)
             options = {"max_time": self.max_time, "budget": self.budget, "random_state": seeds.randint(2**31 - 1)}
             models.append(recipe.learn(problem, learned, seen, **options))
-        places = np.arange(label.size)
-        fit = Fit(None, X, None, label, weights, class_weights, recipe, matrix, first, duels, places)
+            rows.add_reads(problem.X)
+        everyone = np.arange(label.size)
+        fit = Fit(None, X, None, label, weights, class_weights, strategy, recipe, rows, scale, problems, everyone)
         self._publish(fit, models)
         self.n_zero_rows_: int | None = None
         return self
@@ -374,38 +374,26 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         by_chunks(score, n, operations=operations, n_jobs=self.n_jobs, size=size)
         return scores[:, 0] if models == 1 else scores
 
-    def _matrix(self, X: Any, order: Numbers | None, threads: int) -> Matrix:
-        matrix = as_matrix(X, threads)
-        if self.scale is not None:  # without a given scale, the norms of the rows will tell
-            self._refuse_not_finite(matrix)
-        return matrix
+    @property
+    def _strategy(self) -> MulticlassStrategy:
+        return strategy_for(self.classes_)
 
-    def _rows_of(self, fit: Fit, places: Numbers) -> Matrix:
-        return as_matrix(fit.X[places])
+    def _training_rows(self, X: Any, label: Indices, held_out: Indices) -> tuple[FeatureRows, None]:
+        rows = FeatureRows(X, thread_count(self.n_jobs))
+        if self.scale is not None:  # otherwise the norms of the rows tell
+            self._refuse_not_finite(rows.matrix)
+        return rows, None
 
-    def _recipe(self, matrix: Matrix) -> Recipe:
+    def _recipe(self, matrix: Matrix | KernelMatrix) -> Recipe:
         return Recipe.of(self, matrix, loss=self.loss, intercept_scaling=self.intercept_scaling, scale=self.scale)
 
-    def _problem(self, fit: Fit, k: int) -> MarginProblem:
-        duel, own = fit.duels[k], fit.first.forked()
-        return own if k == 0 else own.relabelled(duel.y, duel.weights)
-
-    def _scale(self, problem: MarginProblem) -> float:
-        return float(self.scale) if self.scale is not None else super()._scale(problem)
-
-    def _operations(self, fit: Fit) -> float:
-        return PASSES * float(fit.matrix.stored)
-
-    def _zero(self, fit: Fit, k: int) -> Vector:
-        return np.zeros(fit.X.shape[1])
-
-    def _begin_at(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+    def _warm_solution(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
         w, alpha = before["coef_"][[k]], np.zeros(fit.label.size)
-        # The weights of the examples grow with C, far more so than the model.
+        # The dual variables grow with C, far more so than the model.
         assert fit.recipe.C is not None
         alpha[before["support_"]] = before["dual_coef_"][k] * (fit.recipe.C / np.ravel(before["C_"])[k])
         w = (w.toarray() if issparse(w) else w)[0]
-        return Solution(w, float(before["intercept_"][k]), alpha * fit.duels[k].y)
+        return Solution(w, float(before["intercept_"][k]), alpha * fit.problems[k].y)
 
     def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
         return {
@@ -417,9 +405,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
         super()._publish(fit, models)
-        self.n_zero_rows_ = fit.first.zero_rows
+        assert isinstance(fit.rows, FeatureRows)
+        self.n_zero_rows_ = fit.rows.zero_rows
         self._training_data = _reference(fit.given)
-        # An earlier fit may have left its own.
+        # An earlier fit may have set these.
         for name in ("support_", "dual_coef_", "_learned"):
             self.__dict__.pop(name, None)
         if fit.recipe.solver.online:

@@ -1,10 +1,10 @@
-"""Support vectors laid down to predict with, and rows to predict taken a chunk at a time."""
+"""Support vectors packed for predictions, and rows to predict taken a chunk at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +13,30 @@ from maxmargin.core.threads import run_parallel, thread_count
 from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.problems import Kernel
 
-CHUNK = 256  # rows that are predicted at a time: enough for products at full speed
+CHUNK = 256  # rows that are predicted at a time: enough for matrix products at full speed
 
 
-class Laid:
-    """The support vectors laid down for predictions, from the first one on. Copies and pickles begin without."""
+class PackedVectors:
+    """The support vectors of a model, packed by the first prediction for all that follow.
 
-    vectors: Any = None
-    laid: PackedRows | None = None
+    Copies and pickles begin without the packed rows.
+    """
 
-    def block(self, X: Any, vectors: Any, kernel: Kernel) -> NDArray[np.float64]:
-        """The kernel of each row of X, a few of any, with each of these vectors."""
-        laid = self.laid if self.vectors is vectors else None
-        if laid is None:
-            laid = PackedRows(vectors, kernel)
-            self.vectors, self.laid = vectors, laid
+    _packed: tuple[Any, PackedRows] | None = None  # the vectors, and what was packed of them
+
+    def pack(self, vectors: Any, kernel: Kernel) -> Self:
+        """Pack these vectors, unless they are packed already: to be called before threads share the work."""
+        if self._packed is None or self._packed[0] is not vectors:
+            self._packed = vectors, PackedRows(vectors, kernel)
+        return self
+
+    def block(self, X: Any) -> NDArray[np.float64]:
+        """The kernel of each row of X, a few of any, with each of the packed vectors."""
+        assert self._packed is not None
+        vectors, rows = self._packed
         block = np.empty((X.shape[0], vectors.shape[0]), dtype=X.dtype)
-        laid.block(X, block)
-        return block.astype(np.float64, copy=False)  # sums of many are taken in float64
+        rows.block(X, block)
+        return block.astype(np.float64, copy=False)  # sums of many kernels are taken in float64
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

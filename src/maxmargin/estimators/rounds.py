@@ -8,32 +8,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.core.threads import run_parallel
+from maxmargin.engine.loop import OUT_OF_TIME
 from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.callbacks import FitCallbacks
+from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.limits import Deadline
-from maxmargin.problems import MarginProblem
-from maxmargin.solvers import NoModelYet, listen_for_interrupt
+from maxmargin.problems import MarginProblem, Solution
+from maxmargin.solvers import Holdout, Learned, NoModelYet, listen_for_interrupt
 
-if TYPE_CHECKING:
-    from maxmargin.estimators.base import Fit
-    from maxmargin.estimators.callbacks import FitTasks
+Indices = NDArray[np.int64]
 
-Numbers = NDArray[np.int64]
-
-SHRINK = 32  # a round uses this many times fewer samples than the next one: it costs at most about 3 % of that
-FEWEST_SAMPLES = 1000  # a round on fewer samples than this is left out: even the next one takes a few seconds at most
-FEWEST_OF_A_CLASS = 20  # samples of each class in a round, where it has as many
-PRELIMINARY_TOL = 1e-2  # the relative gap at which a problem on a part of the samples is solved well enough
-COMPARED = 1000  # samples on which a preliminary and an unfinished model are compared: to tell 30 % of errors from 33 %
-MOST_NAMES = 5  # how many binary problems a warning names
+SHRINK = 32  # a round uses this many times fewer samples than the next one, and takes at most about 3 % of its time
+FEWEST_SAMPLES = 1000  # a round on fewer samples is left out: the next one takes a few seconds at most without it
+FEWEST_OF_A_CLASS = 20  # samples of each class in a preliminary round; all samples of a class that has fewer
+PRELIMINARY_TOL = 1e-2  # the relative gap at which a preliminary round stops, unless the user asks for less
+COMPARED = 1000  # samples on which a preliminary and an unfinished model are compared: tells 30 % of errors from 33 %
+MOST_NAMES = 5  # binary problems that a warning names; of more it gives the number
 
 
 def round_sizes(n: int) -> list[int]:
@@ -51,10 +50,10 @@ def round_sizes(n: int) -> list[int]:
     return sizes
 
 
-def sample_of_each_class(label: Numbers, usable: NDArray[np.bool_], size: int) -> Numbers:
+def sample_of_each_class(label: Indices, usable: NDArray[np.bool_], size: int) -> Indices:
     """About `size` of the usable samples, in ascending order: of each class its share, but at least a few.
 
-    The draw is the same each time: whatever depends on it is a stopgap, and must not use up the seed of the fit.
+    The draw is the same each time: only preliminary models depend on it, and it must not use up the seed of the fit.
 
     Examples
     --------
@@ -73,13 +72,13 @@ def sample_of_each_class(label: Numbers, usable: NDArray[np.bool_], size: int) -
 
 
 def better_model(problem: MarginProblem, preliminary: BinaryModel, unfinished: BinaryModel) -> BinaryModel:
-    """Which of two models of a binary problem errs less: one of a part of its samples, or one stopped on its way.
+    """Which of two models of a binary problem errs less: one of a part of its samples, or one that was stopped early.
 
-    Both are asked for a few samples that the preliminary model was not found on. Of equals the unfinished one is taken,
-    as it is on its way to the best.
+    The two are compared on a few samples that the preliminary model was not fitted on. Of equals the unfinished model
+    is returned, as it is closer to the optimum.
     """
     seen = np.zeros(problem.y.size, dtype=bool)
-    seen[preliminary.places] = True
+    seen[preliminary.positions] = True
     others = np.flatnonzero(~seen & (problem.s > 0))
     rows = np.sort(np.random.default_rng(0).permutation(others)[:COMPARED])
 
@@ -91,6 +90,25 @@ def better_model(problem: MarginProblem, preliminary: BinaryModel, unfinished: B
     return preliminary if rows.size and error(preliminary) < error(unfinished) else unfinished
 
 
+@dataclass(frozen=True)
+class Start:
+    """What one binary problem begins with.
+
+    Attributes
+    ----------
+    warm : Solution, Learned or None
+        The solution to begin at, or what an online solver has learned; None: from scratch.
+    seed : int
+        The seed of its random generator.
+    budget : int or None
+        The entries or kernel evaluations that it may use; None: no limit.
+    """
+
+    warm: Solution | Learned | None
+    seed: int
+    budget: int | None
+
+
 class Rounds:
     """Solves the binary problems of a fit: each on parts of the samples first, where there are many, then on all.
 
@@ -98,39 +116,44 @@ class Rounds:
     ----------
     fit : Fit
         All samples.
-    models : list of BinaryModel or None
-        The best model of each problem so far is kept here.
-    part : callable
-        From some of the samples, by their places, to the fit of those alone.
-    solve : callable
-        Solves problem k of a fit within so many seconds, and returns its model.
-    tasks : FitTasks
-        Who is told, and the names of the problems.
+    starts : sequence of Start
+        What each binary problem begins with.
+    tol, max_iter, early_stopping, certify
+        As in :func:`maxmargin.solvers.solve`, for each binary problem.
+    callbacks : FitCallbacks
+        Hears how far the fit has come.
     deadline : Deadline
         When the fit has to end.
     threads : int
-        How many problems are solved at once.
+        How many binary problems are solved at the same time.
+    predictor : callable
+        From a fit and the models of all its binary problems to the attributes with which the estimator predicts.
     """
 
     def __init__(
         self,
         fit: Fit,
-        models: list[BinaryModel | None],
+        starts: Sequence[Start],
         *,
-        part: Callable[[Numbers], Fit],
-        solve: Callable[[Fit, int, float | None], BinaryModel],
-        tasks: FitTasks,
+        tol: float | None,
+        max_iter: int | None,
+        early_stopping: bool,
+        certify: bool | str,
+        callbacks: FitCallbacks,
         deadline: Deadline,
         threads: int,
+        predictor: Callable[[Fit, Sequence[BinaryModel]], dict[str, Any]],
     ) -> None:
-        self.fit, self.models, self.part, self.solve = fit, models, part, solve
-        self.tasks, self.deadline, self.threads = tasks, deadline, threads
+        self.fit, self.starts = fit, starts
+        self.tol, self.max_iter, self.early_stopping, self.certify = tol, max_iter, early_stopping, certify
+        self.callbacks, self.deadline, self.threads, self.predictor = callbacks, deadline, threads, predictor
+        self.models: list[BinaryModel | None] = [None] * len(starts)  # the best model of each problem so far
 
-    def run(self, sizes: Sequence[int]) -> list[BinaryModel]:
-        """The models of all problems, after preliminary rounds on so many samples."""
+    def run(self) -> list[BinaryModel]:
+        """The models of all binary problems."""
         every = range(len(self.models))
         with listen_for_interrupt() as self.interrupt:
-            for size in sizes:
+            for size in self._preliminary_sizes():
                 self._solve_on_a_part(every, size)
             self._solve_each(self.fit, every, self._keep)
             interrupted = self.interrupt.answer()
@@ -138,7 +161,7 @@ class Rounds:
             if missing:
                 if len(every) == 1:
                     raise KeyboardInterrupt("before the first iteration: there is no model to keep")
-                self.deadline = Deadline(None)  # a moment more, for a model that is of use
+                self.deadline = Deadline(None)  # a preliminary model takes a moment more than the user allowed
                 self._solve_on_a_part(missing, FEWEST_SAMPLES)
         models = [model for model in self.models if model is not None]
         if len(models) < len(self.models):
@@ -147,49 +170,93 @@ class Rounds:
         self._warn_of_preliminary_models(models, stopped)
         return [replace(model, stopped=stopped) if model.preliminary else model for model in models]
 
+    def _preliminary_sizes(self) -> list[int]:
+        """The numbers of samples of the preliminary rounds.
+
+        There are none for a single problem, which has a model after its first iteration; after a warm start, where
+        there are models to begin with; and with a budget, which leaves nothing for samples that are read twice.
+        """
+        alone = len(self.starts) == 1
+        if alone or any(start.warm is not None or start.budget is not None for start in self.starts):
+            return []
+        return round_sizes(self.fit.label.size)
+
     def _solve_on_a_part(self, which: Iterable[int], size: int) -> None:
-        fit, part = self.fit, self.part(sample_of_each_class(self.fit.label, self.fit.usable, size))
+        fit, part = self.fit, self.fit.part(sample_of_each_class(self.fit.label, self.fit.usable, size))
 
         def keep(k: int, model: BinaryModel) -> None:
-            whole, own = fit.duels[k].rows, part.duels[k].rows
-            places = part.places if own is None else part.places[own]
-            if whole is not None:
-                place_of = np.empty(fit.label.size, dtype=np.int64)
-                place_of[whole] = np.arange(whole.size)
-                places = place_of[places]
-            self.models[k] = model.of_all_samples(places, fit.duels[k].y.size)
+            self.models[k] = model.of_all_samples(part.positions_in(fit, k), fit.problems[k].size)
 
-        self.tasks.progress.preliminary = True
+        self.callbacks.progress.preliminary = True
         self._solve_each(part, which, keep)
-        self.tasks.progress.preliminary = False
+        self.callbacks.progress.preliminary = False
+        fit.rows.add_reads(part.rows.matrix)
 
     def _keep(self, k: int, model: BinaryModel) -> None:
         self.models[k] = model
         if not model.preliminary:
-            self.tasks.solved(k)
+            self.callbacks.solved(k)
 
     def _solve_each(self, fit: Fit, which: Iterable[int], keep: Callable[[int, BinaryModel], None]) -> None:
-        sizes = {k: fit.duels[k].y.size for k in which}
+        sizes = {k: fit.problems[k].size for k in which}
         # Largest first keeps all threads busy to the end; smallest first leaves the time they save to the largest.
         order = sorted(sizes, key=lambda k: sizes[k], reverse=self.deadline.never)
 
         def solve(position: int, k: int) -> None:
-            # A lone problem makes its first iteration however late it is: there must be a model.
+            # A single problem makes its first iteration even after the deadline, so that there is a model.
             if self.interrupt.asked or (self.deadline.passed and len(self.models) > 1):
                 return
             try:
                 waiting = sum(sizes[other] for other in order[position:])
-                keep(k, self.solve(fit, k, self.deadline.share(sizes[k], waiting, self.threads)))
-            except NoModelYet:  # Ctrl-C came before the first iteration: what was known of this problem stays
+                keep(k, self._solve(fit, k, self.deadline.share(sizes[k], waiting, self.threads)))
+            except NoModelYet:  # Ctrl-C came before the first iteration: an earlier model of this problem is kept
                 pass
             except BaseException:
-                self.tasks.given_up = True
+                self.callbacks.failed = True
                 raise
 
         run_parallel([partial(solve, position, k) for position, k in enumerate(order)], self.threads)
 
+    def _solve(self, fit: Fit, k: int, max_time: float | None) -> BinaryModel:
+        """The model of binary problem k on all samples, or on a part of them, within so many seconds."""
+        whole, start, held_out = fit is self.fit, self.starts[k], fit.problems[k].held_out
+        problem = fit.problem(k)
+        model = fit.recipe.fit(
+            problem,
+            fit.scale,
+            start.warm if whole else None,
+            tol=self.tol if whole else max(PRELIMINARY_TOL, self.tol or 0.0),
+            max_iter=self.max_iter,
+            max_time=max_time,
+            budget=start.budget,
+            early_stopping=self.early_stopping and whole,
+            holdout=Holdout(problem.X, problem.y[held_out], held_out) if held_out.size else None,
+            certify=self.certify,
+            random_state=start.seed,
+            callback=(
+                self.callbacks.listener(k, partial(self._attributes_so_far, k, problem.scale))
+                if whole
+                else lambda progress: self.callbacks.failed
+            ),
+        )
+        known = self.models[k]
+        if whole and known is not None and model.stopped in OUT_OF_TIME:
+            model = better_model(problem, known, model)
+        with self.callbacks.lock:
+            fit.rows.add_reads(problem.X)
+        return model
+
+    def _attributes_so_far(self, k: int, scale: float, solution: Solution) -> dict[str, Any]:
+        """The attributes with which the estimator could predict, if problem k ended with this solution now."""
+        models = list(self.models)
+        models[k] = BinaryModel(solution.w / scale, solution.b)
+        fit, n = self.fit, self.fit.label.size
+        zeros = (fit.rows.zero(problem) for problem in fit.problems)
+        every = [model or BinaryModel.unreached(zero, n) for model, zero in zip(models, zeros, strict=True)]
+        return self.predictor(fit, every)
+
     def _warn_of_preliminary_models(self, models: Sequence[BinaryModel], stopped: str) -> None:
-        names = [name for name, model in zip(self.tasks.names, models, strict=True) if model.preliminary]
+        names = [name for name, model in zip(self.fit.strategy.names, models, strict=True) if model.preliminary]
         if not names:
             return
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""

@@ -15,6 +15,7 @@ from maxmargin.estimators.ball import EnclosingBall
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.linear import LinearSVC
+from maxmargin.estimators.packed_vectors import PackedVectors
 from maxmargin.estimators.persistence.model_fields import (
     Reader,
     Wrong,
@@ -112,7 +113,7 @@ class ClassifierLayout(Layout):
     problem: ClassVar[dict[str, Reader]] = {"margin": number, "slack": number, "C": number, **Layout.problem}
 
     def problems(self, model: MarginClassifier) -> int:
-        return len(model._contenders)
+        return len(model._strategy.classes_by_model)
 
     def of_all_problems(
         self, model: MarginClassifier, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]
@@ -159,7 +160,7 @@ class LinearLayout(ClassifierLayout):
         return arrays
 
     def shapes(self, model: LinearSVC, header: Mapping[str, Any]) -> Shapes:
-        k, d, m = len(model._contenders), header["n_features_in"], header["n_support"]
+        k, d, m = len(model._strategy.classes_by_model), header["n_features_in"], header["n_support"]
         shapes: Shapes = {"coef": ("<f8", (k, d)), "intercept": ("<f8", (k,))}
         if m is not None:
             shapes |= {"support": ("<i8", (m,)), "dual_coef": ("<f8", (k, m))}
@@ -288,12 +289,17 @@ class KernelLayout(ClassifierLayout):
         return arrays | SUPPORT_VECTORS.arrays(model.support_vectors_)
 
     def shapes(self, model: SVC, header: Mapping[str, Any]) -> Shapes:
-        k, d, m, classes = len(model._contenders), header["n_features_in"], header["n_support"], model.classes_.size
+        k, d, m, classes = (
+            len(model._strategy.classes_by_model),
+            header["n_features_in"],
+            header["n_support"],
+            model.classes_.size,
+        )
         kept = 0 if header["kernel"]["name"] == "precomputed" else m
         return {
             "support": ("<i4", (m,)),
             "n_support": ("<i4", (classes,)),
-            "dual_coef": ("<f8", (classes - 1 if model._in_pairs else k, m)),
+            "dual_coef": ("<f8", (model._strategy.coefficient_rows, m)),
             "intercept": ("<f8", (k,)),
             "class_weight": ("<f8", (classes,)),
             "n_iter": ("<i4", (k,)),
@@ -312,7 +318,7 @@ class KernelLayout(ClassifierLayout):
             raise expected("a shape_fit of two numbers", shape)
         _check_support(which, shape[0])
         model.shape_fit_, model._n_rows = shape, shape[0]
-        model._set_kernel(kernel)
+        model._kernel, model._packed_vectors = kernel, PackedVectors()
 
 
 class BallLayout(Layout):

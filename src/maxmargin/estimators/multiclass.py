@@ -1,0 +1,359 @@
+"""Several classes as binary problems: which there are, which samples they use, and how their models decide together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from maxmargin.estimators.binary import BinaryModel
+from maxmargin.problems import KernelMatrix
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Up to this many samples a class, on average, the kernel matrix of all samples is computed before the binary problems
+# of pairs of classes begin, as each of its rows is then used by many of them. Beyond it, each problem computes its own.
+SHARED_SAMPLES_PER_CLASS = 256
+
+
+@dataclass(frozen=True)
+class BinaryProblem:
+    """The samples of one binary problem: some classes against others.
+
+    Attributes
+    ----------
+    y, weights : arrays of shape (m,)
+        Labels -1 and +1 and weights of the samples of this problem.
+    held_out : array of int
+        Which of these samples are held out for early stopping; their weights are 0.
+    rows : array of shape (m,) or None
+        The positions of these samples among all samples; None: the problem uses all.
+    """
+
+    y: Vector
+    weights: Vector
+    held_out: Indices
+    rows: Indices | None = None
+
+    @property
+    def size(self) -> int:
+        """How many samples the problem has."""
+        return self.y.size
+
+    def positions(self, samples: Indices, n: int) -> Indices:
+        """The positions in this problem of some of its samples, from their positions among all n samples."""
+        if self.rows is None:
+            return samples
+        position = np.empty(n, dtype=np.int64)
+        position[self.rows] = np.arange(self.rows.size)
+        return position[samples]
+
+    def coefficients_of_all(self, beta: Vector, n: int) -> Vector:
+        """The coefficients of all n samples from those of the samples of this problem: the others have 0."""
+        if self.rows is None:
+            return beta
+        every = np.zeros(n)
+        every[self.rows] = beta
+        return every
+
+
+class MulticlassStrategy(ABC):
+    """How the classes are told apart by binary models.
+
+    Parameters
+    ----------
+    classes : array of shape (n_classes,)
+        The labels of the classes, in ascending order. Everything else names a class by its index in this array.
+    """
+
+    own_samples: ClassVar[bool]  # whether each binary problem uses some of the samples only
+
+    def __init__(self, classes: NDArray[Any]) -> None:
+        self.classes = classes
+
+    # The binary problems
+
+    @property
+    @abstractmethod
+    def classes_by_model(self) -> list[tuple[int, ...]]:
+        """For each binary model the class that it tells from all others, or the two classes that it tells apart."""
+
+    @property
+    def names(self) -> list[str]:
+        """A name for each binary problem, e.g. "3 against 5" or "3 against the rest"."""
+        labels = [str(value).removesuffix(".0") for value in self.classes.tolist()]
+        sides = [[labels[k] for k in own] for own in self.classes_by_model]
+        return [" against ".join(side if len(side) > 1 else [*side, "the rest"]) for side in sides]
+
+    @abstractmethod
+    def problems(
+        self, label: Indices, weights: Vector, class_weights: Vector, held_out: Indices
+    ) -> list[BinaryProblem]:
+        """The binary problems.
+
+        Parameters
+        ----------
+        label : array of shape (n,)
+            The class of each sample.
+        weights : array of shape (n,)
+            The weight of each sample.
+        class_weights : array of shape (n_classes,)
+            The weight of each class.
+        held_out : array of int
+            Which samples are held out for early stopping.
+        """
+
+    @abstractmethod
+    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
+        """The names of models whose predictions for all training samples are of one class."""
+
+    # Kernel rows
+
+    @abstractmethod
+    def sample_order(self, label: Indices, held_out: Indices) -> Indices:
+        """The order of the samples in the kernel matrix."""
+
+    @abstractmethod
+    def compute_shared_rows(self, K: KernelMatrix) -> None:
+        """Compute the kernel rows that several binary problems will use, before the first of them begins."""
+
+    # The coefficients of the support vectors, in the layout of LIBSVM
+
+    @property
+    @abstractmethod
+    def coefficient_rows(self) -> int:
+        """How many coefficients each support vector has."""
+
+    @abstractmethod
+    def coefficients(self, problems: Sequence[BinaryProblem], betas: Sequence[Vector], n: int) -> Vector:
+        """The coefficients of all n samples, of shape (coefficient_rows, n), from those of each binary model."""
+
+    @abstractmethod
+    def coefficients_of_model(self, dual_coef: Vector, n_support: NDArray[np.int32], k: int) -> Vector:
+        """The coefficients of all support vectors in binary model k, where each class has so many of them."""
+
+    def coefficients_by_model(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> csr_array:
+        """The coefficients as a matrix with a row for each binary model and a column for each support vector."""
+        models = [self.coefficients_of_model(dual_coef, n_support, k) for k in range(len(self.classes_by_model))]
+        return csr_array(vstack([csr_array(model[None]) for model in models]))
+
+    # Predicting
+
+    @abstractmethod
+    def decision_values(self, block: Vector, dual_coef: Vector, n_support: NDArray[np.int32]) -> Vector:
+        """The decision value of each binary model, without intercept, from kernels with all support vectors.
+
+        Parameters
+        ----------
+        block : array of shape (m, n_SV)
+            The kernel of each row with each support vector.
+
+        Returns
+        -------
+        array of shape (m, n_models)
+        """
+
+    @abstractmethod
+    def decision_function(self, values: Vector, by_class: bool) -> Vector:
+        """What users see of decision values of shape (m, n_models): by class where there is a choice, or by model."""
+
+    @abstractmethod
+    def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
+        """The class of each row, from decision values of shape (m, n_models)."""
+
+
+class OneVsRest(MulticlassStrategy):
+    """One binary model a class, which tells it from all others; the class with the largest decision value wins.
+
+    All binary problems use all samples, and so the rows of one kernel matrix.
+    """
+
+    own_samples: ClassVar[bool] = False
+
+    @property
+    def classes_by_model(self) -> list[tuple[int, ...]]:
+        return [(k,) for k in range(self.classes.size)]
+
+    def problems(
+        self, label: Indices, weights: Vector, class_weights: Vector, held_out: Indices
+    ) -> list[BinaryProblem]:
+        problems = []
+        for (k,) in self.classes_by_model:
+            positive = label == k
+            weight = np.where(positive, class_weights[k], self._weight_of_rest(class_weights))
+            problems.append(BinaryProblem(np.where(positive, 1.0, -1.0), weights * weight, held_out))
+        return problems
+
+    def _weight_of_rest(self, class_weights: Vector) -> float:
+        return 1.0
+
+    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
+        least, largest = np.transpose([model.decision_range for model in models])
+        winner = int(np.argmax(least))
+        return [self.names[winner]] if (least[winner] > np.delete(largest, winner)).all() else []
+
+    def sample_order(self, label: Indices, held_out: Indices) -> Indices:
+        return shuffled(label.size, held_out)
+
+    def compute_shared_rows(self, K: KernelMatrix) -> None:
+        """Nothing: the binary problems are solved one after another, and share whatever rows are cached."""
+
+    @property
+    def coefficient_rows(self) -> int:
+        return len(self.classes_by_model)
+
+    def coefficients(self, problems: Sequence[BinaryProblem], betas: Sequence[Vector], n: int) -> Vector:
+        return np.stack(betas)
+
+    def coefficients_of_model(self, dual_coef: Vector, n_support: NDArray[np.int32], k: int) -> Vector:
+        return np.asarray(dual_coef[k])
+
+    def decision_values(self, block: Vector, dual_coef: Vector, n_support: NDArray[np.int32]) -> Vector:
+        return np.asarray(block @ dual_coef.T)
+
+    def decision_function(self, values: Vector, by_class: bool) -> Vector:
+        return values
+
+    def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
+        return np.asarray(values.argmax(axis=1))
+
+
+class TwoClasses(OneVsRest):
+    """One binary model, whose decision values are positive for the second class: the simplest form of one-vs-rest."""
+
+    @property
+    def classes_by_model(self) -> list[tuple[int, ...]]:
+        return [(1,)]
+
+    @property
+    def names(self) -> list[str]:
+        return [""]  # there is no other to tell it from
+
+    def _weight_of_rest(self, class_weights: Vector) -> float:
+        return float(class_weights[0])
+
+    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
+        """The class, where there is such a model: of a single one that says more than a name."""
+        [model] = models
+        return [repr(self.classes.tolist()[int(model.decision_range[0] > 0)])] if model.one_sided else []
+
+    def decision_function(self, values: Vector, by_class: bool) -> Vector:
+        return values[:, 0]
+
+    def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
+        return (values[:, 0] >= 0).astype(np.intp)
+
+
+class OneVsOne(MulticlassStrategy):
+    """One binary model for each two classes, in the order (0, 1), (0, 2), ..., (1, 2), ...; the most votes win.
+
+    A decision value is positive for the first of its two classes. A support vector of class i has a coefficient in each
+    of the n_classes - 1 models that i takes part in. As in LIBSVM they are stored in the order of the other classes:
+    row j - 1 of the coefficients is for the model against a class j > i, and row j for the model against a class j < i.
+    """
+
+    own_samples: ClassVar[bool] = True
+
+    @property
+    def classes_by_model(self) -> list[tuple[int, ...]]:
+        return list(combinations(range(self.classes.size), 2))
+
+    def problems(
+        self, label: Indices, weights: Vector, class_weights: Vector, held_out: Indices
+    ) -> list[BinaryProblem]:
+        weights, is_held_out, problems = weights * class_weights[label], np.zeros(label.size, dtype=bool), []
+        is_held_out[held_out] = True
+        order = shuffled(label.size, held_out)
+        label_in_order = label[order]
+        for i, j in self.classes_by_model:
+            rows = order[(label_in_order == i) | (label_in_order == j)]
+            y = np.where(label[rows] == i, 1.0, -1.0)
+            problems.append(BinaryProblem(y, weights[rows], np.flatnonzero(is_held_out[rows]), rows))
+        return problems
+
+    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
+        return [name for name, model in zip(self.names, models, strict=True) if model.one_sided]
+
+    def sample_order(self, label: Indices, held_out: Indices) -> Indices:
+        """By class, so that the entries that a binary problem needs of a kernel row lie close together."""
+        return np.argsort(label, kind="stable")
+
+    def compute_shared_rows(self, K: KernelMatrix) -> None:
+        n = K.shape[0]
+        if K.holds_all_rows and n <= SHARED_SAMPLES_PER_CLASS * self.classes.size:
+            K.fetch(np.arange(n))
+
+    @property
+    def coefficient_rows(self) -> int:
+        return self.classes.size - 1
+
+    def coefficients(self, problems: Sequence[BinaryProblem], betas: Sequence[Vector], n: int) -> Vector:
+        packed = np.zeros((self.coefficient_rows, n))
+        for (i, j), problem, beta in zip(self.classes_by_model, problems, betas, strict=True):
+            assert problem.rows is not None
+            first = problem.y > 0
+            packed[j - 1, problem.rows[first]], packed[i, problem.rows[~first]] = beta[first], beta[~first]
+        return packed
+
+    def coefficients_of_model(self, dual_coef: Vector, n_support: NDArray[np.int32], k: int) -> Vector:
+        i, j = self.classes_by_model[k]
+        of_class = np.repeat(np.arange(n_support.size), n_support)
+        return np.where(of_class == i, dual_coef[j - 1], np.where(of_class == j, dual_coef[i], 0.0))
+
+    def decision_values(self, block: Vector, dual_coef: Vector, n_support: NDArray[np.int32]) -> Vector:
+        ends = np.cumsum(n_support)
+        parts = [
+            np.asarray(block[:, vectors] @ dual_coef[:, vectors].T)
+            for vectors in map(slice, [0, *ends[:-1]], ends)  # the support vectors of each class
+        ]
+        return np.column_stack([parts[i][:, j - 1] + parts[j][:, i] for i, j in self.classes_by_model])
+
+    def decision_function(self, values: Vector, by_class: bool) -> Vector:
+        if not by_class:
+            return values
+        return np.asarray(_ovr_decision_function(values < 0, -values, self.classes.size))
+
+    def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
+        """The class with the most votes; of equals the first, or with `break_ties` the one with clearer votes."""
+        ranks = self.decision_function(values, by_class=True) if break_ties else self.votes(values)
+        return np.asarray(ranks.argmax(axis=1))
+
+    def votes(self, values: Vector) -> NDArray[np.int64]:
+        """How many of its binary models vote for each class, of shape (m, n_classes)."""
+        votes = np.zeros((len(values), self.classes.size), dtype=np.int64)
+        for value, (i, j) in zip(values.T, self.classes_by_model, strict=True):
+            votes[:, i] += value > 0
+            votes[:, j] += value <= 0
+        return votes
+
+
+def strategy_for(classes: NDArray[Any], multi_class: str = "ovr") -> MulticlassStrategy:
+    """The strategy for these classes; `multi_class` is "ovr" or "ovo", and plays no part for two classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.estimators.multiclass import strategy_for
+    >>> strategy_for(np.array([3, 5, 8]), "ovo").names
+    ['3 against 5', '3 against 8', '5 against 8']
+    """
+    if classes.size == 2:
+        return TwoClasses(classes)
+    return OneVsOne(classes) if multi_class == "ovo" else OneVsRest(classes)
+
+
+def shuffled(n: int, held_out: Indices) -> Indices:
+    """The order of samples for solvers that begin with the first of them: those that are held out come first.
+
+    The shuffle is the same each time, and does not use up the seed of the fit.
+    """
+    order = np.random.default_rng(0).permutation(n)
+    return np.concatenate([held_out, order[~np.isin(order, held_out)]]) if held_out.size else order

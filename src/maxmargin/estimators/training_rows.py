@@ -1,0 +1,161 @@
+"""What the binary problems of a fit read: rows of X, or rows of a kernel matrix."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core import Matrix
+from maxmargin.data import as_matrix
+from maxmargin.engine.row_problem import read_sq_norms
+from maxmargin.estimators.multiclass import BinaryProblem, MulticlassStrategy
+from maxmargin.estimators.recipe import Recipe
+from maxmargin.problems import Expansion, KernelMatrix, MarginProblem
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Passes over the stored entries that a binary fit takes, about: tells whether several threads pay.
+PASSES = 10
+# The time of a multiply-add inside the matrix products that kernels are computed by; unit: one outside of them.
+KERNEL_OPERATION_COST = 0.1
+
+
+class TrainingRows(ABC):
+    """The rows that binary problems read, and the ledger that counts what all of them have read.
+
+    Attributes
+    ----------
+    matrix : Matrix or KernelMatrix
+        The rows of all samples.
+    parallel : bool
+        Whether several threads may solve binary problems at the same time.
+    """
+
+    matrix: Matrix | KernelMatrix
+    parallel: bool
+
+    @abstractmethod
+    def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:
+        """A binary problem to be solved by the calling thread; `scale` is the largest norm of a row of all data."""
+
+    @abstractmethod
+    def part(self, samples: Indices) -> Self:
+        """The rows of some of the samples, with a ledger of their own."""
+
+    @abstractmethod
+    def zero(self, samples: BinaryProblem) -> Any:
+        """The direction w = 0 of a binary problem."""
+
+    @abstractmethod
+    def operations(self, problems: Sequence[BinaryProblem]) -> float:
+        """About how many multiply-adds it takes to fit one binary model, on average."""
+
+    def largest_norm(self) -> float:
+        """The largest norm of a row; 1 where all rows are zero."""
+        return float(np.sqrt(self.sq_norms().max())) or 1.0
+
+    def sq_norms(self) -> Vector:
+        """The squared norms of the rows."""
+        return read_sq_norms(self.matrix)
+
+    def add_reads(self, matrix: Any) -> None:
+        """Count what was read of another matrix of these rows; what was read of this one is counted already."""
+        if matrix is not self.matrix:
+            self.matrix.ledger.add(matrix.ledger)
+
+
+class FeatureRows(TrainingRows):
+    """Rows of X, of which each binary problem reads all.
+
+    Parameters
+    ----------
+    X : array, np.memmap, CSR or CSC matrix of shape (n, d)
+    threads : int
+        How many threads may read the rows of one problem at the same time.
+    """
+
+    matrix: Matrix
+    parallel = True
+
+    def __init__(self, X: Any, threads: int = 1) -> None:
+        self.X, self.matrix = X, as_matrix(X, threads)
+        self.known_sq_norms: Vector | None = None
+
+    def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float, **options: Any) -> MarginProblem:
+        """A binary problem; `options` are those of the problem's class."""
+        problem = recipe.problem(self.matrix.fork(), samples.y, samples.weights, scale=scale, **options)
+        return problem if self.known_sq_norms is None else problem.with_sq_norms(self.known_sq_norms)
+
+    def part(self, samples: Indices) -> Self:
+        return type(self)(self.X[samples])
+
+    def zero(self, samples: BinaryProblem) -> Vector:
+        return np.zeros(self.matrix.shape[1])
+
+    def operations(self, problems: Sequence[BinaryProblem]) -> float:
+        return PASSES * float(self.matrix.stored)
+
+    def sq_norms(self) -> Vector:
+        """The squared norms of the rows: a pass over the data, the first time."""
+        if self.known_sq_norms is None:
+            self.known_sq_norms = super().sq_norms()
+        return self.known_sq_norms
+
+    @property
+    def zero_rows(self) -> int | None:
+        """How many rows are all zero; None where no norm was read."""
+        return None if self.known_sq_norms is None else int(np.count_nonzero(self.known_sq_norms == 0))
+
+
+class KernelRows(TrainingRows):
+    """Rows of a kernel matrix.
+
+    Parameters
+    ----------
+    K : KernelMatrix
+    operations_per_evaluation : float
+        How many multiply-adds one evaluation of the kernel takes.
+    strategy : MulticlassStrategy
+        Says which rows the binary problems share.
+    ahead : bool
+        Whether rows may be computed before a binary problem needs them; not where a budget limits the evaluations.
+    """
+
+    matrix: KernelMatrix
+
+    def __init__(
+        self, K: KernelMatrix, operations_per_evaluation: float, strategy: MulticlassStrategy, *, ahead: bool
+    ) -> None:
+        self.matrix, self.operations_per_evaluation = K, operations_per_evaluation
+        self.strategy, self.ahead = strategy, ahead
+        # One cache serves one thread, and a kernel that is a function of the user may be made for one thread only.
+        self.parallel = strategy.own_samples and K.kernel.parallel
+        if ahead:
+            strategy.compute_shared_rows(K)
+
+    def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:
+        K = self.matrix if samples.rows is None else self.matrix.part(samples.rows)
+        return recipe.problem(K, samples.y, samples.weights, scale=scale)
+
+    def part(self, samples: Indices) -> Self:
+        K = self.matrix.part(samples)
+        return type(self)(K, self.operations_per_evaluation, self.strategy, ahead=self.ahead)
+
+    def zero(self, samples: BinaryProblem) -> Expansion:
+        nothing = np.zeros(samples.size)
+        return Expansion(nothing, nothing)
+
+    def operations(self, problems: Sequence[BinaryProblem]) -> float:
+        # The evaluations between all samples of a problem: some are computed twice, and some are not needed.
+        evaluations = float(np.mean([problem.size**2 for problem in problems]))
+        return KERNEL_OPERATION_COST * evaluations * self.operations_per_evaluation
+
+    def add_reads(self, matrix: Any) -> None:
+        super().add_reads(matrix)
+        if matrix is not self.matrix:
+            self.matrix.saved += matrix.saved
