@@ -1,6 +1,7 @@
 # make demo   train on the bundled Adult data, print the certificate, leave a convergence plot
 # make test   lint, format, types, import layers, all tests
-# Both need only Python >= 3.11, pip, make and a C++ compiler: each makes .venv by itself.
+# make check-fast   the tests that take no time
+# They need only Python >= 3.11, pip, make and a C++ compiler: each makes .venv by itself.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,7 +11,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
-.PHONY: demo test lint check compat package clean
+.PHONY: demo test lint check check-fast compat package clean
 
 demo: .venv/demo
 	$(BIN)/python examples/adult.py
@@ -25,6 +26,10 @@ lint: .venv/dev
 
 check: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# The tests of modules that tests/conftest.py does not list as slow.
+check-fast: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m fast tests
 
 # scikit-learn's own tests of its support vector machines, with our classes in their place.
 compat: .venv/dev

@@ -146,7 +146,9 @@ def fit(
         command = [sys.executable if ours else chosen.peers_python, kernel_worker.__file__, competitor, data, model]
         command += ["--parameters", json.dumps(given), "--threads", chosen.threads, "--cap", chosen.cap]
         command += ["--cores", *cores]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=environment(chosen.threads))
+        done = subprocess.run(
+            [*map(str, command)], capture_output=True, text=True, check=False, env=environment(chosen.threads)
+        )
         answer = json.loads(done.stdout or "{}")
         if "missing" in answer:
             print(f"{competitor} skipped: {answer['missing']}")

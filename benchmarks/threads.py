@@ -234,13 +234,13 @@ REAL_CASES: dict[str, Callable[[bool], Run]] = {
     "LinearSVC(C=0.1), MNIST, ten classes": partial(fitted, ten_digits, lambda: LinearSVC(C=0.1)),
     "... n_jobs=1": partial(fitted, ten_digits, lambda: LinearSVC(C=0.1, n_jobs=1)),
     "... scikit-learn": partial(fitted, ten_digits, peer(C=0.1)),
-    "LinearSVC(C=1), 20news": partial(fitted, text, lambda: LinearSVC()),
+    "LinearSVC(C=1), 20news": partial(fitted, text, LinearSVC),
     "... n_jobs=1 ": partial(fitted, text, lambda: LinearSVC(n_jobs=1)),
     "... scikit-learn ": partial(fitted, text, peer()),
     "LinearSVC(loss='hinge', solver='newton'), sparse 37,000 x 300": partial(sparse_newton, n_jobs=None),
     "... n_jobs=1  ": sparse_newton,
     "... scikit-learn  ": partial(fitted, sparse_rows, peer(loss="hinge")),
-    "SVC(), MNIST, ten classes": partial(fitted, ten_digits, lambda: SVC()),
+    "SVC(), MNIST, ten classes": partial(fitted, ten_digits, SVC),
     "... n_jobs=1   ": partial(fitted, ten_digits, lambda: SVC(n_jobs=1)),
 }
 

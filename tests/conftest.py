@@ -1,5 +1,6 @@
 """What several rooms test with."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import clarabel
@@ -10,6 +11,39 @@ from hypothesis import settings
 
 settings.register_profile("no clock", deadline=None)  # no test may depend on how busy the machine is
 settings.load_profile("no clock")
+
+
+# Modules and folders whose tests start processes, make many fits, or run over all solvers. Others are marked `fast`.
+SLOW = (
+    "benchmarks",
+    "cli",
+    "compat",
+    "core/test_threads.py",
+    "data/test_libsvm.py",
+    "engine/test_every_solver.py",
+    "engine/test_threads.py",
+    "estimators",
+    "game/test_primal_dual.py",
+    "sdp",
+    "svm/kernel/test_every_kernel_solver.py",
+    "svm/kernel/test_stochastic_batch_perceptron.py",
+    "svm/linear/test_every_linear_solver.py",
+    "svm/linear/test_hybrid.py",
+    "svm/linear/test_pegasos.py",
+    "svm/test_for_C.py",
+    "test_docs.py",
+    "test_examples.py",
+    "test_import.py",
+)
+FAST_IN_A_SLOW_FOLDER = ("estimators/persistence/test_older_files.py", "cli/test_progress.py")
+
+
+def pytest_collection_modifyitems(items):
+    tests = Path(__file__).parent
+    for item in items:
+        name = item.path.relative_to(tests).as_posix() if item.path.is_relative_to(tests) else ""
+        if name and (name in FAST_IN_A_SLOW_FOLDER or not name.startswith(SLOW)):
+            item.add_marker("fast")
 
 
 @pytest.fixture

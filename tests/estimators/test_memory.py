@@ -49,6 +49,8 @@ print("usable", *sorted(ends))
     ],
 )
 def test_memory_that_runs_out(model):
-    run = subprocess.run([sys.executable, "-c", PROGRAM, model], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, model], capture_output=True, text=True, check=False, timeout=300
+    )
     assert run.returncode == 0, run.stderr[-2000:]
     assert run.stdout.startswith("usable")
