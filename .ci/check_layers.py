@@ -19,18 +19,8 @@ FLOORS = [
 ]
 # The rooms within svm likewise: its solvers above what all of them share.
 INSIDE_SVM = [["svm/linear", "svm/kernel"], ["svm"]]
-# `trace_.plot()` is a courtesy on the way up, imported only when it is called. The others are to be cut next.
-ALLOWED = {
-    ("engine/trace.py", "display"),
-    ("engine/loop.py", "kernels"),
-    ("engine/loop.py", "svm"),
-    ("engine/row_problem.py", "kernels"),
-    ("engine/solver.py", "svm"),
-    ("svm/kernel/pegasos.py", "svm"),
-    ("svm/kernel/perceptron.py", "svm"),
-    ("svm/kernel/sdca.py", "svm"),
-    ("svm/kernel/sublinear_perceptron.py", "svm"),
-}
+# `trace_.plot()` is a courtesy on the way up, imported only when it is called.
+ALLOWED = {("engine/trace.py", "display")}
 
 IMPORT = re.compile(r"^\s*(?:from\s+maxmargin\.([\w.]+)\s+c?import|c?import\s+maxmargin\.([\w.]+))", re.MULTILINE)
 

@@ -25,7 +25,7 @@ from common import arguments, described, markdown, parse_with_threads, write_jso
 
 from maxmargin import solve
 from maxmargin.data import as_matrix, find_dataset, read_libsvm
-from maxmargin.engine.solver import UNLIMITED
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.problems import RegularizedSVM
 from maxmargin.solvers import Hybrid, Solver, StochasticGradient
 

@@ -40,7 +40,7 @@ from kernel_sets import WITH_BIAS, WITHOUT_BIAS, Case, Data, drawn
 from numpy.typing import NDArray
 
 from maxmargin.core.threads import thread_count
-from maxmargin.engine.solver import UNLIMITED
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.kernels.functions import Kernel, Rbf
 from maxmargin.problems import KernelMatrix, RegularizedSVM
 from maxmargin.solvers import KERNEL_SOLVERS, solve

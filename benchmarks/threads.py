@@ -31,8 +31,9 @@ from sublinear import game
 
 from maxmargin import SVC, EnclosingBall, LinearSVC, solve
 from maxmargin.data import find_dataset, read_libsvm
+from maxmargin.engine.problem import Trait
 from maxmargin.problems import SemidefiniteFeasibility
-from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, TOOLBOX, ExponentiatedGradient, PrimalDual, SublinearSdp
+from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, ExponentiatedGradient, PrimalDual, SublinearSdp
 
 MOST = 1.1  # the ratio of CPU seconds that is accepted
 SETTINGS = {"default": {}, "one BLAS thread": {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
@@ -136,16 +137,16 @@ def apart(rows: int, columns: int, quick: bool) -> tuple[Any, Any]:
 
 def linear(solver: str, quick: bool) -> Run:
     kind = SOLVERS[solver]
-    X, y = (apart if kind.separable_only else noisy)(20_000, 300, quick)
-    options: dict[str, Any] = {"slack": 0.0} if kind.separable_only else {}
+    X, y = (apart if Trait.SEPARABLE in kind.requires else noisy)(20_000, 300, quick)
+    options: dict[str, Any] = {"slack": 0.0} if Trait.SEPARABLE in kind.requires else {}
     most = {"max_iter": 2} if kind.default_tol is None else {}
     return lambda: LinearSVC(solver=solver, n_jobs=1, random_state=0, **options, **most).fit(X, y)
 
 
 def kernel(solver: str, quick: bool) -> Run:
     kind = KERNEL_SOLVERS[solver]
-    X, y = (apart if kind.separable_only else noisy)(4_000, 300, quick)
-    options: dict[str, Any] = {"slack": 0.0} if kind.separable_only else {}
+    X, y = (apart if Trait.SEPARABLE in kind.requires else noisy)(4_000, 300, quick)
+    options: dict[str, Any] = {"slack": 0.0} if Trait.SEPARABLE in kind.requires else {}
     most = {"max_iter": 2} if solver not in ("decomposition", "smo", "sdca") else {}
     return lambda: SVC(solver=solver, n_jobs=1, random_state=0, **options, **most).fit(X, y)
 
@@ -200,7 +201,7 @@ SOLVER_CASES: dict[str, Callable[[bool], Run]] = {
     **{f"LinearSVC {name}": partial(linear, name) for name in SOLVERS},
     "LinearSVC newton, sparse": sparse_newton,
     **{f"SVC {name}": partial(kernel, name) for name in KERNEL_SOLVERS},
-    **{f"toolbox {name}": named(name) for name in TOOLBOX},
+    **{f"toolbox {name}": named(name) for name in OTHER_SOLVERS},
     "LinearSVC predict": partial(two_classes_predicted, LinearSVC(n_jobs=1), 100_000),
     "SVC predict": partial(two_classes_predicted, SVC(n_jobs=1), 20_000),
     "EnclosingBall predict": partial(two_classes_predicted, EnclosingBall(kernel="rbf", n_jobs=1), 20_000),

@@ -22,6 +22,7 @@ from maxmargin import LinearSVC, SlackSVM, solve
 from maxmargin.cli.app import app
 from maxmargin.core import l1_sample
 from maxmargin.data import write_sdpa
+from maxmargin.engine.problem import Trait
 from maxmargin.problems import MaxMin
 from maxmargin.solvers import SOLVERS, PrimalDual
 

@@ -2,9 +2,9 @@
 
 from maxmargin.ball.problem import EnclosingBall
 from maxmargin.engine.certificate import Certificate, Certificates
-from maxmargin.engine.problem import Evaluation, Problem, Solution
+from maxmargin.engine.problem import Evaluation, Problem, Solution, length
 from maxmargin.game.max_min import MaxMin
-from maxmargin.kernels.expansion import Expansion, length
+from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.functions import Kernel, make_kernel
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.sdp.eigen import factor

@@ -4,7 +4,10 @@ from maxmargin.ball.core_set import CoreSet
 from maxmargin.ball.sublinear import SublinearBall
 from maxmargin.engine.interrupt import NoModelYet, listen_for_interrupt
 from maxmargin.engine.loop import Holdout, Progress, Result, solve
-from maxmargin.engine.solver import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Learned, Solver
+from maxmargin.engine.problem import Trait
+from maxmargin.engine.registry import SolverTable
+from maxmargin.engine.solver import Learned, Reason, Solver, Step
+from maxmargin.engine.stop_rules import StopRules
 from maxmargin.engine.trace import Row, Trace, Traces
 from maxmargin.game.players import ExponentiatedGradient, LazyGradient, Player, RunningMean
 from maxmargin.game.primal_dual import PrimalDual
@@ -29,11 +32,23 @@ from maxmargin.svm.linear.sdca import Sdca
 from maxmargin.svm.linear.simba import Simba
 from maxmargin.svm.linear.stochastic_gradient import StochasticGradient
 from maxmargin.svm.linear.sublinear_perceptron import SublinearPerceptron
+from maxmargin.svm.margin import MarginProblem
+
+SOLVERS = SolverTable(lambda solver: issubclass(solver.solves, MarginProblem) and Trait.KERNEL not in solver.requires)
+"""The solvers of support vector machines on features, by name; those defined later are seen too."""
+
+KERNEL_SOLVERS = SolverTable(
+    lambda solver: issubclass(solver.solves, MarginProblem) and Trait.KERNEL in solver.requires
+)
+"""The same on a kernel."""
+
+OTHER_SOLVERS = SolverTable(lambda solver: not issubclass(solver.solves, MarginProblem))
+"""The same for other problems."""
 
 __all__ = [
     "KERNEL_SOLVERS",
+    "OTHER_SOLVERS",
     "SOLVERS",
-    "TOOLBOX",
     "BatchPerceptron",
     "CoreSet",
     "Decomposition",
@@ -54,6 +69,7 @@ __all__ = [
     "Player",
     "PrimalDual",
     "Progress",
+    "Reason",
     "Result",
     "Row",
     "RunningMean",
@@ -64,8 +80,10 @@ __all__ = [
     "Simba",
     "Smo",
     "Solver",
+    "Step",
     "StochasticBatchPerceptron",
     "StochasticGradient",
+    "StopRules",
     "SublinearBall",
     "SublinearPerceptron",
     "SublinearSdp",

@@ -240,7 +240,7 @@ def test_bad_input():
     X = cloud()
     with pytest.raises(ValueError, match=r"encloses all rows, nu = 0; got nu=0\.5"):
         solve(EnclosingBall(X, nu=0.5), SublinearBall())
-    with pytest.raises(TypeError, match=r"'sublinear_ball' reads a Matrix; got a KernelMatrix, .* read: core_set"):
+    with pytest.raises(TypeError, match=r"needs rows of features, a Matrix; got a KernelMatrix\. .*: core_set"):
         solve(EnclosingBall(KernelMatrix(X, Linear())), SublinearBall())
     X[2, 1] = np.inf
     with pytest.raises(ValueError, match=r"infinity \(inf\) at row 2, column 1"):

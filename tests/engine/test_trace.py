@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from maxmargin import SVC, LinearSVC, load_model, save_model, solve
+from maxmargin.engine.problem import Trait
 from maxmargin.kernels.functions import Linear
 from maxmargin.problems import KernelMatrix, RegularizedSVM, SlackSVM
 from maxmargin.solvers import Decomposition, Newton, Row, Sdca, Simba, Trace, Traces
@@ -113,7 +114,7 @@ def test_a_fit_of_two_classes(model, tmp_path):
 @pytest.mark.parametrize("solver", [Newton(), Sdca(), Decomposition()])
 def test_a_solver_that_knows_its_gap_says_so_at_each_check(solver):
     X, y = clouds(2)
-    problem = RegularizedSVM(KernelMatrix(X, Linear()) if solver.kernel else X, 2.0 * y - 1, C=1.0)
+    problem = RegularizedSVM(KernelMatrix(X, Linear()) if Trait.KERNEL in solver.requires else X, 2.0 * y - 1, C=1.0)
     trace = solve(problem, solver, tol=1e-6, random_state=0).trace
     estimates = trace.column("estimated_gap")
     assert trace.tol == 1e-6

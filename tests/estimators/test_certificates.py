@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin import SVC, EnclosingBall, LinearSVC
+from maxmargin.engine.problem import Trait
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -119,7 +120,11 @@ def test_linear_models_for_C(data, C, loss):
     models = []
     for name, solver in SOLVERS.items():
         slack_form = solver.solves.__name__ == "SlackSVM"
-        if solver.separable_only or (slack_form and loss != "hinge") or (solver.smooth_only and loss == "hinge"):
+        if (
+            Trait.SEPARABLE in solver.requires
+            or (slack_form and loss != "hinge")
+            or (Trait.SMOOTH_LOSS in solver.requires and loss == "hinge")
+        ):
             continue
         models.append(fitted(LinearSVC(C=C, loss=loss, solver=name, max_iter=20, random_state=0), X, y, weights))
     models = [model for model in models if model is not None]
@@ -134,7 +139,7 @@ def test_kernel_models_for_C(data, C, kernel):
     models = [
         fitted(SVC(C=C, kernel=kernel, coef0=0.5, solver=name, max_iter=200, random_state=0), X, y, weights)
         for name, solver in KERNEL_SOLVERS.items()
-        if not solver.separable_only
+        if Trait.SEPARABLE not in solver.requires
     ]
     models = [model for model in models if model is not None]
     if models:
@@ -168,7 +173,7 @@ def test_models_for_a_slack(data, slack, kernel):
     X, y, weights = data
     models = []
     for name, solver in (SOLVERS if kernel == "none" else KERNEL_SOLVERS).items():
-        if solver.solves.__name__ != "SlackSVM" or solver.separable_only:
+        if solver.solves.__name__ != "SlackSVM" or Trait.SEPARABLE in solver.requires:
             continue
         face = LinearSVC(slack=slack) if kernel == "none" else SVC(slack=slack, kernel=kernel)
         models.append(fitted(face.set_params(solver=name, max_iter=50, random_state=0), X, y, weights))

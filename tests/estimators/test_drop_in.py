@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin
 from maxmargin import SVC, LinearSVC, load_model, save_model
+from maxmargin.engine.problem import Trait
 from maxmargin.solvers import SOLVERS, Decomposition, KernelPegasos, Pegasos, Sdca
 
 
@@ -170,7 +171,7 @@ def test_max_iter_counts_passes(name):
     """Of each solver that visits samples; `solve` itself keeps counting visits."""
     X, y = two_classes(n=150, class_sep=3.0, flip_y=0.0)
     solver = SOLVERS[name]()
-    form = {"slack": 0.0} if solver.separable_only else {"C": 1.0}
+    form = {"slack": 0.0} if Trait.SEPARABLE in solver.requires else {"C": 1.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LinearSVC(solver=name, max_iter=3, tol=0.0, random_state=0, **form).fit(X, y)
@@ -184,7 +185,7 @@ def test_max_iter_counts_passes(name):
 @pytest.mark.parametrize("solver", [Pegasos(batch=50), KernelPegasos(batch=50)], ids=str)
 def test_a_pass_of_batches(solver):
     X, y = two_classes(n=120)
-    model = (SVC if solver.kernel else LinearSVC)(solver=solver, max_iter=2, random_state=0).fit(X, y)
+    model = (SVC if Trait.KERNEL in solver.requires else LinearSVC)(solver=solver, max_iter=2, random_state=0).fit(X, y)
     assert model.trace_[-1].iteration == 2 * 3  # 120 samples are two batches and a part
     assert np.max(model.n_iter_) == 2
 

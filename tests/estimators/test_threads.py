@@ -14,9 +14,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxmargin import SVC, EnclosingBall, LinearSVC, solve
 from maxmargin.core import threads
+from maxmargin.engine.problem import Trait
 from maxmargin.estimators import linear, packed_vectors
 from maxmargin.problems import SemidefiniteFeasibility, SlackSVM
-from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Simba, SublinearSdp
+from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, Simba, SublinearSdp
 
 N_JOBS = (1, 2, None, -1)
 
@@ -67,7 +68,7 @@ def recording(monkeypatch):
 
         monkeypatch.setattr(module, name, recorded)
 
-    for solver in [*SOLVERS.values(), *KERNEL_SOLVERS.values(), *TOOLBOX.values()]:
+    for solver in [*SOLVERS.values(), *KERNEL_SOLVERS.values(), *OTHER_SOLVERS.values()]:
         watch(solver, "step")
         watch(solver, "start")
     watch(packed_vectors.PackedVectors, "block")
@@ -77,10 +78,10 @@ def recording(monkeypatch):
 
 def fits():
     for name, solver in SOLVERS.items():
-        options = {"slack": 0.0} if solver.separable_only else {}
+        options = {"slack": 0.0} if Trait.SEPARABLE in solver.requires else {}
         yield pytest.param(LinearSVC(solver=name, max_iter=2, random_state=0, **options), id=f"linear {name}")
     for name, solver in KERNEL_SOLVERS.items():
-        options = {"slack": 0.0} if solver.separable_only else {}
+        options = {"slack": 0.0} if Trait.SEPARABLE in solver.requires else {}
         yield pytest.param(SVC(solver=name, max_iter=2, random_state=0, **options), id=f"kernel {name}")
     yield pytest.param(SVC(multi_class="ovr"), id="kernel, one against the rest")
     yield pytest.param(EnclosingBall(nu=0.1), id="ball")

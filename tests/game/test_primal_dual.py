@@ -18,7 +18,7 @@ from maxmargin.engine.solver import Solver
 from maxmargin.game.sets import Ball, Simplex
 from maxmargin.problems import MaxMin, Solution
 from maxmargin.solvers import (
-    TOOLBOX,
+    OTHER_SOLVERS,
     BatchPerceptron,
     ExponentiatedGradient,
     LazyGradient,
@@ -232,7 +232,7 @@ def test_however_rounds_are_cut_into_chunks(told):
     for chunks in ([90], [1] * 90, [7, 1, 60, 22]):
         state = solver.start(problem, np.random.default_rng(0))
         for chunk in chunks:
-            assert solver.step(problem, state, chunk, UNLIMITED) == chunk
+            assert solver.step(problem, state, chunk, UNLIMITED).iterations == chunk
             solver.solution(problem, state)  # it changes nothing
         found.append((solver.solution(problem, state), state.run.sum_x, state.run.weights.p))
     for one in found[1:]:
@@ -355,21 +355,21 @@ def test_other_problems_are_refused():
     X, y = separable()
     with pytest.raises(TypeError, match="solver 'primal_dual' solves a MaxMin; got a SlackSVM"):
         solve(SlackSVM(X, y, 0.0), PrimalDual(LazyGradient(Ball(2))))
-    assert TOOLBOX["primal_dual"] is PrimalDual
+    assert OTHER_SOLVERS["primal_dual"] is PrimalDual
 
 
 class TwoAnswers(Solver):
     """First a good x with poor weights, then a poor x with good weights."""
 
-    name = ""
     solves = MaxMin
+    requires = frozenset()
 
     def start(self, problem, rng, warm=None):
         return {"done": 0}
 
     def step(self, problem, state, iterations, budget):
         state["done"] += 1
-        return 1
+        return Step(1)
 
     def solution(self, problem, state):
         good, poor = np.array([0.5, 0.5]), np.array([1.0, 0.0])

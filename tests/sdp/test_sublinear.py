@@ -12,7 +12,7 @@ from maxmargin.game.sets import Spectrahedron
 from maxmargin.problems import SemidefiniteFeasibility, factor
 from maxmargin.sdp.projection import HazanSpectrahedron, approximate_projection
 from maxmargin.sdp.sublinear import METHODS, EigenvectorSteps
-from maxmargin.solvers import TOOLBOX, LazyGradient, PrimalDual, SublinearSdp, decide, decided
+from maxmargin.solvers import OTHER_SOLVERS, LazyGradient, PrimalDual, SublinearSdp, decide, decided
 
 
 def matrices(m, n, seed, shift=0.0, share=1.0):
@@ -72,7 +72,7 @@ def test_it_is_the_generic_game():
     assert special.n_iter == generic.n_iter
     np.testing.assert_array_equal(special.solution.w, generic.solution.w)
     np.testing.assert_array_equal(special.solution.p, generic.solution.p)
-    assert TOOLBOX["sublinear_sdp"] is SublinearSdp
+    assert OTHER_SOLVERS["sublinear_sdp"] is SublinearSdp
 
 
 @pytest.mark.parametrize("method", METHODS)

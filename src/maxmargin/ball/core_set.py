@@ -24,12 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.ball.problem import ALLOWED, EnclosingBall
-from maxmargin.engine.problem import Evaluation, Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.problem import Evaluation, Problem, Solution, Trait
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_pairs
-
-Vector = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 FEW = 16  # rows, spread over the data, whose mean is the first centre
 BLOCK, LARGEST_BLOCK = 32, 512  # rows taken in at a time; more where many may stay outside
@@ -41,16 +39,16 @@ PATIENCE = 20  # rounds without a smaller gap after which rounding is all that i
 
 
 @dataclass
-class State:
+class CoreSetState:
     """Where the solver stands; before the first iteration nothing is known."""
 
     p: Vector
     v: Any = None
     at: Evaluation | None = None  # of the centre v
     bound: float = 0.0
-    core: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    core: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     inner: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    waiting: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to join the core set next
+    waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to join the core set next
     violation: float = math.inf  # how much farther a row that lacks weight is than one that has some, in squares
     # The products of the core set are those of differences from the first centre, in units of the first radius.
     origin: Any = None  # the first centre,
@@ -101,7 +99,7 @@ class CoreSet(Solver):
 
     name: ClassVar[str] = "core_set"
     solves: ClassVar[type[Problem]] = EnclosingBall
-    kernel: ClassVar[bool | None] = None
+    requires: ClassVar[frozenset[Trait]] = frozenset()
     default_tol: ClassVar[float | None] = 1e-3
 
     method: str = "exact"
@@ -116,21 +114,21 @@ class CoreSet(Solver):
     def deterministic(self, problem: Any) -> bool:
         return True
 
-    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: Any = None) -> State:
-        if isinstance(warm, State):
+    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: Any = None) -> CoreSetState:
+        if isinstance(warm, CoreSetState):
             return warm
         p = np.zeros(problem.X.shape[0])
         some = problem.a_few(FEW if self.method == "exact" else 1)
         p[some] = 1 / some.size
-        return State(p)
+        return CoreSetState(p)
 
-    def step(self, problem: EnclosingBall, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: EnclosingBall, state: CoreSetState, iterations: int, budget: int) -> Step:
         before = problem.X.ledger.stored
         for done in range(iterations):
             if state.settled:
-                return iterations
+                return Step(done, Reason.SETTLED)
             if self._cost(problem, state) > budget - (problem.X.ledger.stored - before):
-                return done
+                return Step(done, Reason.BUDGET)
             if state.at is None:
                 self._open(problem, state)
             elif self.method == "paper":
@@ -139,9 +137,9 @@ class CoreSet(Solver):
                 self._solve_core(problem, state)
             state.t += 1
             self._judge(problem, state)
-        return iterations
+        return Step(iterations)
 
-    def _cost(self, problem: EnclosingBall, state: State) -> int:
+    def _cost(self, problem: EnclosingBall, state: CoreSetState) -> int:
         """The most that the next iteration can read."""
         if state.at is None:
             those, passes = np.flatnonzero(state.p), 1 if self._allowed(problem, state) else 2
@@ -157,10 +155,10 @@ class CoreSet(Solver):
         pairs = (state.waiting.size + 1) * int(sizes[those].sum()) + int(sizes[state.waiting].sum())
         return int(passes * X.stored + pairs + more * int(sizes.max()))
 
-    def _allowed(self, problem: EnclosingBall, state: State) -> bool:
+    def _allowed(self, problem: EnclosingBall, state: CoreSetState) -> bool:
         return bool(state.p.max() <= problem.cap * ALLOWED)
 
-    def _open(self, problem: EnclosingBall, state: State) -> None:
+    def _open(self, problem: EnclosingBall, state: CoreSetState) -> None:
         """The first centre, the mean of a few rows; where more must have a weight, that of the furthest from it."""
         self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
         assert state.at is not None
@@ -172,11 +170,11 @@ class CoreSet(Solver):
             state.p = state.at.wet
             self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
 
-    def _move_to(self, problem: EnclosingBall, state: State, v: Any) -> None:
+    def _move_to(self, problem: EnclosingBall, state: CoreSetState, v: Any) -> None:
         """Measure all distances to a new centre."""
         state.v, state.at = v, problem.evaluate(v)
 
-    def _approach(self, problem: EnclosingBall, state: State) -> None:
+    def _approach(self, problem: EnclosingBall, state: CoreSetState) -> None:
         """The step of Badoiu and Clarkson, towards the furthest row, or the furthest that may not all stay outside."""
         assert state.at is not None
         share = 1 / (state.t + 1)
@@ -184,7 +182,7 @@ class CoreSet(Solver):
         state.p = (1 - share) * state.p + share * state.at.wet
         self._move_to(problem, state, (1 - share) * state.v + share * towards)
 
-    def _solve_core(self, problem: EnclosingBall, state: State) -> None:
+    def _solve_core(self, problem: EnclosingBall, state: CoreSetState) -> None:
         """The best weights of the core set, those that wait included; other weights stay."""
         self._take_in(problem, state)
         assert state.at is not None
@@ -202,7 +200,7 @@ class CoreSet(Solver):
             return
         self._move_to(problem, state, state.v + problem.X.dot_transposed(change[moved], W[moved]))
 
-    def _take_in(self, problem: EnclosingBall, state: State) -> None:
+    def _take_in(self, problem: EnclosingBall, state: CoreSetState) -> None:
         """Let those that wait join the core set."""
         new, before = state.waiting, state.core.size
         if not new.size:
@@ -215,7 +213,7 @@ class CoreSet(Solver):
         inner[:before, before:] = inner[before:, :before].T
         state.core, state.inner = W, inner
 
-    def _judge(self, problem: EnclosingBall, state: State) -> None:
+    def _judge(self, problem: EnclosingBall, state: CoreSetState) -> None:
         """Measure the gap, and see who is to join the core set, and who may leave it."""
         assert state.at is not None
         p, squares, cap = state.p, state.at.responses, problem.cap
@@ -242,25 +240,22 @@ class CoreSet(Solver):
         too_near = np.flatnonzero(outside & having & (squares < middle))
         state.waiting = np.concatenate([_largest(squares, too_far, block), _largest(-squares, too_near, block)])
 
-    def solution(self, problem: EnclosingBall, state: State) -> Solution:
+    def solution(self, problem: EnclosingBall, state: CoreSetState) -> Solution:
         assert state.at is not None
         return Solution(state.v, state.at.b, state.p.copy(), state.v)
 
-    def next_check(self, problem: EnclosingBall, state: State, done: int) -> int:
+    def next_check(self, problem: EnclosingBall, state: CoreSetState, done: int) -> int:
         return done + 1
 
-    def settled(self, problem: EnclosingBall, state: State) -> bool:
-        return state.settled
-
-    def estimated_gap(self, problem: EnclosingBall, state: State) -> float:
+    def estimated_gap(self, problem: EnclosingBall, state: CoreSetState) -> float:
         return 0.0 if state.settled else state.gap
 
 
-def _some(weights: Vector) -> tuple[Vector, Numbers]:
+def _some(weights: Vector) -> tuple[Vector, Indices]:
     """The weights that are not zero, and where they are."""
     those = np.flatnonzero(weights)
     return weights[those], those
 
 
-def _largest(values: Vector, among: Numbers, count: int) -> Numbers:
+def _largest(values: Vector, among: Indices, count: int) -> Indices:
     return among if among.size <= count else np.sort(among[np.argpartition(-values[among], count - 1)[:count]])

@@ -13,16 +13,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from maxmargin.core.rounding import relative_error
+from maxmargin.core.types import Indices, Point, Vector
 from maxmargin.engine.certificate import Certificate, Form
-from maxmargin.engine.problem import Dual, Evaluation, Vector
+from maxmargin.engine.problem import Dual, Evaluation, length
 from maxmargin.engine.row_problem import SUMS, RowProblem
-from maxmargin.kernels.expansion import length
-
-Numbers = NDArray[np.int64]
 
 FEW = 16  # rows, spread over the data, whose mean is the point that distances are measured from
 ALLOWED = 1 + 1e-12  # by which factor rounding may have put a weight above the largest one
@@ -80,7 +78,7 @@ class EnclosingBall(RowProblem):
 
     # What the loop asks
 
-    def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
         """The radius around w: one pass over the data. Its `responses` are squared distances, its `b` is R."""
         squares = self.X.sq_distances(w)
         if not np.isfinite(squares).all():
@@ -186,12 +184,12 @@ class EnclosingBall(RowProblem):
 
     # What solvers ask
 
-    def a_few(self, count: int) -> Numbers:
+    def a_few(self, count: int) -> Indices:
         """The numbers of so many rows, or of all, spread over the data."""
         n = self.X.shape[0]
         return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
 
-    def products(self, some: Numbers, others: Numbers, centre: Any, f: Vector) -> Vector:
+    def products(self, some: Indices, others: Indices, centre: Any, f: Vector) -> Vector:
         """<a_i - x, a_j - x> of some rows with others, for a centre x whose products with all rows are f.
 
         Of a kernel that takes so many evaluations of it; else each pair reads a row.

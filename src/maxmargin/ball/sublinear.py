@@ -23,17 +23,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin.ball.problem import EnclosingBall
 from maxmargin.core import l1_sample
+from maxmargin.core.types import Vector
 from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.game.players import RunningMean
 from maxmargin.game.primal_dual import CONSTANT, Best, check_promise, fewest_rounds, rate_of_weights, runs_for
 from maxmargin.game.weights import Weights
-
-Vector = NDArray[np.float64]
 
 FEW = 16  # rows, spread over the data, whose mean is the origin
 ROUNDS = 2000  # where neither eps nor any stop rule says when to end
@@ -57,7 +55,7 @@ class Run:
 
 
 @dataclass
-class State:
+class SublinearBallState:
     """The data as the game sees it, (a_i - origin) / scale, the run under way, and the best of those before it."""
 
     rng: np.random.Generator
@@ -154,13 +152,13 @@ class SublinearBall(Solver):
         n, d = problem.X.shape
         return self.update or min(1.0, max(self.columns * n / d, _regret(T) / (T * rate_of_weights(n, T))))
 
-    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: Any = None) -> State:
+    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: Any = None) -> SublinearBallState:
         if problem.nu * problem.X.shape[0] > 1:
             raise ValueError(
                 f"sublinear_ball encloses all rows, nu = 0; got nu={problem.nu:.6g}. Take core_set for balls that "
                 "leave some outside."
             )
-        if isinstance(warm, State):
+        if isinstance(warm, SublinearBallState):
             return warm
         origin, sq_norms = np.zeros(problem.X.shape[1]), problem.sq_norms()
         if self.centred:
@@ -169,22 +167,22 @@ class SublinearBall(Solver):
                 origin = problem.X.dot_transposed(np.full(some.size, 1 / some.size), some)
                 sq_norms = problem.X.sq_distances(origin)
         largest = float(sq_norms.max()) or 1.0
-        return State(rng, origin, math.sqrt(largest), sq_norms / largest, self._new_run(problem))
+        return SublinearBallState(rng, origin, math.sqrt(largest), sq_norms / largest, self._new_run(problem))
 
     def _new_run(self, problem: EnclosingBall) -> Run:
         n, d = problem.X.shape
         return Run(self.rounds(problem), Weights(np.ones(n), 1.0), np.zeros(d), np.zeros(d), np.zeros(n))
 
-    def step(self, problem: EnclosingBall, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: EnclosingBall, state: SublinearBallState, iterations: int, budget: int) -> Step:
         n, d = problem.X.shape
         rounds = min(iterations, budget // (self.columns * n + d))
         for _ in range(rounds):
             if state.run.t == state.run.T:
                 self._next_run(problem, state)
             self._play(problem, state)
-        return rounds
+        return Step.of(rounds, iterations)
 
-    def _play(self, problem: EnclosingBall, state: State) -> None:
+    def _play(self, problem: EnclosingBall, state: SublinearBallState) -> None:
         """A round. What is drawn: whether to draw a row, unless that is certain; the row; the columns."""
         run, rng, weights = state.run, state.rng, state.run.weights
         run.t += 1
@@ -199,7 +197,7 @@ class SublinearBall(Solver):
         if i is not None:
             self._move(problem, state, i)
 
-    def _add_products(self, problem: EnclosingBall, state: State, squares: Vector, v: Vector) -> None:
+    def _add_products(self, problem: EnclosingBall, state: SublinearBallState, squares: Vector, v: Vector) -> None:
         """Add the estimate of all products with x to v, from columns drawn by the squares of x."""
         run, last = state.run, int(np.searchsorted(squares, squares[-1]))
         for u in state.rng.random(self.columns):
@@ -208,7 +206,7 @@ class SublinearBall(Solver):
             problem.X.add_column(j, factor, v)
             v -= factor * state.origin[j]
 
-    def _move(self, problem: EnclosingBall, state: State, i: int) -> None:
+    def _move(self, problem: EnclosingBall, state: SublinearBallState, i: int) -> None:
         """x becomes the mean of one row more. Where it stood is added up now, as few rounds move it.
 
         Without a T, rows weigh the more the later they come: the first ones were drawn when nothing was known.
@@ -229,7 +227,7 @@ class SublinearBall(Solver):
         if run.sq_x == 0:
             run.squares = None
 
-    def _answer(self, state: State) -> Solution:
+    def _answer(self, state: SublinearBallState) -> Solution:
         """The mean of x_t; the rows drawn are weights of the dual, whose sum x is."""
         run = state.run
         w = state.origin + state.scale * (run.sum_x + run.since * run.x) / max(1, run.t)
@@ -237,19 +235,19 @@ class SublinearBall(Solver):
             return Solution(w)
         return Solution(w, 0.0, run.drawn / run.total, state.origin + state.scale * run.x)
 
-    def _next_run(self, problem: EnclosingBall, state: State) -> None:
+    def _next_run(self, problem: EnclosingBall, state: SublinearBallState) -> None:
         """Keep the run that has ended if it is the best so far, and begin another one."""
         self._keep_best(problem, state)
         state.run = self._new_run(problem)
 
-    def _keep_best(self, problem: EnclosingBall, state: State) -> None:
+    def _keep_best(self, problem: EnclosingBall, state: SublinearBallState) -> None:
         answer = self._answer(state)
         with problem.ledger.on("choosing"):
             radius = problem.evaluate(answer.w).value
         least = problem.least_radius(answer.p, answer.v) if answer.p is not None and answer.v is not None else 0.0
         state.best.keep(answer, -radius, -least)
 
-    def solution(self, problem: EnclosingBall, state: State) -> Solution:
+    def solution(self, problem: EnclosingBall, state: SublinearBallState) -> Solution:
         """The mean of x_t, of the best run where there are several; the last one counts when it has ended."""
         if state.best.w is None:
             return self._answer(state)

@@ -129,6 +129,10 @@ cdef class Matrix:
     asked for, an index of them is built, and booked in the ledger under "index".
     """
 
+    # What a problem asks of its data; the rows of a kernel answer otherwise.
+    sums_are_cheap = True  # a sum over many rows costs one pass over the data
+    inner_product = True  # products of rows are inner products
+
     def __cinit__(self, source, int64_t threads=1, other_axis=None):
         # A shallow copy keeps hold of the very arrays that are read from, whatever becomes of the caller's matrix:
         # many of SciPy's methods that change it put others in their place.

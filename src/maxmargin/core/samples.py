@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from maxmargin.core.types import Vector
 
 
 def l1_sample(p: Vector, u: float) -> int:

@@ -377,7 +377,7 @@ def _refuse_doubtful_header(path: str, first: str, second: str) -> None:
 
 
 def _plain_labels(labels: list[str]) -> NDArray[Any]:
-    """Numbers if all of them are, else strings."""
+    """Indices if all of them are, else strings."""
     if all(map(_is_number, labels)):
         return np.array(labels, dtype=np.float64)
     return np.array([label.strip() for label in labels])

@@ -34,7 +34,7 @@ def read_libsvm(
     """Read a LIBSVM file.
 
     A line is `label index:value index:value ...`; what follows a `#` is a comment, and lines without a label are
-    skipped. Line ends may be LF or CRLF. Numbers are plain decimal numbers, rounded exactly as Python's `float`
+    skipped. Line ends may be LF or CRLF. Indices are plain decimal numbers, rounded exactly as Python's `float`
     rounds them. A `qid:n` after the label, as in ranking files, is checked and dropped.
 
     The file is read a few megabytes at a time: memory holds the result, and half as much again at most.

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core import Ledger, Matrix
 from maxmargin.core.matrix import as_matrix
+from maxmargin.core.types import Vector
 
-Vector = NDArray[np.float64]
 Square = NDArray[np.float64]  # a matrix of n rows and n columns
 
 ENTRIES_AT_ONCE = 1 << 22  # of what is read in blocks

@@ -13,17 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from maxmargin.core.matrix import as_matrix
 from maxmargin.core.threads import limit_blas
+from maxmargin.core.types import Indices
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.interrupt import Interrupt, NoModelYet, listen_for_interrupt
-from maxmargin.engine.problem import CLOSE_ENOUGH, Evaluation, Problem, Solution
-from maxmargin.engine.solver import KERNEL_SOLVERS, SOLVERS, TOOLBOX, UNLIMITED, Learned, Solver, online_solvers
+from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Evaluation, Problem, Solution, Trait
+from maxmargin.engine.registry import online_solvers, solvers_for
+from maxmargin.engine.solver import Learned, Reason, Solver, Step
+from maxmargin.engine.stop_rules import UNLIMITED, Limits, StopRules
 from maxmargin.engine.trace import Row, Trace
-from maxmargin.kernels.matrix import KernelMatrix
-from maxmargin.svm.regularized import RegularizedSVM
 
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
 TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
@@ -31,7 +32,8 @@ OUT_OF_TIME = ("interrupted", "max_time")  # ends after which nobody should be k
 MOST_AFTER_TIME = 0.2  # entries that may be read after such an end for a certificate, as a share of those read before
 FREE_AFTER_TIME = 1_000_000  # and so many in any case: they take some milliseconds
 USUAL_TOL = 1e-3  # the relative gap that numbers are computed for where nobody asks for one
-LONGEST_WAIT = 10  # checks between two measurements of the gap that seem worth it
+LONGEST_WAIT = 10  # checks after which the gap is measured again, whatever the solver's estimate says
+BETTER_ESTIMATE = 0.7  # before that, the estimate must have fallen to this share of the one that promised too much
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Holdout:
 
     X: Any
     y: ArrayLike
-    rows: NDArray[np.int64] | None = None
+    rows: Indices | None = None
 
     def error(self, solution: Solution, scale: float) -> float:
         """The share of the examples that the solution gets wrong."""
@@ -128,13 +130,14 @@ class Progress:
 def solve(
     problem: Problem,
     solver: Solver,
+    stop: StopRules | None = None,
     *,
     tol: float | None = None,
     max_iter: int | None = None,
     max_time: float | None = None,
     budget: int | None = None,
-    holdout: Holdout | None = None,
     early_stopping: bool = False,
+    holdout: Holdout | None = None,
     certify: bool | str = True,
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -148,6 +151,8 @@ def solve(
         What to solve.
     solver : Solver
         How.
+    stop : StopRules or None
+        When to stop; or the same rules one by one:
     tol : float or None
         Stop when the relative duality gap is at most this. A check that measures it reads all of the data. Where it is
         the only rule, a run ends after 20 times the iterations that the solver makes without any. None: the default of
@@ -156,11 +161,11 @@ def solve(
         Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; with a kernel
         it counts evaluations, and where it is the only rule, a run ends after 20 times the default iterations too.
         What is read besides, for the norms of the rows and for the certificate, is listed in `Result.reads`.
-    holdout : Holdout or None
-        Examples on which each check measures the error.
     early_stopping : bool
         Stop when the error on the holdout has not improved for a while, which for most solvers is while the iterations
         doubled; the best solution by that error is returned.
+    holdout : Holdout or None
+        Examples on which each check measures the error.
     certify : bool or "checks"
         Whether to certify the answer on the full data; "checks": at every check.
     callback : callable or None
@@ -191,135 +196,44 @@ def solve(
     >>> result.certificate.gap >= 0
     True
     """
-    if not isinstance(problem, solver.solves):
-        raise TypeError(f"solver {solver.name!r} solves a {solver.solves.__name__}; got a {type(problem).__name__}")
-    if solver.kernel is not None and isinstance(problem.X, KernelMatrix) != solver.kernel:
-        wanted = "KernelMatrix" if solver.kernel else "Matrix"
-        takers = [
-            name
-            for table in (SOLVERS, KERNEL_SOLVERS, TOOLBOX)
-            for name, taker in table.items()
-            if isinstance(problem, taker.solves) and taker.kernel in (None, not solver.kernel)
-        ]
-        raise TypeError(
-            f"solver {solver.name!r} reads a {wanted}; got a {type(problem.X).__name__}, which these solvers read: "
-            f"{', '.join(takers)}"
-        )
-    if solver.smooth_only and isinstance(problem, RegularizedSVM) and not problem.loss.smooth:
-        takers = [name for name, taker in SOLVERS.items() if not taker.smooth_only and not taker.separable_only]
-        raise ValueError(
-            f"solver {solver.name!r} needs a smooth loss, such as 'squared_hinge'; got {problem.loss.name!r}, which "
-            f"these solvers take: {', '.join(takers)}"
-        )
-    if isinstance(warm, Learned) and not solver.online:
-        raise TypeError(f"solver {solver.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")
-    if isinstance(warm, Solution) and not solver.resumes:
-        raise TypeError(f"solver {solver.name!r} cannot begin at a solution; give the Result of its earlier run")
-    tol = solver.default_tol if tol is None else tol
-    if early_stopping and holdout is None:
+    given = StopRules(tol, max_iter, max_time, budget, early_stopping)
+    if stop is not None and given != StopRules():
+        raise TypeError(f"give the stop rules as one object or one by one, not both; got {stop} and {given}")
+    rules = given if stop is None else stop
+    _refuse_mismatch(problem, solver, warm)
+    if rules.early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
-    # Iterations on rows of a kernel that are kept cost nothing: a budget alone might never end them.
-    unlimited = max_iter is None and max_time is None and (budget is None or bool(solver.kernel))
-    if unlimited and solver.iterations(problem) is None:
-        # The other rules end it before, if they can.
-        may_end = tol is not None or budget is not None
-        max_iter = solver.default_iterations(problem) * (20 if may_end else 4 if early_stopping else 1)
-    limit = _Limits.of(problem, solver, max_iter, max_time, budget)
-    run = _Run(problem, solver, holdout, tol, certify == "checks", warm if isinstance(warm, Result) else None)
+    limits = Limits.of(rules, problem, solver)
+    run = _Run(problem, solver, limits, holdout, certify == "checks", warm if isinstance(warm, Result) else None)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
-        problem.prepare(USUAL_TOL if tol is None else tol)
+        problem.prepare(USUAL_TOL if limits.tol is None else limits.tol)
         state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
-        next_check, status = max(run.n_iter + 1, solver.next_check(problem, state, run.n_iter)), ""
-        while not status:
-            done = run.advance(state, next_check, limit, interrupt)
-            over_budget = done < next_check and limit.max_iter > done and not interrupt.asked and not limit.late(run)
-            if over_budget and done == 0:
-                raise ValueError(
-                    f"a budget of {limit.budget:,} entries is too small for one iteration of {solver.name!r} on this "
-                    f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least what an "
-                    "iteration reads, which may be a row, a row and a column, or all of the data"
-                )
-            if interrupt.asked:
-                status = "interrupted"
-            elif over_budget:
-                status = "budget"
-            elif done >= limit.max_iter:
-                status = limit.why
-            elif limit.late(run):
-                status = "max_time"
-            row = run.check(state)
-            next_check = max(done + 1, solver.next_check(problem, state, done))
-            progress = Progress(
-                row,
-                run.share_done(limit, tol),
-                run.gap,
-                math.nan if tol is None else tol,
-                lambda: run.best_solution(state),
-            )
-            if callback is not None and callback(progress) and not status:
-                status = "callback"
-            if not status and tol is not None and run.proven_gap <= tol:
-                status = "tol"
-            if not status and solver.settled(problem, state):
-                status = "finished"
-            if not status and unlimited and solver.exhausted(problem, state):
-                status = "max_iter"
-            if not status and early_stopping and run.stale(state):
-                status = "early_stopping"
-            # During a check, which another one would only repeat.
-            if not status and (interrupt.asked or limit.late(run)):
-                status = "interrupted" if interrupt.asked else "max_time"
+        status = run.iterate(state, interrupt, rules.early_stopping, callback)
         if interrupt.asked and run.n_iter == 0:
             raise NoModelYet("before the first iteration: there is no model to keep")
         result = run.result("interrupted" if interrupt.asked else status, state)
         _refuse_not_finite(result.solution, solver)
         if certify:
             if run.can_afford_certificate(result):
-                result = certified(problem, result, keep_bias=holdout is not None, tighten=budget is None)
+                result = certified(problem, result, keep_bias=holdout is not None, tighten=rules.budget is None)
             else:
                 no_time = Certificate.missing("the time was up before the model was evaluated on all samples")
                 result = replace(result, certificate=no_time)
         return replace(result, status="interrupted") if interrupt.asked else result
 
 
-@dataclass(frozen=True)
-class _Limits:
-    max_iter: int
-    max_time: float
-    budget: int
-    why: str  # the name of the rule behind max_iter
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        solver: Solver,
-        max_iter: int | None,
-        max_time: float | None,
-        budget: int | None,
-    ) -> _Limits:
-        for name, value in (("max_iter", max_iter), ("max_time", max_time), ("budget", budget)):
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be positive or None; got {value!r}")
-        own = solver.iterations(problem)
-        # What is more than a machine can count is as good as no limit.
-        asked = UNLIMITED if max_iter is None else min(int(max_iter), UNLIMITED)
-        why = "max_iter" if own is None or asked < own else "finished"
-        return cls(
-            min(asked, UNLIMITED if own is None else own),
-            math.inf if max_time is None or max_time > UNLIMITED else float(max_time),
-            UNLIMITED if budget is None else min(int(budget), UNLIMITED),
-            why,
-        )
-
-    def late(self, run: _Run) -> bool:
-        return run.seconds() >= self.max_time
-
-    def shares(self, run: _Run) -> list[float]:
-        """The share of each limit that is used up."""
-        used = (run.n_iter, self.max_iter), (run.entries(), self.budget), (run.seconds(), self.max_time)
-        return [so_far / most for so_far, most in used if most < UNLIMITED]
+def _refuse_mismatch(problem: Problem, solver: Solver, warm: Result | Learned | Solution | None) -> None:
+    """Refuse a problem that the solver cannot take, or a start that it cannot begin at."""
+    if reason := solver.why_not(problem):
+        wrong_type = not isinstance(problem, solver.solves) or (solver.requires - problem.traits) & READS
+        kind = TypeError if wrong_type else ValueError
+        others = ", ".join(solvers_for(problem)) or "none"
+        raise kind(f"solver {solver.name!r} {reason}. Solvers that take this problem: {others}")
+    if isinstance(warm, Learned) and not solver.online:
+        raise TypeError(f"solver {solver.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")
+    if isinstance(warm, Solution) and not solver.resumes:
+        raise TypeError(f"solver {solver.name!r} cannot begin at a solution; give the Result of its earlier run")
 
 
 class _Run:
@@ -329,12 +243,13 @@ class _Run:
         self,
         problem: Problem,
         solver: Solver,
+        limits: Limits,
         holdout: Holdout | None,
-        tol: float | None,
         every_check: bool,
         warm: Result | None,
     ) -> None:
-        self.problem, self.solver, self.holdout = problem, solver, holdout
+        self.problem, self.solver, self.limits, self.holdout = problem, solver, limits, holdout
+        tol = limits.tol
         # The gap is measured where the solver's own estimate is at most `measure`; None: nowhere.
         self.measure = math.inf if every_check else tol
         self.trace = Trace(() if warm is None else warm.trace, tol)
@@ -360,25 +275,83 @@ class _Run:
     def entries(self) -> int:
         return self.problem.ledger.stored - self.already_read
 
-    def advance(self, state: Any, until: int, limit: _Limits, interrupt: Interrupt) -> int:
-        """Iterate until a count of iterations, or a limit, or Ctrl-C; return the count reached."""
-        until = min(until, limit.max_iter)
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return self.seconds() >= self.limits.max_time
+
+    def iterate(
+        self,
+        state: Any,
+        interrupt: Interrupt,
+        early_stopping: bool,
+        callback: Callable[[Progress], bool | None] | None,
+    ) -> str:
+        """Iterate and check until a rule says to stop; return its name."""
+        solver, problem, limits = self.solver, self.problem, self.limits
+        next_check = max(self.n_iter + 1, solver.next_check(problem, state, self.n_iter))
+        while True:
+            reason = self.advance(state, next_check, interrupt)
+            if reason is Reason.BUDGET and self.n_iter == 0:
+                raise ValueError(
+                    f"a budget of {limits.budget:,} entries is too small for one iteration of {solver.name!r} on this "
+                    f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least what an "
+                    "iteration reads, which may be a row, a row and a column, or all of the data"
+                )
+            status = self._out_of_limits(reason, interrupt)
+            row = self.check(state)
+            tol = math.nan if limits.tol is None else limits.tol
+            progress = Progress(row, self.share_done(), self.gap, tol, lambda: self.best_solution(state))
+            if callback is not None and callback(progress) and not status:
+                status = "callback"
+            status = status or self._good_enough(state, reason, early_stopping)
+            # Ctrl-C or the end of the time may have come during the check, which another one would only repeat.
+            if not status and (interrupt.asked or self.late):
+                status = "interrupted" if interrupt.asked else "max_time"
+            if status:
+                return status
+            next_check = max(self.n_iter + 1, solver.next_check(problem, state, self.n_iter))
+
+    def _out_of_limits(self, reason: Reason, interrupt: Interrupt) -> str:
+        """The limit that ended the last steps, if one did."""
+        if interrupt.asked:
+            return "interrupted"
+        if reason is Reason.BUDGET:
+            return "budget"
+        if self.n_iter >= self.limits.max_iter:
+            return self.limits.last_status
+        return "max_time" if self.late else ""
+
+    def _good_enough(self, state: Any, reason: Reason, early_stopping: bool) -> str:
+        """The rule by which the solution is good enough, or as good as it will become, if there is one."""
+        if self.limits.tol is not None and self.proven_gap <= self.limits.tol:
+            return "tol"
+        if reason is Reason.SETTLED:
+            return "finished"
+        if self.limits.endless and self.solver.exhausted(self.problem, state):
+            return "max_iter"
+        return "early_stopping" if early_stopping and self.stale(state) else ""
+
+    def advance(self, state: Any, until: int, interrupt: Interrupt) -> Reason:
+        """Iterate until a count of iterations, or a limit, or Ctrl-C; return why the last step ended."""
+        limits, step = self.limits, Step(0)
+        until = min(until, limits.max_iter)
         # One iteration in any case, however short the time: there must be a model.
-        while self.n_iter < until and not interrupt.asked and not (limit.late(self) and self.n_iter > 0):
+        while self.n_iter < until and not interrupt.asked and not (self.late and self.n_iter > 0):
             wanted = min(self.chunk, until - self.n_iter)
             before = time.perf_counter()
             try:
-                made = self.solver.step(self.problem, state, wanted, limit.budget - self.entries())
+                step = self.solver.step(self.problem, state, wanted, limits.budget - self.entries())
             except ArithmeticError as error:
                 raise _out_of_range(self.solver) from error
-            self.n_iter += made
-            if made < wanted:
+            self.n_iter += step.iterations
+            if step.reason is not Reason.DONE:
                 break
             if time.perf_counter() - before < CHUNK_SECONDS / 2:
                 self.chunk = min(2 * self.chunk, UNLIMITED)
             elif time.perf_counter() - before > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
-        return self.n_iter
+        return step.reason
 
     def check(self, state: Any) -> Row:
         """Measure where the run stands, write it into the trace, and keep the best solution."""
@@ -401,7 +374,7 @@ class _Run:
             self.n_iter,
             seconds,
             self.entries(),
-            self.entries() if isinstance(self.problem.X, KernelMatrix) else 0,
+            self.entries() if Trait.KERNEL in self.problem.traits else 0,
             primal=certificate.primal,
             dual=certificate.dual,
             gap=certificate.gap,
@@ -428,9 +401,9 @@ class _Run:
             self.gap = gap
             self.first_gap = gap if math.isnan(self.first_gap) else self.first_gap
 
-    def share_done(self, limit: _Limits, tol: float | None) -> float:
+    def share_done(self) -> float:
         """How near the nearest stop rule is."""
-        shares = limit.shares(self)
+        shares, tol = self.limits.shares(self.n_iter, self.entries(), self.seconds()), self.limits.tol
         if tol is not None and 0 < tol < self.first_gap:
             shares.append(math.log(self.first_gap / self.gap) / math.log(self.first_gap / tol))
         return min(1.0, max(0.0, *shares)) if shares else math.nan
@@ -440,7 +413,7 @@ class _Run:
         if self.measure is None:
             return False
         self.waited += 1
-        if estimate > self.measure or (self.waited < LONGEST_WAIT and estimate > 0.7 * self.last_estimate):
+        if estimate > self.measure or (self.waited < LONGEST_WAIT and estimate > BETTER_ESTIMATE * self.last_estimate):
             return False
         self.last_estimate, self.waited = (estimate if estimate > 0 and self.measure < math.inf else math.inf), 0
         return True

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from maxmargin.core import Ledger
+from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
 
-Vector = NDArray[np.float64]
-Dual = tuple[Vector, Vector]  # weights p, and what the problem sums with them: sum p_i y_i x_i, for instance
+Dual = tuple[Vector, Any]  # weights p, and what the problem sums with them: sum p_i y_i x_i, for instance
 
 CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
 
@@ -34,10 +33,10 @@ class Solution:
         sum p_i y_i x_i, where the solver keeps it: then nobody need read the data for it.
     """
 
-    w: Vector
+    w: Point
     b: float = 0.0
     p: Vector | None = None
-    v: Vector | None = None
+    v: Point | None = None
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,28 @@ class Evaluation:
         The point of the dual that w suggests: weights on the examples that fall short of the margin.
     """
 
-    w: Vector
+    w: Point
     responses: Vector
     value: float
     b: float
     wet: Vector
+
+
+def length(w: Point) -> float:
+    """|w|, of any point that has an inner product: an array, or a vector of a kernel's space."""
+    return math.sqrt(max(0.0, float(w @ w)))
+
+
+class Trait(Enum):
+    """What a problem has that a solver may require."""
+
+    FEATURES = "rows of features, a Matrix"
+    KERNEL = "rows of a kernel, a KernelMatrix"
+    SMOOTH_LOSS = "a smooth loss, such as 'squared_hinge'"
+    SEPARABLE = "slack 0, for separable data"
+
+
+READS = frozenset({Trait.FEATURES, Trait.KERNEL})  # what kind of data a solver reads
 
 
 class Problem(ABC):
@@ -81,6 +97,15 @@ class Problem(ABC):
     scale: float = 1.0
 
     @property
+    def traits(self) -> frozenset[Trait]:
+        """What a solver may require."""
+        return frozenset()
+
+    def instead_of(self, trait: Trait) -> str:
+        """What the problem has where it lacks a trait, for a message."""
+        return f"a {type(self).__name__}"
+
+    @property
     def ledger(self) -> Ledger:
         """What was read, by purpose."""
         return self.X.ledger  # type: ignore[no-any-return]
@@ -89,22 +114,22 @@ class Problem(ABC):
         """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in for this gap."""
 
     @abstractmethod
-    def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
         """The value at a point, from all of the data, and the weights of the dual that it suggests."""
 
-    def evaluation_cost(self, w: Any) -> int:
+    def evaluation_cost(self, w: Point) -> int:
         """How many entries must be read to evaluate w, beyond a pass over the data."""
         return 0
 
     @abstractmethod
     def certify_evaluated(
-        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+        self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
         """The certificate of an evaluated point, and the point of the dual that proves its bound.
 
         Weights p of the dual may be given, and a few rounds allowed to find better ones.
         """
 
-    def certify(self, w: Any, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
+    def certify(self, w: Point, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
         """How good a point is: its value, and a bound from p where given."""
         return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)[0]

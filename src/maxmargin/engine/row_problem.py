@@ -11,9 +11,9 @@ import numpy as np
 from maxmargin.core import Matrix
 from maxmargin.core.matrix import as_matrix, refuse_not_finite
 from maxmargin.core.rounding import relative_error
+from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.problem import CLOSE_ENOUGH, Dual, Evaluation, Problem, Vector
-from maxmargin.kernels.expansion import length
+from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Dual, Evaluation, Problem, Trait, length
 
 # Beyond these squared norms of rows, products and sums of products may overflow, or vanish.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e290
@@ -41,11 +41,11 @@ class RowProblem(Problem):
     # To be said by each problem
 
     @abstractmethod
-    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+    def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
         """The nearest thing to p that the dual allows, and its sum of rows (v, where p was allowed and v known)."""
 
     @abstractmethod
-    def _bound(self, p: Vector, v: Vector) -> float:
+    def _bound(self, p: Vector, v: Point) -> float:
         """What no solution can beat, from a point of the dual."""
 
     @abstractmethod
@@ -59,7 +59,7 @@ class RowProblem(Problem):
         return self._bound(*self.dual_point(p))
 
     def certify_evaluated(
-        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+        self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
         """The certificate of an evaluated point, from p where given, the wet examples, and mixtures of both.
 
@@ -92,7 +92,7 @@ class RowProblem(Problem):
         A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
         product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
         """
-        vectors: bool | None = getattr(self.X, "inner_product", True)
+        vectors = self.X.inner_product
         if vectors is False or (vectors is None and any(w.imaginary for w in sums)):
             return Certificate(value, bound, INDEFINITE, form)
         return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "", rounding=rounding)
@@ -103,7 +103,7 @@ class RowProblem(Problem):
     def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
         """By how much the exact value may be worse, and the exact bound looser, than what was computed."""
 
-    def response_rounding(self, w: Any) -> Vector:
+    def response_rounding(self, w: Point) -> Vector:
         """How far the computed response of each row to w can be from the exact one."""
         if not self.sums_are_cheap:
             K: Any = self.X
@@ -147,7 +147,14 @@ class RowProblem(Problem):
     @property
     def sums_are_cheap(self) -> bool:
         """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
-        return isinstance(self.X, Matrix)
+        return bool(self.X.sums_are_cheap)
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        return frozenset({Trait.FEATURES if self.sums_are_cheap else Trait.KERNEL})
+
+    def instead_of(self, trait: Trait) -> str:
+        return f"a {type(self.X).__name__}" if trait in READS else super().instead_of(trait)
 
     @property
     def zero_rows(self) -> int | None:

@@ -3,9 +3,8 @@
 :func:`maxmargin.solvers.solve` calls them in this order:
 
 1. ``state = solver.start(problem, rng)`` once;
-2. ``done = solver.step(problem, state, iterations, budget)`` again and again: a chunk of at most `iterations`
-   iterations that reads at most `budget` entries, and how many of them were made (fewer means: the next one does
-   not fit the budget);
+2. ``step = solver.step(problem, state, iterations, budget)`` again and again: a chunk of at most `iterations`
+   iterations that reads at most `budget` entries; the :class:`Step` says how many were made, and why no more;
 3. ``solution = solver.solution(problem, state)`` at each check.
 """
 
@@ -14,37 +13,54 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin.engine.problem import Problem, Solution
-from maxmargin.svm.margin import MarginProblem
-from maxmargin.svm.slack import SlackSVM
+from maxmargin.core.types import Vector
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.registry import online_solvers, register
 
-SOLVERS: dict[str, type[Solver]] = {}
-"""Every solver by its name. The command, the estimators, the common tests and the benchmarks read this table."""
-
-KERNEL_SOLVERS: dict[str, type[Solver]] = {}
-"""The same for solvers of max-margin problems on a KernelMatrix."""
-
-TOOLBOX: dict[str, type[Solver]] = {}
-"""The same for solvers of other problems."""
-
-UNLIMITED = 2**62
 FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
 CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
 
 
+class Reason(Enum):
+    """Why a step ended."""
+
+    DONE = "all iterations were made"
+    BUDGET = "the next iteration does not fit the budget"
+    SETTLED = "more iterations could change nothing, but for rounding"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one call of :meth:`Solver.step` did.
+
+    Attributes
+    ----------
+    iterations : int
+        How many iterations were made.
+    reason : Reason
+        Why no more.
+    """
+
+    iterations: int
+    reason: Reason = Reason.DONE
+
+    @classmethod
+    def of(cls, made: int, wanted: int) -> Step:
+        """A step of so many of the wanted iterations: where they are fewer, the next one does not fit the budget."""
+        return cls(made, Reason.DONE if made == wanted else Reason.BUDGET)
+
+
 class Solver(ABC):
-    """An algorithm and its hyper-parameters. A subclass with a `name` is registered by being defined."""
+    """An algorithm and its hyper-parameters. A subclass that states a `name` is registered by being defined."""
 
     name: ClassVar[str] = ""
-    solves: ClassVar[type[Problem]] = SlackSVM
-    kernel: ClassVar[bool | None] = False  # whether it reads a KernelMatrix, not a Matrix; None: either
-    separable_only: ClassVar[bool] = False  # whether it solves the problem with slack 0 only
-    smooth_only: ClassVar[bool] = False  # whether it solves the problem with a smooth loss only
+    solves: ClassVar[type[Problem]]
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES})
     optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
     online: ClassVar[bool] = False  # whether it can go on with other rows, from what `learned` gives
     resumes: ClassVar[bool] = False  # whether it can begin at a solution, found on whatever data of the same shape
@@ -54,9 +70,16 @@ class Solver(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.name:
-            margin = issubclass(cls.solves, MarginProblem)
-            (TOOLBOX if not margin else KERNEL_SOLVERS if cls.kernel else SOLVERS)[cls.name] = cls
+        if cls.__dict__.get("name"):  # a subclass without a name of its own is a variant, not another solver
+            register(cls)
+
+    @classmethod
+    def why_not(cls, problem: Problem) -> str:
+        """Why the solver cannot take a problem; empty if it can."""
+        if not isinstance(problem, cls.solves):
+            return f"solves a {cls.solves.__name__}; got a {type(problem).__name__}"
+        missing = sorted(cls.requires - problem.traits, key=lambda trait: trait.name)
+        return " and ".join(f"needs {trait.value}; got {problem.instead_of(trait)}" for trait in missing)
 
     def deterministic(self, problem: Any) -> bool:
         """Whether nothing that matters is drawn at random, so that every seed gives the same answer to this problem."""
@@ -71,8 +94,8 @@ class Solver(ABC):
         """
 
     @abstractmethod
-    def step(self, problem: Any, state: Any, iterations: int, budget: int) -> int:
-        """Make up to `iterations` iterations that read at most `budget` entries together; return how many."""
+    def step(self, problem: Any, state: Any, iterations: int, budget: int) -> Step:
+        """Make up to `iterations` iterations that read at most `budget` entries together."""
 
     @abstractmethod
     def solution(self, problem: Any, state: Any) -> Solution:
@@ -104,10 +127,6 @@ class Solver(ABC):
     def patience(self, problem: Any, state: Any, best_iter: int) -> float:
         """The count of iterations to wait for a better one than the best so far: twice its own, and enough to tell."""
         return max(2 * best_iter, min(FEWEST_BEFORE_STALE, self.default_iterations(problem) // 4))
-
-    def settled(self, problem: Any, state: Any) -> bool:
-        """Whether more iterations could change nothing, but for rounding."""
-        return False
 
     def exhausted(self, problem: Any, state: Any) -> bool:
         """Whether a run without a limit from the user has worked long enough, though it has iterations left."""
@@ -144,14 +163,9 @@ class Learned:
     """
 
     t: int
-    w: NDArray[np.float64]
+    w: Vector
     b: float
-    mean_w: NDArray[np.float64]
+    mean_w: Vector
     mean_b: float
     weights: float
     scale: float = 1.0
-
-
-def online_solvers() -> list[str]:
-    """The names of the solvers that can go on with other rows."""
-    return sorted(name for name, solver in SOLVERS.items() if solver.online)

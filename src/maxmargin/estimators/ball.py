@@ -28,9 +28,9 @@ from maxmargin.estimators.recipe import solver_named
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.problems import EnclosingBall as BallProblem
 from maxmargin.problems import Kernel, KernelMatrix, Solution, make_kernel
-from maxmargin.solvers import TOOLBOX, CoreSet, Result, Solver, solve
+from maxmargin.solvers import OTHER_SOLVERS, CoreSet, Result, Solver, solve
 
-BALL_SOLVERS = {name: solver for name, solver in TOOLBOX.items() if issubclass(solver.solves, BallProblem)}
+BALL_SOLVERS = {name: solver for name, solver in OTHER_SOLVERS.items() if issubclass(solver.solves, BallProblem)}
 BALL_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # a row's kernel with itself must be known
 # What rounding may add to a squared distance, as a share of the largest one: samples on the ball's surface are inside.
 DISTANCE_ROUNDING, KERNEL_DISTANCE_ROUNDING = 1e-12, 1e-5

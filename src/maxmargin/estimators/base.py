@@ -253,7 +253,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _poor_score(self) -> bool:
         """Whether the solver is for separable data: then it cannot be asked for a good score on other data."""
         solver = self.solver if isinstance(self.solver, Solver) else self._solvers.get(str(self.solver))
-        return solver is not None and solver.separable_only
+        return solver is not None and Trait.SEPARABLE in solver.requires
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
         """Set the fitted attributes."""

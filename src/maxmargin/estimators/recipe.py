@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.engine.problem import Trait
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import LOSSES, Certificate, MarginProblem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.solvers import (
@@ -76,11 +77,11 @@ class Recipe:
         if solver is None:
             solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X, estimator.budget)
         slack_form = issubclass(solver.solves, SlackSVM)
-        if slack is None and solver.separable_only:
+        if slack is None and Trait.SEPARABLE in solver.requires:
             slack = 0.0
         C = estimator.C if slack is None else None
         if slack is not None and estimator.C != DEFAULT_C:
-            if solver.separable_only:
+            if Trait.SEPARABLE in solver.requires:
                 raise ValueError(
                     f"solver {solver.name!r} is for separable data and takes slack=0 only; got C={estimator.C!r}. "
                     'For data with noise use solver="auto".'
@@ -100,7 +101,7 @@ class Recipe:
                 f"solver {solver.name!r} solves the form with slack, whose loss is the hinge; got loss={loss!r}. Give "
                 f"loss='hinge', or C and one of {names(RegularizedSVM)}."
             )
-        if solver.smooth_only and not LOSSES[loss].smooth:
+        if Trait.SMOOTH_LOSS in solver.requires and not LOSSES[loss].smooth:
             smooth = " or ".join(repr(name) for name, other in LOSSES.items() if other.smooth)
             raise ValueError(f"solver {solver.name!r} needs a smooth loss; got loss={loss!r}. Give loss={smooth}.")
         if slack_form and intercept_scaling is not None:
@@ -189,7 +190,7 @@ class Recipe:
 def solver_named(solver: str | Solver, solvers: Mapping[str, type[Solver]]) -> Solver | None:
     """The solver itself, by its name in the table where one was given; None for "auto"."""
     kernel = solvers is KERNEL_SOLVERS
-    if isinstance(solver, Solver) and solver.kernel in (None, kernel):
+    if isinstance(solver, Solver) and (Trait.FEATURES if kernel else Trait.KERNEL) not in solver.requires:
         return solver
     name = solver.name if isinstance(solver, Solver) else solver
     if name == "auto":

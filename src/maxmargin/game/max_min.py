@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core import Ledger
+from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate, Form
-from maxmargin.engine.problem import Dual, Evaluation, Problem, Vector
+from maxmargin.engine.problem import Dual, Evaluation, Problem
 
 NO_BOUND = "the problem has no `bound`, so that nobody knows what is possible; the value itself was measured"
 
@@ -139,7 +140,7 @@ class MaxMin(Problem):
         return Evaluation(w, c, float(c.min()), 0.0, wet)
 
     def certify_evaluated(
-        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+        self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
         """The least c_i at a point, beside the bound of the weights p, or of those on its least c_i."""
         p = at.wet if p is None or p.sum() <= 0 else p / p.sum()

@@ -17,16 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin.core import l1_sample
-from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Vector
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.game.max_min import MaxMin
 from maxmargin.game.players import Player
 from maxmargin.game.weights import Weights
-
-Vector = NDArray[np.float64]
 
 CONSTANT = 23.0  # what the weights cost is at most 23 sqrt(log n / T), with probability 1/2: see docs/primal_dual.md
 FEWEST = 6  # fewer c_i count as so many in log n: the union of their chances would not be small enough
@@ -67,7 +65,7 @@ class Best:
 
 
 @dataclass
-class State:
+class GameState:
     """The run that is under way, and the best of those before it."""
 
     rng: np.random.Generator
@@ -126,6 +124,7 @@ class PrimalDual(Solver):
 
     name: ClassVar[str] = "primal_dual"
     solves: ClassVar[type[Problem]] = MaxMin
+    requires: ClassVar[frozenset[Trait]] = frozenset()
 
     player: Player
     eps: float = 0.1
@@ -156,23 +155,23 @@ class PrimalDual(Solver):
                 "more slowly than T"
             ) from None
 
-    def start(self, problem: MaxMin, rng: np.random.Generator, warm: Any = None) -> State:
-        if isinstance(warm, State):
+    def start(self, problem: MaxMin, rng: np.random.Generator, warm: Any = None) -> GameState:
+        if isinstance(warm, GameState):
             return warm
-        return State(rng, self._new_run(problem))
+        return GameState(rng, self._new_run(problem))
 
     def _new_run(self, problem: MaxMin) -> Run:
         T = self.rounds(problem)
         player, weights = self.player.start(T), Weights(np.ones(problem.n), self.rate(problem, T))
         return Run(T, player, weights, np.zeros(np.shape(player.x)), np.zeros(problem.n))
 
-    def step(self, problem: MaxMin, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: MaxMin, state: GameState, iterations: int, budget: int) -> Step:
         rounds = min(iterations, budget // problem.round_reads) if problem.round_reads else iterations
         for _ in range(rounds):
             if state.run.t == state.run.T:
                 self._next_run(problem, state)
             self._play(problem, state.run, state.rng)
-        return rounds
+        return Step.of(rounds, iterations)
 
     def _play(self, problem: MaxMin, run: Run, rng: np.random.Generator) -> None:
         """A round of Algorithm 2."""
@@ -184,13 +183,13 @@ class PrimalDual(Solver):
         self.player.update(run.player, problem.gradient(i, x))  # line 10
         run.t += 1
 
-    def _next_run(self, problem: MaxMin, state: State) -> None:
+    def _next_run(self, problem: MaxMin, state: GameState) -> None:
         """Keep the run that has ended if it is the best so far, and begin another one."""
         with problem.ledger.on("choosing"):
             self._keep_best(problem, state)
         state.run = self._new_run(problem)
 
-    def _keep_best(self, problem: MaxMin, state: State) -> None:
+    def _keep_best(self, problem: MaxMin, state: GameState) -> None:
         answer = self._answer(state.run)
         assert answer.p is not None
         state.best.keep(answer, float(problem.values(answer.w).min()), problem.bound(answer.p))
@@ -201,7 +200,7 @@ class PrimalDual(Solver):
             return Solution(np.array(run.player.x))
         return Solution(self.player.settle(run.sum_x / run.t), 0.0, run.sum_p / run.t)
 
-    def solution(self, problem: MaxMin, state: State) -> Solution:
+    def solution(self, problem: MaxMin, state: GameState) -> Solution:
         """The mean of x_t, of the best run where there are several; the last one counts when it has ended."""
         if state.best.w is None:
             return self._answer(state.run)

@@ -7,7 +7,6 @@ vectors are of the same kind: a problem need not know whether its rows are array
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,8 +78,3 @@ class Expansion:
         """Whether <w, w> is negative, beyond rounding: then the kernel is not an inner product."""
         nonzero = np.flatnonzero(self.beta)
         return self @ self < -NEGATIVE_SQUARE * float(np.abs(self.beta[nonzero]) @ np.abs(self.f[nonzero]))
-
-
-def length(w: Vector | Expansion) -> float:
-    """|w|, of an array or of an Expansion."""
-    return math.sqrt(max(0.0, w @ w)) if isinstance(w, Expansion) else float(np.linalg.norm(w))

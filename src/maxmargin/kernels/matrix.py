@@ -75,6 +75,8 @@ class KernelMatrix:
     (3, 0)
     """
 
+    sums_are_cheap = False  # a sum over many rows takes as many rows of the kernel
+
     def __init__(
         self,
         X: Samples,

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import ArpackError, eigsh
 
-Vector = NDArray[np.float64]
+from maxmargin.core.types import Vector
+
 Square = NDArray[np.float64]
 
 DENSE = 64  # rows up to which a full decomposition takes no longer than Lanczos

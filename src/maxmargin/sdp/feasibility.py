@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.types import Point, Vector
 from maxmargin.data.symmetric_matrices import SymmetricMatrices, as_symmetric_matrices
 from maxmargin.engine.certificate import Certificate, Form
-from maxmargin.engine.problem import Dual, Evaluation, Vector
+from maxmargin.engine.problem import Dual, Evaluation
 from maxmargin.game.max_min import MaxMin
 from maxmargin.sdp.eigen import largest_eigenvalue, refuse_indefinite
 
@@ -128,7 +129,7 @@ class SemidefiniteFeasibility(MaxMin):
         return super().evaluate(self.of_trace_one(w))
 
     def certify_evaluated(
-        self, at: Evaluation, p: Vector | None = None, v: Vector | None = None, *, rounds: int = 0
+        self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
         """The value of an X beside the least bound that was ever proved here, and the weights that prove it."""
         certificate, (weights, _) = super().certify_evaluated(at, p, v, rounds=rounds)

@@ -29,10 +29,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.engine.loop import Progress, Result, solve
-from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.game.players import LazyGradient, Player, Standing
-from maxmargin.game.primal_dual import CONSTANT, PrimalDual, State
+from maxmargin.game.primal_dual import CONSTANT, GameState, PrimalDual
 from maxmargin.game.sets import Point, Spectrahedron, TraceOne
 from maxmargin.sdp.eigen import leading_eigenvector
 from maxmargin.sdp.feasibility import SemidefiniteFeasibility
@@ -86,6 +86,7 @@ class SublinearSdp(Solver):
 
     name: ClassVar[str] = "sublinear_sdp"
     solves: ClassVar[type[Problem]] = SemidefiniteFeasibility
+    requires: ClassVar[frozenset[Trait]] = frozenset()
 
     eps: float = 0.1
     method: str = "exact"
@@ -114,13 +115,13 @@ class SublinearSdp(Solver):
             return LazyGradient(HazanSpectrahedron(n, self.exactly, accuracy=(self.eps / 2) ** 2))
         return LazyGradient(Spectrahedron(n, self.exactly))
 
-    def start(self, problem: SemidefiniteFeasibility, rng: np.random.Generator, warm: Any = None) -> State:
+    def start(self, problem: SemidefiniteFeasibility, rng: np.random.Generator, warm: Any = None) -> GameState:
         return self.game(problem).start(problem, rng, warm)
 
-    def step(self, problem: SemidefiniteFeasibility, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: SemidefiniteFeasibility, state: GameState, iterations: int, budget: int) -> Step:
         return self.game(problem).step(problem, state, iterations, budget)
 
-    def solution(self, problem: SemidefiniteFeasibility, state: State) -> Solution:
+    def solution(self, problem: SemidefiniteFeasibility, state: GameState) -> Solution:
         return self.game(problem).solution(problem, state)
 
     def iterations(self, problem: SemidefiniteFeasibility) -> int:

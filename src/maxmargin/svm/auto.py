@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from maxmargin.core import Matrix
 from maxmargin.engine.problem import Problem
-from maxmargin.engine.solver import KERNEL_SOLVERS, Solver
+from maxmargin.engine.solver import Solver
 from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.svm.kernel.decomposition import Decomposition
+from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
 from maxmargin.svm.linear.newton import Newton
 from maxmargin.svm.linear.sdca import Sdca
 from maxmargin.svm.linear.simba import Simba
@@ -41,8 +43,8 @@ def auto_solver(form: type[Problem], X: Matrix | KernelMatrix, budget: int | Non
     >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20_000)))).name
     'sdca'
     """
-    if isinstance(X, KernelMatrix):
-        return KERNEL_SOLVERS["decomposition" if issubclass(form, RegularizedSVM) else "sbp"]()
+    if not X.sums_are_cheap:
+        return Decomposition() if issubclass(form, RegularizedSVM) else StochasticBatchPerceptron()
     if not issubclass(form, RegularizedSVM):
         return Simba()
     n, d = X.shape

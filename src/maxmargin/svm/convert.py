@@ -19,10 +19,10 @@ import numpy as np
 
 from maxmargin.core.line_search import least
 from maxmargin.core.rounding import relative_error
+from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.problem import Evaluation, Vector
+from maxmargin.engine.problem import Evaluation, length
 from maxmargin.engine.row_problem import SUMS
-from maxmargin.kernels.expansion import length
 from maxmargin.svm.regularized import RegularizedSVM
 from maxmargin.svm.slack import SlackSVM
 
@@ -70,7 +70,7 @@ def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
     return float(problem.s @ hinge) / float(problem.s.sum()) / norm if norm > 0 else math.inf
 
 
-def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float, v: Vector | None = None) -> Certificate:
+def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float, v: Point | None = None) -> Certificate:
     r"""How good the evaluated direction, rescaled by Lemma 2.1, is for C: the objective reached and a lower bound.
 
     The bound is the best on the ray of p in the dual of the regularised form: :math:`\alpha = tp` with

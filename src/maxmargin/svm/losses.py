@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from maxmargin.core.types import Vector
 
 LOSSES: dict[str, Loss] = {}
 """Every loss by its name."""

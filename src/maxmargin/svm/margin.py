@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxmargin.core.rounding import UNIT
-from maxmargin.engine.problem import Evaluation, Vector
+from maxmargin.core.types import Point, Vector
+from maxmargin.engine.problem import Evaluation
 from maxmargin.engine.row_problem import RowProblem
 
 BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
@@ -46,16 +47,16 @@ class MarginProblem(RowProblem):
     # To be said by each problem
 
     @abstractmethod
-    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
+    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> Evaluation:
         """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
 
     # The same for all
 
-    def responses(self, w: Vector) -> Vector:
+    def responses(self, w: Point) -> Vector:
         """y_i <w, x_i> for every i: one pass over the data."""
         return self.y * self.X.dot(w) / self.scale
 
-    def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
         """The value at w, its best bias (or at the given one), and the dual weights that it suggests."""
         return self.evaluate_responses(w, self.responses(w), b)
 

@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core.rounding import UNIT, is_finite, relative_error
+from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.problem import Dual, Evaluation, Vector
+from maxmargin.engine.problem import Dual, Evaluation, Trait
 from maxmargin.engine.row_problem import SUMS
 from maxmargin.svm.losses import Loss, loss_of
 from maxmargin.svm.margin import BALANCED, MarginProblem
@@ -91,6 +92,13 @@ class RegularizedSVM(MarginProblem):
         self.intercept_scaling = None if B is None else _positive("intercept_scaling", B)
 
     @property
+    def traits(self) -> frozenset[Trait]:
+        return super().traits | ({Trait.SMOOTH_LOSS} if self.loss.smooth else frozenset())
+
+    def instead_of(self, trait: Trait) -> str:
+        return repr(self.loss.name) if trait is Trait.SMOOTH_LOSS else super().instead_of(trait)
+
+    @property
     def free_bias(self) -> bool:
         """Whether there is a bias without a penalty, which asks a dual point to balance the classes."""
         return self.bias and self.intercept_scaling is None
@@ -118,11 +126,11 @@ class RegularizedSVM(MarginProblem):
 
     # The primal
 
-    def objective(self, w: Vector, c: Vector) -> float:
+    def objective(self, w: Point, c: Vector) -> float:
         """The value at w where its margins c = y (<w, x> + b) are known; the penalty of b, if any, left out."""
         return 0.5 * float(w @ w) + float(self.u @ self.loss.value(c))
 
-    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
+    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> Evaluation:
         """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
         if not self.bias:
             b = 0.0
@@ -142,7 +150,7 @@ class RegularizedSVM(MarginProblem):
 
     # The dual
 
-    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+    def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
         """alpha: p cut to the box and, with a free bias, the heavier class scaled down; and sum alpha_i y_i x_i."""
         upper, _ = self.loss.dual_box(self.u)
         alpha = np.clip(p, 0.0, upper)
@@ -157,7 +165,7 @@ class RegularizedSVM(MarginProblem):
             v = self.X.dot_transposed(alpha * self.y)
         return alpha, v
 
-    def _bound(self, p: Vector, v: Vector) -> float:
+    def _bound(self, p: Vector, v: Point) -> float:
         _, q = self.loss.dual_box(self.u)
         penalty = self.bias_feature * float(p @ self.y)
         return float(p.sum() - 0.5 * (q @ p**2) - 0.5 * (v @ v) - 0.5 * penalty**2)

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.core import water_level, water_levels
 from maxmargin.core.line_search import least
 from maxmargin.core.rounding import is_finite, relative_error
-from maxmargin.engine.problem import Dual, Evaluation, Vector
+from maxmargin.core.types import Point, Vector
+from maxmargin.engine.problem import Dual, Evaluation, Trait, length
 from maxmargin.engine.row_problem import SUMS
-from maxmargin.kernels.expansion import length
 from maxmargin.svm.margin import BALANCED, MarginProblem
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # of a sample: beyond them sums of weights overflow, or vanish
@@ -80,6 +80,13 @@ class SlackSVM(MarginProblem):
         self.scale = (float(np.sqrt(self.sq_norms().max())) or 1.0) if scale is None else float(scale)
 
     @property
+    def traits(self) -> frozenset[Trait]:
+        return super().traits | (frozenset() if self.slack > 0 else {Trait.SEPARABLE})
+
+    def instead_of(self, trait: Trait) -> str:
+        return f"slack={self.slack:.6g}" if trait is Trait.SEPARABLE else super().instead_of(trait)
+
+    @property
     def volume(self) -> float:
         """The slack to share out: n nu, where n counts examples by weight."""
         return float(self.s.sum()) * self.slack
@@ -103,7 +110,7 @@ class SlackSVM(MarginProblem):
 
     # One point
 
-    def evaluate(self, w: Vector, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
         """The value at w, its best bias (or at the given one), and the weights that the water level suggests."""
         c, norm = self.responses(w), length(w)
         at = self.evaluate_responses(w, c, b)
@@ -113,7 +120,7 @@ class SlackSVM(MarginProblem):
         # Outside of the ball a value would be none of this problem.
         return on_sphere if norm > 1 or on_sphere.value > at.value else at
 
-    def evaluate_responses(self, w: Vector, c: Vector, b: float | None = None) -> Evaluation:
+    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> Evaluation:
         """The same where the responses c of w are known already: no data is read."""
         groups = self.groups
         if self.bias and b is None:
@@ -172,7 +179,7 @@ class SlackSVM(MarginProblem):
         up = self.y > 0
         return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
 
-    def dual_point(self, p: Vector, v: Vector | None = None) -> Dual:
+    def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
         """p on the simplex (balanced, with a bias), and sum p_i y_i x_i.
 
         Weights that are zero for all of a class are first raised by the sample weights.
@@ -196,7 +203,7 @@ class SlackSVM(MarginProblem):
 
         return at(least(lambda t: self._bound(*at(t)), 0.0, 1.0)[0])
 
-    def _bound(self, p: Vector, v: Vector) -> float:
+    def _bound(self, p: Vector, v: Point) -> float:
         r""":math:`|v| + \nu \sum_i s_i \max_i p_i / s_i`."""
         return length(v) + self.volume * self.cap(p)
 
@@ -229,7 +236,7 @@ class SlackSVM(MarginProblem):
             bound += 2 * self.imbalance(p)
         return value, float(bound)
 
-    def largest_square(self, w: Vector) -> float:
+    def largest_square(self, w: Point) -> float:
         """What the square of the length of w is at most, in exact arithmetic."""
         square = length(w) ** 2
         more = relative_error(w.size) * square if self.sums_are_cheap else self.square_rounding(np.zeros(0), w)

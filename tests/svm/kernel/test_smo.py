@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from maxmargin.engine import solver as solver_module
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.kernels.functions import Linear, Poly, Rbf
 from maxmargin.problems import KernelMatrix, RegularizedSVM
 from maxmargin.solvers import Sdca, Smo, solve
@@ -77,7 +77,7 @@ def test_step_by_step():
     state = solver.start(problem, np.random.default_rng(0))
     for _ in range(120):
         alpha = one_step(exact, y, problem.u, alpha)
-        assert solver.step(problem, state, 1, solver_module.UNLIMITED) == 1
+        assert solver.step(problem, state, 1, UNLIMITED).iterations == 1
         np.testing.assert_allclose(state.alpha, alpha, atol=1e-5)
     assert (state.alpha == 2.0).any()  # bounds are reached to the bit
 
@@ -94,7 +94,7 @@ def test_what_is_kept_up_while_some_sit_out(bias, cache_size):
     solver, fewest, caught_up = Smo(), 500, 0
     state = solver.start(problem, np.random.default_rng(0))
     for _ in range(60):
-        solver.step(problem, state, 250, solver_module.UNLIMITED)
+        solver.step(problem, state, 250, UNLIMITED)
         fewest = min(fewest, state.active.size)
         solution = solver.solution(problem, state)
         beta, f = solution.w.beta, solution.w.f

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from maxmargin.engine.solver import UNLIMITED
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.kernels.functions import Poly, Rbf
 from maxmargin.problems import KernelMatrix, SlackSVM, equivalent_slack
 from maxmargin.solvers import Holdout, solve, solve_for_C
@@ -201,7 +201,7 @@ def test_however_iterations_are_cut_into_chunks(solver):
         problem = make_problem(n=300, noise=0.4, cache_size=4e-6 * 300 * 64)
         state = solver.start(problem, np.random.default_rng(0))
         for chunk in chunks:
-            assert solver.step(problem, state, chunk, UNLIMITED) == chunk
+            assert solver.step(problem, state, chunk, UNLIMITED).iterations == chunk
             solver.solution(problem, state)  # looking changes nothing
             solver.estimated_gap(problem, state)
         found.append((solver.solution(problem, state), problem.X.ledger.stored))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin.engine import solver as solver_module
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.kernels.functions import Linear, Rbf
 from maxmargin.problems import KernelMatrix, RegularizedSVM, SlackSVM
 from maxmargin.solvers import (
@@ -242,4 +242,4 @@ def test_another_problem_is_begun_anew(data):
     other = RegularizedSVM(K, -y, 1.0)
     state = KernelSdca().start(other, np.random.default_rng(0), first.state)
     assert state is not first.state
-    assert KernelSdca().step(other, state, 10, solver_module.UNLIMITED) == 10
+    assert KernelSdca().step(other, state, 10, UNLIMITED).iterations == 10

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from maxmargin.engine.problem import Trait
 from maxmargin.problems import RegularizedSVM, SlackSVM
 from maxmargin.solvers import SOLVERS, Holdout, Learned, Pegasos, Perceptron, solve
 
@@ -103,7 +104,7 @@ def test_rows_that_do_not_fit(solver):
 def test_other_solvers_say_that_they_are_not_online(name):
     solver = SOLVERS[name]()
     X, y = clouds(50, distance=3.0)
-    loss = {"loss": "squared_hinge"} if solver.smooth_only else {}
+    loss = {"loss": "squared_hinge"} if Trait.SMOOTH_LOSS in solver.requires else {}
     problem = SlackSVM(X, y, 0.0) if solver.solves is SlackSVM else RegularizedSVM(X, y, **loss)
     with pytest.raises(TypeError, match=rf"solver '{name}' cannot go on with other rows; pegasos, perceptron can"):
         solver.learned(problem, None)

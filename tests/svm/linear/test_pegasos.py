@@ -86,7 +86,7 @@ def best_in_batch(margins, y, f, squared):
 def run(problem, solver, iterations, seed=0):
     state, draws = solver.start(problem, np.random.default_rng(seed)), []
     for _ in range(iterations):
-        assert solver.step(problem, state, 1, UNLIMITED) == 1
+        assert solver.step(problem, state, 1, UNLIMITED).iterations == 1
         draws.append(state.last_rows)
     return state, draws
 

@@ -174,5 +174,5 @@ def test_batch_finds_the_largest_margin():
 
 def test_batch_is_for_separable_data():
     X, y, _ = separable(0)
-    with pytest.raises(ValueError, match=r"is for separable data, slack 0; got slack=0\.1"):
+    with pytest.raises(ValueError, match=r"needs slack 0, for separable data; got slack=0\.1"):
         solve(SlackSVM(X, y, 0.1), BatchPerceptron())

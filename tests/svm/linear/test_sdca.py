@@ -62,7 +62,7 @@ def test_the_dual_does_not_fall(loss, bias):
     assert found.status == "tol"
     state, done, bounds = solver.start(problem, np.random.default_rng(0)), 0, []
     while done < found.n_iter:
-        done += solver.step(problem, state, state.active - state.position, UNLIMITED)
+        done += solver.step(problem, state, state.active - state.position, UNLIMITED).iterations
         bounds.append(problem.bound(state.lend()[0]))
     # What is maximised with a free bias is not the bound itself, but goes with it.
     slack = 0.01 if problem.free_bias else 1e-12

@@ -27,16 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core import empty_by_pages
-from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_one, ascend_by_pairs
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.kernels.row_cache import RowView
 from maxmargin.svm.regularized import RegularizedSVM
-
-Vector = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 MANY = 0.25  # the share of a part with a weight from which on no other part follows but all
 LOOSE = 0.1  # how far inside the margin an example may be, at first
@@ -57,7 +55,7 @@ STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
 
 
 @dataclass
-class State:
+class DecompositionState:
     """Where the solver stands; m examples are in use, the first ones."""
 
     rules: tuple[Any, ...]
@@ -65,14 +63,14 @@ class State:
     alpha: Vector
     f: Vector  # of the first m; of the others not known
     m: int
-    W: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # those that are worked on
+    W: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # those that are worked on
     inner: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # K between them
     b: float = 0.0
     tolerance: float = LOOSE
-    waiting: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be worked on next
+    waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be worked on next
     grows: bool = False  # whether more examples come into use next
     error: float = 0.0  # of responses, by rounding: as it was measured, and at most what was added since
-    rounded: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # responses to compute anew next
+    rounded: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # responses to compute anew next
     gap: float = math.inf
     dual: float = -math.inf
     done: int = 0  # iterations
@@ -125,7 +123,7 @@ class Decomposition(Solver):
 
     name: ClassVar[str] = "decomposition"
     solves: ClassVar[type[Problem]] = RegularizedSVM
-    kernel: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL})
     resumes: ClassVar[bool] = True
     balanced: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
@@ -134,23 +132,23 @@ class Decomposition(Solver):
     growth: float = 3.0
     block: int = 512
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> DecompositionState:
         if problem.loss.smooth or problem.bias_feature:
             raise ValueError(
                 "decomposition solves the problem with the hinge and a free bias or none; got "
                 f"loss={problem.loss.name!r} and intercept_scaling={problem.intercept_scaling}"
             )
-        if isinstance(warm, State) and all(map(np.array_equal, warm.rules, problem.rules)):
+        if isinstance(warm, DecompositionState) and all(map(np.array_equal, warm.rules, problem.rules)):
             return warm
         upper, _ = problem.loss.dual_box(problem.u)
         if isinstance(warm, Solution) and warm.p is not None:
             alpha, w = problem.dual_point(warm.p)
-            state = State(problem.rules, upper, alpha, cast(Any, w).f, upper.size, b=warm.b)
+            state = DecompositionState(problem.rules, upper, alpha, cast(Any, w).f, upper.size, b=warm.b)
             _kernel(problem).release(np.arange(upper.size))
             self._judge(problem, state)
             return state
         m = self._first_part(problem, upper)
-        state = State(problem.rules, upper, np.zeros(upper.size), np.zeros(upper.size), m)
+        state = DecompositionState(problem.rules, upper, np.zeros(upper.size), np.zeros(upper.size), m)
         few = upper.size <= self._room(_kernel(problem))
         if few:  # all are worked on from the start
             state.tolerance = TIGHT
@@ -180,7 +178,7 @@ class Decomposition(Solver):
         counts = np.cumsum(upper > 0)
         return upper.size if 2 * count > counts[-1] else int(np.searchsorted(counts, count)) + 1
 
-    def _next_part(self, state: State) -> int:
+    def _next_part(self, state: DecompositionState) -> int:
         """By equal factors up to all of them; at once where many have a weight, as parts then tell little of others."""
         n, m = np.count_nonzero(state.upper), np.count_nonzero(state.upper[: state.m])
         if np.count_nonzero(state.alpha) > MANY * m:
@@ -188,11 +186,11 @@ class Decomposition(Solver):
         parts = math.ceil(math.log(n / m) / math.log(self.growth) - 1e-9)
         return self._part(state.upper, m * (n / m) ** (1 / parts))
 
-    def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: RegularizedSVM, state: DecompositionState, iterations: int, budget: int) -> Step:
         before = problem.X.ledger.stored
         for done in range(iterations):
             if self._cost(problem, state) > budget - (problem.X.ledger.stored - before):
-                return done
+                return Step(done, Reason.BUDGET)
             if state.grows:
                 self._grow(problem, state)
             elif state.rounded.size:
@@ -200,9 +198,9 @@ class Decomposition(Solver):
             else:
                 self._iterate(problem, state)
             state.done += 1
-        return iterations
+        return Step(iterations)
 
-    def _cost(self, problem: RegularizedSVM, state: State) -> int:
+    def _cost(self, problem: RegularizedSVM, state: DecompositionState) -> int:
         """The most evaluations that the next iteration can take."""
         if state.grows:
             return int(np.count_nonzero(state.alpha)) * self._next_part(state)
@@ -213,7 +211,7 @@ class Decomposition(Solver):
         probes = 2 * PROBED * (np.count_nonzero(state.alpha) + wanted.size)
         return int(K.missing(wanted, state.m).sum() + probes)
 
-    def _iterate(self, problem: RegularizedSVM, state: State) -> None:
+    def _iterate(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Work on those that wait too: solve the dual over all that are worked on, and tell all others."""
         y, upper, K = problem.y, state.upper, _kernel(problem)
         rows = self._take_in(K, state)
@@ -235,7 +233,7 @@ class Decomposition(Solver):
             state.b = self._bias(problem, state)
         self._judge(problem, state)
 
-    def _bias(self, problem: RegularizedSVM, state: State) -> float:
+    def _bias(self, problem: RegularizedSVM, state: DecompositionState) -> float:
         """The middle of what all examples in use allow, where those that are worked on say nothing from one side."""
         m = state.m
         y, alpha, e = problem.y[:m], state.alpha[:m], problem.y[:m] - state.f[:m]
@@ -243,7 +241,7 @@ class Decomposition(Solver):
         rising, falling = np.where(y > 0, more, less), np.where(y > 0, less, more)
         return 0.5 * float(e[rising].max() + e[falling].min())
 
-    def _take_in(self, K: KernelMatrix, state: State) -> RowView:
+    def _take_in(self, K: KernelMatrix, state: DecompositionState) -> RowView:
         """Let those that wait be worked on; the rows of all that are."""
         before, new = state.W.size, state.waiting
         state.W = np.concatenate([state.W, new])
@@ -257,14 +255,14 @@ class Decomposition(Solver):
         state.inner[:before, before:size] = state.inner[before:size, :before].T
         return rows
 
-    def _keep(self, state: State, which: NDArray[np.bool_]) -> None:
+    def _keep(self, state: DecompositionState, which: NDArray[np.bool_]) -> None:
         """Work on no others than these of those that are worked on."""
         kept = np.flatnonzero(which)
         rows = RowView(state.inner, kept)
         rows.copy_columns(kept, state.inner[: kept.size, : kept.size])  # each row moves up, none is read after
         state.W = state.W[kept]
 
-    def _judge(self, problem: RegularizedSVM, state: State) -> None:
+    def _judge(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Measure the gap on the examples in use, and say who is worked on next; if few, more come into use."""
         short = self._measure(problem, state)
         state.rounded = self._rounded(problem, state)
@@ -277,7 +275,7 @@ class Decomposition(Solver):
             state.tolerance /= 4
             state.settled = state.tolerance < FINEST_TOLERANCE
 
-    def _measure(self, problem: RegularizedSVM, state: State) -> Vector:
+    def _measure(self, problem: RegularizedSVM, state: DecompositionState) -> Vector:
         """How far each example in use falls short of the margin (negative: it does not); gap and dual follow."""
         m = state.m
         y, f, alpha = problem.y[:m], state.f[:m], state.alpha[:m]
@@ -289,7 +287,7 @@ class Decomposition(Solver):
             state.near_at = state.done + 1
         return short
 
-    def _rounded(self, problem: RegularizedSVM, state: State) -> Numbers:
+    def _rounded(self, problem: RegularizedSVM, state: DecompositionState) -> Indices:
         """Whose responses are to be computed anew, as they have lost to rounding what matters for the gap.
 
         At the optimum an example whose weight is free is just at the margin. The error of its response goes into the
@@ -304,12 +302,12 @@ class Decomposition(Solver):
             state.error = math.sqrt(float(np.mean(error**2)))
         return free if state.error > least else free[:0]
 
-    def _refresh(self, problem: RegularizedSVM, state: State) -> None:
+    def _refresh(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         state.f[state.rounded] = _kernel(problem).dot_precisely(state.alpha * problem.y, state.rounded)
         state.error = 0.0
         self._judge(problem, state)
 
-    def _violators(self, problem: RegularizedSVM, state: State, short: Vector) -> Numbers:
+    def _violators(self, problem: RegularizedSVM, state: DecompositionState, short: Vector) -> Indices:
         """Those that are not worked on and whose weights should change most, in either direction alike.
 
         If all were to pull the bias to one side, it would swing from one iteration to the next.
@@ -326,7 +324,7 @@ class Decomposition(Solver):
         worst = [side[np.argpartition(-abs(pull[side]), half)[:half]] if side.size > half else side for side in sides]
         return np.sort(np.concatenate(worst))
 
-    def _leave_alone(self, K: KernelMatrix, state: State, short: Vector) -> None:
+    def _leave_alone(self, K: KernelMatrix, state: DecompositionState, short: Vector) -> None:
         """Those whose weight is at a bound and surely stays there need no work, nor must their rows be kept.
 
         Where there is no room for the rows of the others, the surest of those go as well: they come back in turn.
@@ -343,7 +341,7 @@ class Decomposition(Solver):
         K.release(W[leaving])
         self._keep(state, ~leaving)
 
-    def _grow(self, problem: RegularizedSVM, state: State) -> None:
+    def _grow(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Go over to more examples: work on those with a weight, and compute what they say of the new ones."""
         weighted = state.alpha[state.W] > 0
         _kernel(problem).release(state.W[~weighted])
@@ -352,7 +350,7 @@ class Decomposition(Solver):
         self._tell(problem, state, before)
         self._judge(problem, state)
 
-    def _tell(self, problem: RegularizedSVM, state: State, before: int) -> None:
+    def _tell(self, problem: RegularizedSVM, state: DecompositionState, before: int) -> None:
         """The responses of examples that come into use, from all that have a weight."""
         K, m = _kernel(problem), state.m
         others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
@@ -366,7 +364,7 @@ class Decomposition(Solver):
                     rows = RowView.of(K.block(some, slice(before, m), scratch[: some.size]))
                 rows.add_to(state.f[before:m], state.alpha[some] * problem.y[some], K.threads)
 
-    def solution(self, problem: RegularizedSVM, state: State) -> Solution:
+    def solution(self, problem: RegularizedSVM, state: DecompositionState) -> Solution:
         f = state.f.copy()
         f[state.m :] = np.nan  # not known, and computed if anyone asks
         w: Any = Expansion(state.alpha * problem.y, f)
@@ -375,17 +373,17 @@ class Decomposition(Solver):
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 1000
 
-    def next_check(self, problem: RegularizedSVM, state: State, done: int) -> int:
+    def next_check(self, problem: RegularizedSVM, state: DecompositionState, done: int) -> int:
         return done + 1
 
-    def exhausted(self, problem: RegularizedSVM, state: State) -> bool:
+    def exhausted(self, problem: RegularizedSVM, state: DecompositionState) -> bool:
         return state.settled or state.steps > max(FEWEST_STEPS, STEPS_PER_SAMPLE * problem.y.size)
 
-    def patience(self, problem: RegularizedSVM, state: State, best_iter: int) -> float:
+    def patience(self, problem: RegularizedSVM, state: DecompositionState, best_iter: int) -> float:
         """A few iterations, each of which comes much nearer to the optimum, once it is near."""
         return math.inf if state.near_at is None else max(best_iter, state.near_at) + PATIENCE
 
-    def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
+    def estimated_gap(self, problem: RegularizedSVM, state: DecompositionState) -> float:
         """The gap on all examples; a part of them, or responses that are rounded, tell nothing of it."""
         if not state.whole or state.rounded.size:
             return math.inf

@@ -24,11 +24,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
-from maxmargin.svm.kernel.visits import Numbers, Order, Sum, Vector, Visits, one_by_one
-from maxmargin.svm.linear.online import check_order
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.solver import Solver, Step
+from maxmargin.svm.kernel.visits import Order, Sum, Visits, one_by_one
 from maxmargin.svm.losses import Hinge
+from maxmargin.svm.passes import check_order
 from maxmargin.svm.regularized import RegularizedSVM
 
 
@@ -49,13 +50,13 @@ class Descent(Visits):
         """Go on with another C: from now on steps have another length."""
         self.regularization = 1.0 / (problem.C * float(problem.s.sum()))
 
-    def changes(self, rows: Numbers) -> Vector:
+    def changes(self, rows: Indices) -> Vector:
         t = np.maximum(1.0, self.t + np.arange(len(rows)))[:, None]  # w_t is v / (t - 1), and w_1 = v_1 = 0
         products = (self.sum.f[rows] + self.feature2 * self.offset) / t + self.b
         y = self.y[rows]
         return np.where(y * products < 1, y / (self.batch * self.regularization), 0.0)
 
-    def learn(self, numbers: Numbers, change: Vector) -> None:
+    def learn(self, numbers: Indices, change: Vector) -> None:
         self.sum.add(numbers, change)
         total = float(change.sum())
         self.offset += total
@@ -63,7 +64,7 @@ class Descent(Visits):
             t = self.t + 1
             self.b += min(1.0 / t, self.regularization / math.sqrt(t)) * total
 
-    def go_on(self, rows: Numbers) -> None:
+    def go_on(self, rows: Indices) -> None:
         if self.average is not None:
             t = self.t + 1.0 + np.arange(len(rows))
             weights = np.asarray(t**self.average, dtype=np.float64)
@@ -123,7 +124,7 @@ class KernelPegasos(Solver):
 
     name: ClassVar[str] = "pegasos"
     solves: ClassVar[type[Problem]] = RegularizedSVM
-    kernel: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL})
     visits_samples: ClassVar[bool] = True
 
     batch: int = 1
@@ -148,8 +149,8 @@ class KernelPegasos(Solver):
             return warm
         return Descent(problem, Order(problem.s, self.order, rng), self.batch, self.average)
 
-    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> int:
-        return state.run(iterations, budget)
+    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Descent) -> Solution:
         return state.solution()

@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.engine.problem import Solution
-from maxmargin.kernels.expansion import length
-from maxmargin.svm.kernel.visits import Numbers, Order, Sum, Vector, Visits
-from maxmargin.svm.linear.perceptron import Perceptron
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.problem import Solution, Trait, length
+from maxmargin.engine.solver import Step
+from maxmargin.svm.kernel.visits import Order, Sum, Visits
+from maxmargin.svm.passes import PerceptronPasses
 from maxmargin.svm.slack import SlackSVM
 
 
@@ -31,25 +32,25 @@ class Mistakes(Visits):
         self.offset = 0.0  # the sum of the coefficients, which the constant feature has as its weight
         self.mistakes = 0
 
-    def changes(self, rows: Numbers) -> Vector:
+    def changes(self, rows: Indices) -> Vector:
         products = self.sum.f[rows] / self.scale**2 + self.bias * self.offset
         return np.where(self.y[rows] * products <= 0, self.y[rows], 0.0)
 
-    def learn(self, numbers: Numbers, change: Vector) -> None:
+    def learn(self, numbers: Indices, change: Vector) -> None:
         self.mistakes += 1
         self.offset += float(change[0])
         self.sum.add(numbers, change)
 
-    def go_on(self, rows: Numbers) -> None:
+    def go_on(self, rows: Indices) -> None:
         super().go_on(rows)
         self.sum.count(*np.ones((2, len(rows))))
 
 
 @dataclass(frozen=True)
-class KernelPerceptron(Perceptron):
+class KernelPerceptron(PerceptronPasses):
     """Rows that are on the wrong side are added to w, one at a time.
 
-    Parameters and notes: see :class:`Perceptron`.
+    Parameters and notes: see :class:`maxmargin.solvers.Perceptron`.
 
     References
     ----------
@@ -69,15 +70,18 @@ class KernelPerceptron(Perceptron):
     ('finished', 6, 3, 9)
     """
 
-    kernel: ClassVar[bool] = True
-    online: ClassVar[bool] = False
+    name: ClassVar[str] = "perceptron"
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL})
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Mistakes:
         if isinstance(warm, Mistakes):
             return warm
         return Mistakes(problem, Order(problem.s, self.order, rng), self.average)
 
-    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+    def step(self, problem: SlackSVM, state: Mistakes, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
+
+    def solution(self, problem: SlackSVM, state: Mistakes) -> Solution:
         w = state.sum.answer(1.0 / problem.scale)
         p = problem.scale * problem.y * w.beta
         size = length(w) or 1.0

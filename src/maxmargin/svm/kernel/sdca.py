@@ -20,13 +20,14 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Indices
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.svm.kernel._smo import RowFinder, visit
-from maxmargin.svm.kernel.visits import Numbers, Order, change_of_C
-from maxmargin.svm.linear.online import check_order
+from maxmargin.svm.kernel.visits import Order, change_of_C
+from maxmargin.svm.passes import check_order
 from maxmargin.svm.regularized import RegularizedSVM
 
 
@@ -79,7 +80,7 @@ class Ascent:
                 self.K.prefetch(missing)
         return done
 
-    def visit(self, most: int) -> tuple[int, Numbers]:
+    def visit(self, most: int) -> tuple[int, Indices]:
         """Make up to so many visits of a sweep; return how many, and the row that the next needs and is not kept."""
         cached = self.K.lookup()
         dual = self.y, self.upper, self.q, self.diagonal, self.alpha, self.f, self.b, self.rho
@@ -137,7 +138,7 @@ class KernelSdca(Solver):
 
     name: ClassVar[str] = "sdca"
     solves: ClassVar[type[Problem]] = RegularizedSVM
-    kernel: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL})
     visits_samples: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
 
@@ -157,8 +158,8 @@ class KernelSdca(Solver):
                 return warm
         return Ascent(problem, Order(np.where(problem.s > 0, 1.0, 0.0), self.order, rng))
 
-    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: int) -> int:
-        return state.run(iterations, budget)
+    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:
         alpha = state.alpha.copy()

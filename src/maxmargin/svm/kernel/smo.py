@@ -21,13 +21,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.kernels.row_cache import RowView
 from maxmargin.svm.kernel._smo import RowFinder, ascend_by_one, ascend_by_pairs
-from maxmargin.svm.kernel.visits import Numbers, Vector, change_of_C
+from maxmargin.svm.kernel.visits import change_of_C
 from maxmargin.svm.losses import Hinge
 from maxmargin.svm.regularized import RegularizedSVM
 
@@ -100,7 +101,7 @@ class Ascent:
                 self.end_round()
         return iterations if self.settled else done
 
-    def ascend(self, most: int) -> tuple[int, Numbers]:
+    def ascend(self, most: int) -> tuple[int, Indices]:
         """Make up to so many steps; return how many, and the row that the next one needs, if it is not kept."""
         cached = self.K.lookup()
         known = cached.rows, RowFinder(cached), self.active, self.y, self.upper, self.diagonal, self.alpha, self.e, most
@@ -145,7 +146,7 @@ class Ascent:
         worst = max(high, -low, 0.0)
         return -worst, worst
 
-    def missing_rows(self) -> Numbers:
+    def missing_rows(self) -> Indices:
         """The rows that those that sit out need to catch up, and that are not kept."""
         changed = np.flatnonzero(self.alpha != self.alpha_then)
         return changed[self.K.missing(changed) > 0]
@@ -230,7 +231,7 @@ class Smo(Solver):
 
     name: ClassVar[str] = "smo"
     solves: ClassVar[type[Problem]] = RegularizedSVM
-    kernel: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL})
     visits_samples: ClassVar[bool] = True
     balanced: ClassVar[bool] = True
     default_tol: ClassVar[float | None] = 1e-3
@@ -250,8 +251,8 @@ class Smo(Solver):
                 return warm
         return Ascent(problem, self.shrink)
 
-    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: int) -> int:
-        return state.run(iterations, budget)
+    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:
         return state.solution()

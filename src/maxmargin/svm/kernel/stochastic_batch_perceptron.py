@@ -27,15 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core import water_level, water_levels
-from maxmargin.engine.problem import Solution
-from maxmargin.engine.solver import Solver
-from maxmargin.kernels.expansion import Expansion, length
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.problem import Problem, Solution, Trait, length
+from maxmargin.engine.solver import Reason, Solver, Step
+from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.kernels.row_cache import BATCH, MIN_ROWS
 from maxmargin.svm.slack import SlackSVM
-
-Vector = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 METHODS = ("kept", "paper")
 
@@ -75,7 +73,8 @@ class StochasticBatchPerceptron(Solver):
     """
 
     name: ClassVar[str] = "sbp"
-    kernel: ClassVar[bool] = True
+    solves: ClassVar[type[Problem]] = SlackSVM
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL})
     visits_samples: ClassVar[bool] = True
 
     method: str = "kept"
@@ -103,12 +102,12 @@ class StochasticBatchPerceptron(Solver):
             return AsWritten(problem, rng)
         return WithRowsKept(problem, rng, self.block, self.average)
 
-    def step(self, problem: SlackSVM, state: Iterates, iterations: int, budget: int) -> int:
+    def step(self, problem: SlackSVM, state: Iterates, iterations: int, budget: int) -> Step:
         end = problem.X.ledger.stored + budget
         for done in range(iterations):
             if not state.iterate(problem, end - problem.X.ledger.stored):
-                return done
-        return iterations
+                return Step(done, Reason.BUDGET)
+        return Step(iterations)
 
     def solution(self, problem: SlackSVM, state: Iterates) -> Solution:
         return state.solution(problem)
@@ -160,7 +159,7 @@ class Iterates(ABC):
     def forget_mean(self) -> None:
         """Begin a new mean of the iterates."""
 
-    def wet(self, problem: SlackSVM, c: Vector) -> list[Numbers]:
+    def wet(self, problem: SlackSVM, c: Vector) -> list[Indices]:
         """The points of each basin at or below its water level."""
         heights = [c[basin] for basin in self.basins]
         widths = [problem.s[basin] for basin in self.basins]
@@ -275,7 +274,7 @@ class WithRowsKept(Iterates):
         self.sq_norm, self.sq_noise, self.size = 0.0, 0.0, 1.0
         self.sums = [np.zeros(self.n) for _ in self.basins]
         self.inside = np.zeros(self.n, dtype=bool)
-        self.drawn: list[Numbers] | None = None  # of each basin; they wait for the budget
+        self.drawn: list[Indices] | None = None  # of each basin; they wait for the budget
         self._remember()
         self.forget_mean()
 
@@ -304,7 +303,7 @@ class WithRowsKept(Iterates):
         self.drawn = None
         return True
 
-    def _enough(self, K: KernelMatrix, c: Vector, basin: Numbers, wet: Numbers) -> Numbers:
+    def _enough(self, K: KernelMatrix, c: Vector, basin: Indices, wet: Indices) -> Indices:
         """The wet points; where they are few and rows of the lowest ones are missing, as many as are drawn."""
         count = min(self.draws, basin.size)
         if wet.size >= count:
@@ -312,16 +311,16 @@ class WithRowsKept(Iterates):
         lowest = np.sort(basin[np.argpartition(c[basin], count - 1)[:count]])
         return wet if self.known(K, lowest).all() else lowest
 
-    def known(self, K: KernelMatrix, points: Numbers) -> NDArray[np.bool_]:
+    def known(self, K: KernelMatrix, points: Indices) -> NDArray[np.bool_]:
         """Which points can take part exactly: their rows are in the sums, or kept."""
         return np.asarray(self.inside[points] | (K.missing(points) == 0))
 
-    def draw(self, problem: SlackSVM, wet: list[Numbers]) -> list[Numbers]:
+    def draw(self, problem: SlackSVM, wet: list[Indices]) -> list[Indices]:
         """For each basin, some of the wet points that are not known."""
         unknown = (points[~self.known(_kernel(problem), points)] for points in wet)
         return [_draw_apart(self.rng, points, problem.s, self.draws) for points in unknown]
 
-    def _add_up(self, K: KernelMatrix, problem: SlackSVM, changed: Numbers) -> None:
+    def _add_up(self, K: KernelMatrix, problem: SlackSVM, changed: Indices) -> None:
         """Let these points into the sums, or out where they are inside."""
         factors = np.where(self.inside[changed], -1.0, 1.0) * problem.s[changed] * problem.y[changed]
         self.inside[changed] ^= True
@@ -332,7 +331,7 @@ class WithRowsKept(Iterates):
             for part, total in zip(parts, self.sums, strict=True):
                 _add(K, changed[some & part], factors[some & part], total)
 
-    def weights(self, problem: SlackSVM, wet: list[Numbers], drawn: list[Numbers]) -> tuple[Vector, list[float]]:
+    def weights(self, problem: SlackSVM, wet: list[Indices], drawn: list[Indices]) -> tuple[Vector, list[float]]:
         """g as weights of the examples, and p*_i / s_i of each basin."""
         s, weights = problem.s, np.zeros(self.n)
         shares = [1 / (len(wet) * float(s[points].sum())) for points in wet]
@@ -397,12 +396,12 @@ def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Any:
     return Expansion(alpha * problem.y / problem.scale, h / problem.scale)
 
 
-def _evaluations(K: KernelMatrix, numbers: Numbers) -> int:
+def _evaluations(K: KernelMatrix, numbers: Indices) -> int:
     """What it costs to have these rows."""
     return int(K.missing(numbers).sum())
 
 
-def _add(K: KernelMatrix, numbers: Numbers, factors: Vector, f: Vector) -> None:
+def _add(K: KernelMatrix, numbers: Indices, factors: Vector, f: Vector) -> None:
     """f <- f + sum of factor times row of K."""
     most = min(BATCH, K.cached_rows)
     for start in range(0, numbers.size, most):
@@ -410,7 +409,7 @@ def _add(K: KernelMatrix, numbers: Numbers, factors: Vector, f: Vector) -> None:
         K.fetch(numbers[some]).add_to(f, factors[some])
 
 
-def _draw_apart(rng: np.random.Generator, points: Numbers, s: Vector, count: int) -> Numbers:
+def _draw_apart(rng: np.random.Generator, points: Indices, s: Vector, count: int) -> Indices:
     """Some of these points, without replacement, each next one with a probability as its weight s."""
     if points.size <= count:
         return points

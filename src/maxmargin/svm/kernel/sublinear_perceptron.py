@@ -27,24 +27,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core import l1_sample, l1_samples
-from maxmargin.engine.problem import Solution
+from maxmargin.core.types import Vector
+from maxmargin.engine.problem import Solution, Trait
+from maxmargin.engine.solver import Step
 from maxmargin.game.weights import Weights
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.feature_samples import FeatureSamples
 from maxmargin.kernels.matrix import KernelMatrix
-from maxmargin.svm.linear.sublinear_perceptron import SublinearPerceptron
 from maxmargin.svm.slack import SlackSVM
-
-Vector = NDArray[np.float64]
+from maxmargin.svm.sublinear_rounds import SublinearRounds
 
 NUMBERS = 2**18  # of estimates that are made at a time
 
 
 @dataclass(frozen=True)
-class KernelSublinearPerceptron(SublinearPerceptron):
+class KernelSublinearPerceptron(SublinearRounds):
     """Algorithm 1 of the survey in the space of a kernel, which is estimated from entries of X.
 
-    Parameters and notes: see :class:`SublinearPerceptron`. It takes the kernels linear, poly with coef0 >= 0, and rbf.
+    Parameters and notes: see :class:`maxmargin.solvers.SublinearPerceptron`. It takes the kernels linear, rbf, and
+    poly with coef0 >= 0.
     A budget counts kernel evaluations; entries of X are in the ledger under "entries of X".
 
     References
@@ -67,13 +68,17 @@ class KernelSublinearPerceptron(SublinearPerceptron):
     True
     """
 
-    kernel: ClassVar[bool] = True
+    name: ClassVar[str] = "sublinear_perceptron"
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL, Trait.SEPARABLE})
+    visits_samples: ClassVar[bool] = True
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
-        self.refuse_slack(problem)
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Sums:
         return warm if isinstance(warm, Sums) else Sums(problem, rng, self.iterations(problem))
 
-    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+    def step(self, problem: SlackSVM, state: Sums, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
+
+    def solution(self, problem: SlackSVM, state: Sums) -> Solution:
         beta, b = state.answer()
         return Solution(cast(Any, Expansion(beta, np.full(beta.size, np.nan))), b, state.a.copy())
 

@@ -14,15 +14,12 @@ from abc import ABC, abstractmethod
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.svm.margin import MarginProblem
 from maxmargin.svm.regularized import RegularizedSVM
-
-Vector = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 GOLDEN = (5**0.5 - 1) / 2  # multiples of it, less their whole part, are spread evenly
 MOST_AHEAD = 4096  # visits that are looked at together
@@ -59,7 +56,7 @@ class Order:
         self.passes = 0
         self.coming, self.position = self.rows[:0], 0
 
-    def ahead(self, count: int) -> Numbers:
+    def ahead(self, count: int) -> Indices:
         """The next `count` visits; asking changes nothing."""
         while self.coming.size - self.position < count:
             self.coming = np.concatenate([self.coming[self.position :], self._a_pass()])
@@ -70,7 +67,7 @@ class Order:
         """So many of them were made."""
         self.position += count
 
-    def _a_pass(self) -> Numbers:
+    def _a_pass(self) -> Indices:
         rows = self.rng.permutation(self.rows) if self.order == "permuted" else self.rows
         total = np.cumsum(self.share[rows])
         if self.order == "iid":
@@ -103,7 +100,7 @@ class Sum:
         self.S = self.G = 0.0
         self.B_beta, self.B_f = np.zeros((2, n if averaging else 0))
 
-    def add(self, numbers: Numbers, change: Vector) -> None:
+    def add(self, numbers: Indices, change: Vector) -> None:
         """Change the coefficients of some examples, each named once: their rows are read."""
         rows = self.K.fetch(numbers)
         self.beta[numbers] += change
@@ -171,17 +168,17 @@ class Visits(ABC):
                 done += 1
         return done
 
-    def go_on(self, rows: Numbers) -> None:
+    def go_on(self, rows: Indices) -> None:
         """These iterations were made."""
         self.t += len(rows)
         self.order.go_on(rows.size)
 
     @abstractmethod
-    def changes(self, rows: Numbers) -> Vector:
+    def changes(self, rows: Indices) -> Vector:
         """What the iterations to come, one a line, would change of each of their examples if they came next."""
 
     @abstractmethod
-    def learn(self, numbers: Numbers, change: Vector) -> None:
+    def learn(self, numbers: Indices, change: Vector) -> None:
         """Make the changes of an iteration."""
 
 
@@ -199,7 +196,7 @@ def change_of_C(before: RegularizedSVM, now: RegularizedSVM) -> float:
     return now.C / before.C if the_same else 0.0
 
 
-def _each_once(rows: Numbers, change: Vector) -> tuple[Numbers, Vector]:
+def _each_once(rows: Indices, change: Vector) -> tuple[Indices, Vector]:
     """The examples that change, each with the sum of its changes."""
     if rows.size == 1:
         return rows, change

@@ -22,11 +22,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.engine.problem import Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Vector
+from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.slack import SlackSVM
-
-Vector = NDArray[np.float64]
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Iterate:
 
 
 @dataclass
-class State:
+class BatchPerceptronState:
     """Where a run stands."""
 
     groups: list[NDArray[np.int64]]  # which rows have a basin in common
@@ -76,32 +75,28 @@ class BatchPerceptron(Solver):
     """
 
     name: ClassVar[str] = "batch_perceptron"
-    separable_only: ClassVar[bool] = True
+    solves: ClassVar[type[Problem]] = SlackSVM
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES, Trait.SEPARABLE})
 
     def deterministic(self, problem: Any) -> bool:
         return True
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> State:
-        if problem.slack > 0:
-            raise ValueError(
-                f"the batch perceptron is for separable data, slack 0; got slack={problem.slack:.6g}. "
-                'For data with noise use solver="simba".'
-            )
-        if isinstance(warm, State):
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> BatchPerceptronState:
+        if isinstance(warm, BatchPerceptronState):
             return warm
         groups = [np.flatnonzero(group) for group in problem.groups]
-        return State(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
+        return BatchPerceptronState(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
 
-    def step(self, problem: SlackSVM, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: SlackSVM, state: BatchPerceptronState, iterations: int, budget: int) -> Step:
         most = problem.X.stored + len(state.groups) * problem.X.shape[1]  # an iteration reads no more than this
         end = problem.X.ledger.stored + budget
         for done in range(iterations):
             if problem.X.ledger.stored + most > end:
-                return done
+                return Step(done, Reason.BUDGET)
             self._iterate(problem, state)
-        return iterations
+        return Step(iterations)
 
-    def _iterate(self, problem: SlackSVM, state: State) -> None:
+    def _iterate(self, problem: SlackSVM, state: BatchPerceptronState) -> None:
         state.t += 1
         now = state.now
         worst = np.array([group[np.argmin(now.c[group])] for group in state.groups])
@@ -120,7 +115,7 @@ class BatchPerceptron(Solver):
         direction = problem.X.dot_transposed(problem.y[rows], rows) / problem.scale
         return direction, problem.responses(direction)
 
-    def solution(self, problem: SlackSVM, state: State) -> Solution:
+    def solution(self, problem: SlackSVM, state: BatchPerceptronState) -> Solution:
         """The mean of all iterates, with its best bias: its responses are known."""
         alpha, c, w = (part / max(state.t, 1) for part in state.total.parts())
         return Solution(w, problem.evaluate_responses(w, c).b, alpha)

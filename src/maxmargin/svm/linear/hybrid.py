@@ -23,10 +23,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.engine.problem import Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Vector
+from maxmargin.engine.problem import Solution, Trait
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear._smooth import Reader
-from maxmargin.svm.linear.shrinking import EPS, Bounds, Rows, Vector
+from maxmargin.svm.linear.shrinking import EPS, Bounds, Rows
 from maxmargin.svm.regularized import RegularizedSVM
 
 SHRINKING = ("tight", "sum", "none")
@@ -74,7 +75,7 @@ class Hybrid(Solver):
 
     name: ClassVar[str] = "hybrid"
     solves: ClassVar[type[RegularizedSVM]] = RegularizedSVM
-    smooth_only: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES, Trait.SMOOTH_LOSS})
     default_tol: ClassVar[float | None] = 1e-3
 
     shrinking: str = "tight"
@@ -95,8 +96,8 @@ class Hybrid(Solver):
     def deterministic(self, problem: Any) -> bool:
         return math.isinf(self.growth)
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
-        if isinstance(warm, State):
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> HybridState:
+        if isinstance(warm, HybridState):
             warm.reader = Reader(problem.X)
             if warm.C != problem.C:
                 # Sums over examples are kept without C; what was learned of the curvature was learned with it.
@@ -105,7 +106,7 @@ class Hybrid(Solver):
             return warm
         used = np.flatnonzero(problem.s > 0)
         n, d = problem.X.shape
-        return State(
+        return HybridState(
             C=problem.C,
             order=rng.permutation(used),
             reader=Reader(problem.X),
@@ -115,21 +116,21 @@ class Hybrid(Solver):
             at=Visit.of_none(d + problem.bias),
         )
 
-    def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: RegularizedSVM, state: HybridState, iterations: int, budget: int) -> Step:
         last = problem.X.ledger.stored + budget
         for done in range(iterations):
             if not self._iterate(problem, state, last):
-                return done
-        return iterations
+                return Step(done, Reason.BUDGET)
+        return Step(iterations)
 
-    def solution(self, problem: RegularizedSVM, state: State) -> Solution:
+    def solution(self, problem: RegularizedSVM, state: HybridState) -> Solution:
         factor = state.factor
         w, b = _split(problem, state.point)
         p = np.zeros(problem.y.size)
         p[state.at.rows] = factor * state.at.pulls
         return Solution(w.copy(), b, p, factor * state.at.pull[: w.size])
 
-    def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
+    def estimated_gap(self, problem: RegularizedSVM, state: HybridState) -> float:
         """The gap between a point and the dual point of its margins is half of its squared gradient (no free bias)."""
         if state.batch.size < state.order.size:
             return math.inf
@@ -143,7 +144,7 @@ class Hybrid(Solver):
 
     # One iteration
 
-    def _iterate(self, problem: RegularizedSVM, state: State, last: int) -> bool:
+    def _iterate(self, problem: RegularizedSVM, state: HybridState, last: int) -> bool:
         """A larger batch, a direction, a line search. False where the next reads do not fit: later it goes on there."""
         if state.search is None:
             if not self._grow(problem, state, last):
@@ -175,7 +176,7 @@ class Hybrid(Solver):
         state.point, state.at, state.search = point, visit, None
         return True
 
-    def _grow(self, problem: RegularizedSVM, state: State, last: int) -> bool:
+    def _grow(self, problem: RegularizedSVM, state: HybridState, last: int) -> bool:
         n, size = state.order.size, state.batch.size
         larger = n if math.isinf(self.growth) else math.ceil(min(self.growth * size + 1, n))
         added = np.sort(state.order[size:larger])
@@ -187,7 +188,7 @@ class Hybrid(Solver):
             state.batch, state.at = grown, state.at.with_more(visit)
         return True
 
-    def _direction(self, problem: RegularizedSVM, state: State) -> Search:
+    def _direction(self, problem: RegularizedSVM, state: HybridState) -> Search:
         gradient = state.gradient(problem, state.point, state.at)
         direction = -_times_inverse_hessian(state.pairs, gradient, state.curvature)
         if direction @ gradient > 0:  # by rounding
@@ -195,7 +196,7 @@ class Hybrid(Solver):
             direction = -gradient / state.curvature
         return Search(direction, float(direction @ gradient))
 
-    def _needed(self, problem: RegularizedSVM, state: State, point: Vector) -> Rows:
+    def _needed(self, problem: RegularizedSVM, state: HybridState, point: Vector) -> Rows:
         """The examples of the batch that may have a loss at a point."""
         if self.shrinking == "none":
             return state.batch
@@ -204,7 +205,13 @@ class Hybrid(Solver):
         return state.batch[~(least >= 1 + 4 * EPS * (1 + abs(b)))]
 
     def _visit(
-        self, problem: RegularizedSVM, state: State, point: Vector, rows: Rows, last: int, known: Rows | None = None
+        self,
+        problem: RegularizedSVM,
+        state: HybridState,
+        point: Vector,
+        rows: Rows,
+        last: int,
+        known: Rows | None = None,
     ) -> Visit | None:
         """What some examples add at a point; None where reading them would go over the budget."""
         w, b = _split(problem, point)
@@ -279,7 +286,7 @@ class Search:
 
 
 @dataclass
-class State:
+class HybridState:
     """Where a run stands.
 
     Attributes

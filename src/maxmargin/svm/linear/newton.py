@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from maxmargin.core import Matrix
+from maxmargin.core.types import Vector
 from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear._newton import add_outer_products, gap_of, reach, weigh
 from maxmargin.svm.regularized import RegularizedSVM
 
-Vector = NDArray[np.float64]
 Some = NDArray[np.int64] | slice  # examples of a part, by their places in it; the slice: all of them
 
 MOST_FEATURES = 5000
@@ -51,7 +51,7 @@ MOST_AWAKE = 0.6  # the share of examples above which all are looked at again
 
 
 @dataclass
-class State:
+class NewtonState:
     """Where Newton's method stands: on the first `size` rows of `order`.
 
     Examples at a bound sleep as long as w, by its distance from where all of them were last seen, cannot have moved
@@ -144,20 +144,20 @@ class Newton(Solver):
         if not (isinstance(self.first, int) and self.first >= 1):
             raise ValueError(f"first must be a whole number of at least 1; got {self.first!r}")
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> NewtonState:
         d = problem.X.shape[1]
         if d > MOST_FEATURES:
             raise ValueError(
                 f"newton solves a dense system of as many equations as there are features, at most {MOST_FEATURES:,}; "
                 f'the data has {d:,}. Use solver="sdca".'
             )
-        if isinstance(warm, State) and all(map(np.array_equal, warm.rules, problem.rules)):
+        if isinstance(warm, NewtonState) and all(map(np.array_equal, warm.rules, problem.rules)):
             return warm
         order = rng.permutation(np.flatnonzero(problem.s))
-        if isinstance(warm, State | Solution):
+        if isinstance(warm, NewtonState | Solution):
             centre = warm.p if isinstance(warm, Solution) else None
-            return State(problem.rules, order, order.size, warm.w, warm.b, first_centre=centre)
-        return State(problem.rules, order, self._first_part(problem), np.zeros(d))
+            return NewtonState(problem.rules, order, order.size, np.asarray(warm.w), warm.b, first_centre=centre)
+        return NewtonState(problem.rules, order, self._first_part(problem), np.zeros(d))
 
     def _first_part(self, problem: RegularizedSVM) -> int:
         return min(max(self.first, ROWS_PER_FEATURE * problem.X.shape[1]), int(np.count_nonzero(problem.s)))
@@ -165,18 +165,18 @@ class Newton(Solver):
     def deterministic(self, problem: RegularizedSVM) -> bool:
         return self._first_part(problem) == np.count_nonzero(problem.s)
 
-    def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: RegularizedSVM, state: NewtonState, iterations: int, budget: int) -> Step:
         before = problem.X.ledger.stored
         for done in range(iterations):
             left = budget - (problem.X.ledger.stored - before)
             # The margins of a new part, its weights, the Hessian, the margins along the step, and the weights after it.
             if left < 5 * problem.X.stored and left < 5 * int(problem.X.row_sizes()[state.order[: state.size]].sum()):
-                return done
+                return Step(done, Reason.BUDGET)
             with np.errstate(over="ignore", invalid="ignore"):  # rows may be as uneven as floats allow
                 self._iterate(problem, state)
-        return iterations
+        return Step(iterations)
 
-    def _iterate(self, problem: RegularizedSVM, state: State) -> None:
+    def _iterate(self, problem: RegularizedSVM, state: NewtonState) -> None:
         if state.part is None or state.part.rows.size != state.size:
             state.part = self._take_part(problem, state)
         part = state.part
@@ -211,7 +211,7 @@ class Newton(Solver):
         state.gap = float(gap_of(c, a, *law[1:]).sum())
         self._settle(problem, state, part)
 
-    def _take_part(self, problem: RegularizedSVM, state: State) -> Part:
+    def _take_part(self, problem: RegularizedSVM, state: NewtonState) -> Part:
         """The first `size` rows, with the losses weighed as if they were all."""
         rows = np.sort(state.order[: state.size])
         y, share = problem.y[rows], problem.s[rows].sum() / problem.s.sum()
@@ -238,7 +238,7 @@ class Newton(Solver):
         seen_from = np.append(state.w, state.b)
         return Part(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, seen_from, inside, products)
 
-    def _move_centre(self, problem: RegularizedSVM, state: State, part: Part) -> None:
+    def _move_centre(self, problem: RegularizedSVM, state: NewtonState, part: Part) -> None:
         """The weights become the next centre. Sleeping examples stay at their bounds, now with more room."""
         part.centre = part.a.copy()
         state.softness /= STIFFER
@@ -248,7 +248,7 @@ class Newton(Solver):
         part.v += problem.X.dot_transposed((a - part.a[awake]) * part.y[awake], part.rows[awake])
         part.a[awake] = a
 
-    def _direction(self, problem: RegularizedSVM, state: State, part: Part) -> tuple[Vector, float]:
+    def _direction(self, problem: RegularizedSVM, state: NewtonState, part: Part) -> tuple[Vector, float]:
         """Newton's step: a system with the Hessian."""
         self._follow(problem, part)
         d = state.w.size
@@ -305,7 +305,7 @@ class Newton(Solver):
                 if problem.bias:
                     part.products[d, :d] += sign * (root @ Z)
 
-    def _wake(self, problem: RegularizedSVM, state: State, part: Part, s: Vector, s_b: float) -> Some:
+    def _wake(self, problem: RegularizedSVM, state: NewtonState, part: Part, s: Vector, s_b: float) -> Some:
         """The examples whose weight a step s could change; their margins become known."""
         here, step = np.append(state.w, state.b), math.hypot(float(np.linalg.norm(s)), s_b)
         most = MOST_AWAKE * part.rows.size
@@ -326,7 +326,7 @@ class Newton(Solver):
         part.known[awake] = True
         return awake
 
-    def _settle(self, problem: RegularizedSVM, state: State, part: Part) -> None:
+    def _settle(self, problem: RegularizedSVM, state: NewtonState, part: Part) -> None:
         """Complete the gap on this part; move the centre, or go over to a larger part, where it is time."""
         imbalance, B = float(part.a @ part.y), problem.bias_feature
         difference = state.w - part.v
@@ -346,7 +346,7 @@ class Newton(Solver):
                 math.hypot(float(np.linalg.norm(difference)), imbalance * problem.free_bias) <= SOLVED * moved
             )
 
-    def solution(self, problem: RegularizedSVM, state: State) -> Solution:
+    def solution(self, problem: RegularizedSVM, state: NewtonState) -> Solution:
         if not state.whole or state.part is None:
             return Solution(state.w, state.b)
         p = np.zeros(problem.y.size)
@@ -356,10 +356,10 @@ class Newton(Solver):
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 50
 
-    def next_check(self, problem: RegularizedSVM, state: State, done: int) -> int:
+    def next_check(self, problem: RegularizedSVM, state: NewtonState, done: int) -> int:
         return done + 1
 
-    def estimated_gap(self, problem: RegularizedSVM, state: State) -> float:
+    def estimated_gap(self, problem: RegularizedSVM, state: NewtonState) -> float:
         """The gap on the whole data, known from the last iteration; a part tells nothing of it."""
         size = abs(state.dual) + state.gap
         return (state.gap / size if size > 0 else 0.0) if state.whole and math.isfinite(size) else math.inf

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.engine.solver import Learned, Solver
+from maxmargin.engine.solver import Learned, Solver, Step
 from maxmargin.svm.linear._online import Learner
-
-ORDERS = ("permuted", "given", "iid")
+from maxmargin.svm.passes import check_order
 
 
 class OnlineSolver(Solver):
@@ -44,17 +43,11 @@ class OnlineSolver(Solver):
     @abstractmethod
     def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Learner: ...
 
-    def step(self, problem: Any, state: Learner, iterations: int, budget: int) -> int:
-        return state.run(iterations, budget)
+    def step(self, problem: Any, state: Learner, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
 
     def learned(self, problem: Any, state: Learner) -> Learned:
         """What goes along to other rows; the duals of these rows stay behind."""
         w, b = state.last()
         mean_w, mean_b, weights = state.mean()
         return Learned(state.t, w, b, mean_w, mean_b, weights, problem.scale)
-
-
-def check_order(order: str) -> None:
-    """Refuse an order that there is none of."""
-    if order not in ORDERS:
-        raise ValueError(f"order must be one of {', '.join(ORDERS)}; got {order!r}")

@@ -18,11 +18,12 @@ import numpy as np
 from maxmargin.engine.problem import Solution
 from maxmargin.svm.linear._online import Mistakes
 from maxmargin.svm.linear.online import OnlineSolver
+from maxmargin.svm.passes import PerceptronPasses
 from maxmargin.svm.slack import SlackSVM
 
 
 @dataclass(frozen=True)
-class Perceptron(OnlineSolver):
+class Perceptron(PerceptronPasses, OnlineSolver):
     """Rows that are on the wrong side are added to w, one at a time.
 
     Parameters
@@ -58,19 +59,6 @@ class Perceptron(OnlineSolver):
     """
 
     name: ClassVar[str] = "perceptron"
-    optimises: ClassVar[bool] = False
-
-    passes: int | None = None
-    order: str = "permuted"
-    average: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.passes is not None and not (isinstance(self.passes, int) and self.passes >= 1):
-            raise ValueError(f"passes must be a whole number of at least 1, or None; got {self.passes!r}")
-
-    def deterministic(self, problem: Any) -> bool:
-        return self.order == "given"
 
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Mistakes:
         if isinstance(warm, Mistakes):
@@ -82,9 +70,3 @@ class Perceptron(OnlineSolver):
         w, b, _ = state.mean()
         size = float(np.linalg.norm(w)) or 1.0
         return Solution(w / size, b / size, state.dual_weights())
-
-    def iterations(self, problem: SlackSVM) -> int | None:
-        return None if self.passes is None else self.passes * self.iterations_per_pass(problem)
-
-    def default_iterations(self, problem: SlackSVM) -> int:
-        return self.iterations_per_pass(problem)

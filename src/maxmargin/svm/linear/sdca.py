@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.svm.linear._sdca import Descent
 from maxmargin.svm.regularized import RegularizedSVM
 
@@ -89,8 +89,8 @@ class Sdca(Solver):
             state.begin_at(warm.p, warm.b)
         return state
 
-    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> int:
-        return state.run(iterations, budget)
+    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Descent) -> Solution:
         alpha, w = state.lend()

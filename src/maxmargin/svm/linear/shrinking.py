@@ -23,7 +23,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from maxmargin.core.types import Vector
+
 Rows = NDArray[np.int64]
 
 EPS = float(np.finfo(np.float64).eps)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.engine.problem import Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.problem import Problem, Solution
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.svm.linear._game import Game
 from maxmargin.svm.linear._simba import Tracker
 from maxmargin.svm.slack import SlackSVM
@@ -69,6 +69,7 @@ class Simba(Solver):
     """
 
     name: ClassVar[str] = "simba"
+    solves: ClassVar[type[Problem]] = SlackSVM
     visits_samples: ClassVar[bool] = True
 
     method: str = "tracked"
@@ -103,8 +104,8 @@ class Simba(Solver):
         horizon = self.iterations(problem) or 0
         return Game(problem, rng, self.rows, int(self.columns), horizon=horizon, tolerance=self.tolerance)
 
-    def step(self, problem: SlackSVM, state: Game | Tracker, iterations: int, budget: int) -> int:
-        return state.run(iterations, budget)
+    def step(self, problem: SlackSVM, state: Game | Tracker, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: SlackSVM, state: Game | Tracker) -> Solution:
         return Solution(*state.answer(), state.dual_weights())

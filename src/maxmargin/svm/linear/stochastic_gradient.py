@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.engine.problem import Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.core.types import Vector
+from maxmargin.engine.problem import Solution, Trait
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.svm.linear._smooth import Reader
 from maxmargin.svm.linear.hybrid import bias_feature
-from maxmargin.svm.linear.shrinking import Rows, Vector
+from maxmargin.svm.linear.shrinking import Rows
 from maxmargin.svm.regularized import RegularizedSVM
 
 BLOCK = 1024  # examples drawn at a time
@@ -51,7 +52,7 @@ class StochasticGradient(Solver):
 
     name: ClassVar[str] = "stochastic_gradient"
     solves: ClassVar[type[RegularizedSVM]] = RegularizedSVM
-    smooth_only: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES, Trait.SMOOTH_LOSS})
     visits_samples: ClassVar[bool] = True
 
     rate: float = 0.1
@@ -60,14 +61,16 @@ class StochasticGradient(Solver):
         if not (np.isfinite(self.rate) and self.rate > 0):
             raise ValueError(f"rate must be a positive number, such as 0.1; got {self.rate!r}")
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> State:
-        if isinstance(warm, State):
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> StochasticGradientState:
+        if isinstance(warm, StochasticGradientState):
             warm.reader = Reader(problem.X)
             return warm
         typical = float(problem.s @ problem.sq_norms() / problem.s.sum()) + bias_feature(problem) ** 2
-        return State(rng, Reader(problem.X), np.zeros(problem.X.shape[1]), np.cumsum(problem.s), typical)
+        return StochasticGradientState(
+            rng, Reader(problem.X), np.zeros(problem.X.shape[1]), np.cumsum(problem.s), typical
+        )
 
-    def step(self, problem: RegularizedSVM, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: RegularizedSVM, state: StochasticGradientState, iterations: int, budget: int) -> Step:
         total, feature = float(state.up_to[-1]), bias_feature(problem)
         regularization = 1 / (problem.C * total)
         length = self.rate / (2 * state.sq_norm + regularization)
@@ -98,9 +101,9 @@ class StochasticGradient(Solver):
                 break
         if not np.isfinite([np.abs(state.v).max(), state.factor, state.b]).all():
             raise ValueError(f"the steps ran away to infinity; give a rate below the {self.rate:g} that was given")
-        return done
+        return Step.of(done, iterations)
 
-    def solution(self, problem: RegularizedSVM, state: State) -> Solution:
+    def solution(self, problem: RegularizedSVM, state: StochasticGradientState) -> Solution:
         return Solution(state.factor * state.v, state.b)
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
@@ -108,7 +111,7 @@ class StochasticGradient(Solver):
 
 
 @dataclass
-class State:
+class StochasticGradientState:
     """Where a run stands.
 
     Attributes

@@ -9,22 +9,20 @@ Symbols here and in the survey: w is its x, u its y, q its w.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.engine.problem import Solution
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.problem import Solution, Trait
+from maxmargin.engine.solver import Step
 from maxmargin.svm.linear._game import Game
 from maxmargin.svm.slack import SlackSVM
-
-CONSTANT = 30.0  # from which on eps is promised
+from maxmargin.svm.sublinear_rounds import SublinearRounds
 
 
 @dataclass(frozen=True)
-class SublinearPerceptron(Solver):
+class SublinearPerceptron(SublinearRounds):
     r"""Algorithm 1 of the survey, on the engine of SIMBA.
 
     Parameters
@@ -56,43 +54,17 @@ class SublinearPerceptron(Solver):
     """
 
     name: ClassVar[str] = "sublinear_perceptron"
-    separable_only: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES, Trait.SEPARABLE})
     visits_samples: ClassVar[bool] = True
 
-    eps: float = 0.25
-    constant: float = CONSTANT
-
-    def __post_init__(self) -> None:
-        if not 0 < self.eps < 1:
-            raise ValueError(f"eps must be between 0 and 1, as margins in the unit ball are; got {self.eps!r}")
-        if not self.constant >= 1:
-            raise ValueError(f"constant must be at least 1 (the survey: 200, or 30); got {self.constant!r}")
-
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
-        self.refuse_slack(problem)
         if isinstance(warm, Game):
             return warm
         return Game(problem, rng, rows=1, columns=1, horizon=self.iterations(problem), lagged=True)
 
-    def refuse_slack(self, problem: SlackSVM) -> None:
-        """It is for separable data."""
-        if problem.slack > 0:
-            other = "sbp" if self.kernel else "simba"
-            raise ValueError(
-                f"the sublinear perceptron is for separable data, slack 0; got slack={problem.slack:.6g}. "
-                f'For data with noise use solver="{other}".'
-            )
-
-    def step(self, problem: SlackSVM, state: Any, iterations: int, budget: int) -> int:
-        return int(state.run(iterations, budget))
+    def step(self, problem: SlackSVM, state: Any, iterations: int, budget: int) -> Step:
+        return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: SlackSVM, state: Any) -> Solution:
         w, b = state.answer()
         return Solution(w, b, state.dual_weights())
-
-    def iterations(self, problem: SlackSVM) -> int:
-        n = int(np.count_nonzero(problem.s))
-        return math.ceil((self.constant / self.eps) ** 2 * math.log(n))
-
-    def promise(self, problem: SlackSVM) -> dict[str, float]:
-        return {"eps": self.eps, "failure_probability": 0.5} if self.constant >= CONSTANT else {}

@@ -1,0 +1,70 @@
+"""Every solver that is defined, by name: what estimators, the command, the common tests and the docs choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from maxmargin.engine.problem import Problem, Trait
+
+if TYPE_CHECKING:
+    from maxmargin.engine.solver import Solver
+
+_registered: dict[tuple[str, bool], type[Solver]] = {}  # by name and by whether the solver reads kernel rows
+
+
+def register(solver: type[Solver]) -> None:
+    """Add a solver under its name. The same class may be defined again, as in a notebook.
+
+    Raises
+    ------
+    ValueError
+        If the name belongs to another solver.
+    """
+    key = solver.name, Trait.KERNEL in solver.requires
+    taken = _registered.get(key)
+    if taken is not None and (taken.__module__, taken.__qualname__) != (solver.__module__, solver.__qualname__):
+        raise ValueError(
+            f"the name {solver.name!r} belongs to {taken.__module__}.{taken.__qualname__} already; give "
+            f"{solver.__qualname__} a name of its own, or none to leave it out of the table"
+        )
+    _registered[key] = solver
+
+
+class SolverTable(Mapping[str, "type[Solver]"]):
+    """Some of the registered solvers by name: those defined later are seen too.
+
+    Parameters
+    ----------
+    wanted : callable
+        Whether a solver belongs to the table.
+    """
+
+    def __init__(self, wanted: Callable[[type[Solver]], bool]) -> None:
+        self._wanted = wanted
+
+    def __getitem__(self, name: str) -> type[Solver]:
+        for kernel in (False, True):
+            solver = _registered.get((name, kernel))
+            if solver is not None and self._wanted(solver):
+                return solver
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for (name, _), solver in list(_registered.items()) if self._wanted(solver))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<solvers: {', '.join(self)}>"
+
+
+def solvers_for(problem: Problem) -> list[str]:
+    """The names of the solvers that take a problem."""
+    return [name for (name, _), solver in _registered.items() if not solver.why_not(problem)]
+
+
+def online_solvers() -> list[str]:
+    """The names of the solvers that can go on with other rows."""
+    return sorted(solver.name for solver in _registered.values() if solver.online)

@@ -1,0 +1,112 @@
+"""When a run ends: the rules that a user gives, and the limits that follow from them for one solver on one problem."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from maxmargin.engine.problem import Problem, Trait
+
+if TYPE_CHECKING:
+    from maxmargin.engine.solver import Solver
+
+UNLIMITED = 2**62  # iterations or entries, more than any run makes: no limit
+
+# Where no rule limits iterations or time, a run ends after the solver's default number of iterations, times:
+ALONE = 1  # no rule is given at all
+WITH_EARLY_STOPPING = 4  # the error on the holdout may end the run before
+WITH_TOL = 20  # a gap or a budget is expected to end the run before
+
+
+@dataclass(frozen=True)
+class StopRules:
+    """When a run ends: at whichever of these comes first.
+
+    Attributes
+    ----------
+    tol : float or None
+        The relative duality gap to stop at; None: that of the solver, `solver.default_tol`, which may be none.
+    max_iter : int or None
+        Iterations.
+    max_time : float or None
+        Seconds.
+    budget : int or None
+        Entries read to learn, never exceeded; with a kernel, evaluations of it.
+    early_stopping : bool
+        Whether to stop when the error on the holdout has not improved for a while.
+
+    Examples
+    --------
+    >>> from maxmargin.engine.stop_rules import StopRules
+    >>> StopRules(tol=1e-3, max_time=60)
+    StopRules(tol=0.001, max_iter=None, max_time=60, budget=None, early_stopping=False)
+    >>> StopRules(max_iter=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: max_iter must be positive or None; got 0
+    """
+
+    tol: float | None = None
+    max_iter: int | None = None
+    max_time: float | None = None
+    budget: int | None = None
+    early_stopping: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_iter", "max_time", "budget"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive or None; got {value!r}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the rules mean for one solver on one problem.
+
+    Attributes
+    ----------
+    tol : float or None
+        The relative gap to stop at; None: no gap ends the run.
+    max_iter, max_time, budget : int, float, int
+        Iterations, seconds, and entries read; `UNLIMITED` or infinity where there is no limit.
+    last_status : str
+        The status of a run that ends after `max_iter` iterations: "max_iter", or "finished" where the algorithm ends.
+    endless : bool
+        Whether nothing that the user gave limits the work, so that the solver may say that it has done enough.
+    """
+
+    tol: float | None
+    max_iter: int
+    max_time: float
+    budget: int
+    last_status: str
+    endless: bool
+
+    @classmethod
+    def of(cls, rules: StopRules, problem: Problem, solver: Solver) -> Limits:
+        """The limits of a run, with the defaults of the solver where there is no rule."""
+        tol = solver.default_tol if rules.tol is None else rules.tol
+        # Iterations on kernel rows that are cached cost nothing: a budget alone might never end them.
+        budget_ends = rules.budget is not None and Trait.KERNEL not in problem.traits
+        endless = rules.max_iter is None and rules.max_time is None and not budget_ends
+        own, most = solver.iterations(problem), rules.max_iter
+        if endless and own is None:
+            may_end = tol is not None or rules.budget is not None
+            factor = WITH_TOL if may_end else WITH_EARLY_STOPPING if rules.early_stopping else ALONE
+            most = factor * solver.default_iterations(problem)
+        # A number that is more than a machine can count is as good as no limit.
+        wanted = UNLIMITED if most is None else min(int(most), UNLIMITED)
+        return cls(
+            tol,
+            min(wanted, UNLIMITED if own is None else own),
+            math.inf if rules.max_time is None or rules.max_time > UNLIMITED else float(rules.max_time),
+            UNLIMITED if rules.budget is None else min(int(rules.budget), UNLIMITED),
+            "max_iter" if own is None or wanted < own else "finished",
+            endless,
+        )
+
+    def shares(self, n_iter: int, entries: int, seconds: float) -> list[float]:
+        """The share of each limit that is used up."""
+        used = (n_iter, self.max_iter), (entries, self.budget), (seconds, self.max_time)
+        return [so_far / most for so_far, most in used if most < UNLIMITED]

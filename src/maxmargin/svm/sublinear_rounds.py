@@ -1,0 +1,38 @@
+"""What the sublinear perceptron on features and on a kernel share: its parameters, its rounds and its promise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from maxmargin.engine.problem import Problem
+from maxmargin.engine.solver import Solver
+from maxmargin.svm.slack import SlackSVM
+
+CONSTANT = 30.0  # of the number of rounds: with less, the survey's last inequality promises nothing
+
+
+@dataclass(frozen=True)
+class SublinearRounds(Solver):
+    """T rounds of the game of Irpan and Kwan (2015), Algorithm 1, for a margin within eps of the best."""
+
+    solves: ClassVar[type[Problem]] = SlackSVM
+
+    eps: float = 0.25
+    constant: float = CONSTANT
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eps < 1:
+            raise ValueError(f"eps must be between 0 and 1, as margins in the unit ball are; got {self.eps!r}")
+        if not self.constant >= 1:
+            raise ValueError(f"constant must be at least 1 (the survey: 200, or 30); got {self.constant!r}")
+
+    def iterations(self, problem: SlackSVM) -> int:
+        n = int(np.count_nonzero(problem.s))
+        return math.ceil((self.constant / self.eps) ** 2 * math.log(n))
+
+    def promise(self, problem: SlackSVM) -> dict[str, float]:
+        return {"eps": self.eps, "failure_probability": 0.5} if self.constant >= CONSTANT else {}
