@@ -22,6 +22,7 @@ from maxmargin import LinearSVC, SlackSVM, solve
 from maxmargin.cli.app import app
 from maxmargin.core import l1_sample
 from maxmargin.data import write_sdpa
+from maxmargin.engine import registry
 from maxmargin.engine.problem import Trait
 from maxmargin.problems import MaxMin
 from maxmargin.solvers import SOLVERS, PrimalDual
@@ -56,14 +57,14 @@ class Shown:
 def run(page: str) -> Shown:
     """Run the Python blocks of a page in order, in one namespace, as a reader would who types them all."""
     names: dict[str, Any] = {"__name__": Path(page).stem}
-    known = dict(SOLVERS)
+    known = dict(registry._registered)
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             for block in blocks(page, "python"):
                 exec(compile(block, page, "exec"), names)
     finally:  # forget the solvers that the page defines
-        SOLVERS.clear()
-        SOLVERS.update(known)
+        registry._registered.clear()
+        registry._registered.update(known)
     return Shown(names, printed.getvalue())
 
 
@@ -110,7 +111,7 @@ def test_the_player_of_the_page_on_primal_dual():
 def centroid(monkeypatch):
     """The solver that the guide for contributors defines, registered as it would be in the package."""
     solver = run("CONTRIBUTING.md").names["Centroid"]
-    monkeypatch.setitem(SOLVERS, "centroid", solver)
+    monkeypatch.setitem(registry._registered, ("centroid", False), solver)
     return solver
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from maxmargin import SlackSVM, solve
 from maxmargin.core import l1_sample, l2_sample
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import Solver, Step
 from maxmargin.game.sets import Ball, Simplex
 from maxmargin.problems import MaxMin, Solution
 from maxmargin.solvers import (

@@ -18,9 +18,13 @@ def register(solver: type[Solver]) -> None:
 
     Raises
     ------
+    TypeError
+        If the solver does not state which problem it solves.
     ValueError
         If the name belongs to another solver.
     """
+    if not hasattr(solver, "solves"):
+        raise TypeError(f"{solver.__qualname__} must state which problem it solves, e.g. `solves = SlackSVM`")
     key = solver.name, Trait.KERNEL in solver.requires
     taken = _registered.get(key)
     if taken is not None and (taken.__module__, taken.__qualname__) != (solver.__module__, solver.__qualname__):
