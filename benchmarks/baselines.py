@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.problems import SlackSVM, Solution
 
 
@@ -55,13 +55,13 @@ class RowReader(Solver):
         n, d = problem.X.shape
         return State(rng, np.zeros(d), rng.permutation(n), unshared=None if self.average is None else np.zeros(d))
 
-    def step(self, problem: SlackSVM, state: State, iterations: int, budget: int) -> int:
+    def step(self, problem: SlackSVM, state: State, iterations: int, budget: int) -> Step:
         """The last row may go over the budget: how long it is shows only when it is read."""
         n, d = problem.X.shape
         limit = problem.X.ledger.stored + budget
         for done in range(iterations):
             if problem.X.ledger.stored >= limit:
-                return done
+                return Step(done, Reason.BUDGET)
             if self.order == "iid":
                 i = int(state.rng.integers(n))
             else:
@@ -73,7 +73,7 @@ class RowReader(Solver):
             x *= problem.y[i] / problem.scale
             self.move(state, slice(None) if where.size == d else where, x)  # a full row needs no places
             state.shares += state.factor * state.t ** (self.average or 0)
-        return iterations
+        return Step(iterations)
 
     def move(self, state: State, where: slice | NDArray[np.int64], x: NDArray[np.float64]) -> None:
         c, sq_norm = state.factor * float(x @ state.v[where]), float(x @ x)

@@ -194,7 +194,7 @@ def points(solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: 
     state, iteration, last = solver.start(problem, np.random.default_rng(seed)), 0, 0.0
     n = y.size
     while iteration < epochs * n and K.ledger.stored + K.saved < epochs * n * n:
-        made = solver.step(problem, state, max(1, int((GROWTH - 1) * iteration)), UNLIMITED)
+        made = solver.step(problem, state, max(1, int((GROWTH - 1) * iteration)), UNLIMITED).iterations
         iteration += made
         asked = K.ledger.stored + K.saved
         if asked >= GROWTH * last and asked > 0:

@@ -39,7 +39,7 @@ def test_a_solver_is_seen_once_it_is_defined_and_may_be_defined_again():
 
 
 def test_a_name_belongs_to_one_solver():
-    with pytest.raises(ValueError, match="the name 'sdca' belongs to maxmargin.*Sdca already; give Mine a name of its"):
+    with pytest.raises(ValueError, match=r"the name .sdca. belongs to maxmargin.*Sdca already; give Mine a name"):
         define(name="sdca", solves=SlackSVM)
     assert SOLVERS["sdca"] is Sdca
     assert KERNEL_SOLVERS["sdca"] is KernelSdca  # on a kernel, it is another table

@@ -146,7 +146,7 @@ def test_bad_parameters():
         EnclosingBall(solver=Sdca()).fit(X)
     with pytest.raises(ValueError, match="encloses all rows"):
         EnclosingBall(0.2, solver="sublinear_ball").fit(X)
-    with pytest.raises(TypeError, match="reads a Matrix"):
+    with pytest.raises(TypeError, match="needs rows of features, a Matrix"):
         EnclosingBall(kernel="rbf", solver="sublinear_ball").fit(X)
     with pytest.raises(ValueError, match="too small for one iteration"):
         EnclosingBall(budget=10, solver=CoreSet()).fit(X)

@@ -149,7 +149,8 @@ def test_kernel_models_for_C(data, C, kernel):
 def margin(model, X, y, weights, slack, scale):
     """The largest margin of the published w at this mean slack, in units of the scaled data: by bisection."""
     square, f = decisions(model, X)
-    unit = min(Exact(model.margin_), 1 / np.sqrt(square))  # which brings w back into the unit ball
+    # This brings w back into the unit ball; w = 0 is there already.
+    unit = min(Exact(model.margin_), 1 / np.sqrt(square)) if square > 0 else Exact(1)
     weights, c = weights.astype(Exact), (f - Exact(model.intercept_[0])) * y * unit / Exact(scale)
     volume = Exact(slack) * weights.sum()
 

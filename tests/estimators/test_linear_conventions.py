@@ -83,7 +83,7 @@ def test_not_finite(quick_of_each_form, what, storage):
         ({"intercept_scaling": 0.0}, "'intercept_scaling' parameter of LinearSVC must be"),
         ({"loss": "logistic"}, "'loss' parameter of LinearSVC must be"),
         ({"n_jobs": "many"}, "'n_jobs' parameter of LinearSVC must be"),
-        ({"solver": "sublinear_perceptron", "slack": 0.1}, "is for separable data, slack 0; got slack=0.1"),
+        ({"solver": "sublinear_perceptron", "slack": 0.1}, "needs slack 0, for separable data; got slack=0.1"),
         ({"scale": -1.0}, "'scale' parameter of LinearSVC must be"),
         ({"class_weight": {5: 2.0}}, "not in class_weight"),
         ({"certify": "perhaps"}, "'certify' parameter of LinearSVC must be"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from clouds import clouds
 
+from maxmargin.engine.problem import Trait
 from maxmargin.problems import LOSSES, SlackSVM
 from maxmargin.solvers import SOLVERS
 
@@ -17,8 +18,8 @@ def cases_of(name):
     """The parameters under which a solver solves each of the problems that it can."""
     solver = SOLVERS[name]
     if solver.solves is SlackSVM:
-        return {name: {"solver": name, "slack": 0.0 if solver.separable_only else 0.02}}
-    losses = [loss for loss in LOSSES if LOSSES[loss].smooth or not solver.smooth_only]
+        return {name: {"solver": name, "slack": 0.0 if (Trait.SEPARABLE in solver.requires) else 0.02}}
+    losses = [loss for loss in LOSSES if LOSSES[loss].smooth or Trait.SMOOTH_LOSS not in solver.requires]
     return {f"{name}, {loss}": {"solver": name, "C": 0.1, "loss": loss} for loss in losses}
 
 
