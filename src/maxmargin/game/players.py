@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.core.types import Point
 from maxmargin.game.sets import ConvexSet
 
 Point = NDArray[np.float64]
