@@ -13,7 +13,7 @@ import numpy as np
 
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import LOSSES, KernelMatrix, RegularizedSVM, SlackSVM
-from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS, TOOLBOX, Solver, solve
+from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, Solver, solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
 COMMAND = "python .ci/solver_tables.py"
@@ -100,7 +100,7 @@ def tables() -> dict[str, str]:
     return {
         "linear": of_margin_problems(SOLVERS, POINTS),
         "kernel": of_margin_problems(KERNEL_SOLVERS, KernelMatrix(POINTS, Rbf(gamma=1.0))),
-        "other": of_other_problems(TOOLBOX),
+        "other": of_other_problems(OTHER_SOLVERS),
     }
 
 

@@ -23,9 +23,8 @@ from maxmargin.cli.app import app
 from maxmargin.core import l1_sample
 from maxmargin.data import write_sdpa
 from maxmargin.engine import registry
-from maxmargin.engine.problem import Trait
 from maxmargin.problems import MaxMin
-from maxmargin.solvers import SOLVERS, PrimalDual
+from maxmargin.solvers import PrimalDual
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "README.md").exists():

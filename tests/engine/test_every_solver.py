@@ -10,7 +10,8 @@ import pytest
 from solver_cases import CASES, each_case, length, numbers_of, same, untimed
 
 from maxmargin.engine import loop
-from maxmargin.engine import solver as solver_module
+from maxmargin.engine.problem import Trait
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.solvers import KernelSublinearPerceptron, solve
 
 
@@ -43,7 +44,7 @@ def test_however_iterations_are_cut_into_chunks(case):
         problem = case.problem()
         state = case.solver.start(problem, np.random.default_rng(0))
         for chunk in chunks:
-            assert case.solver.step(problem, state, chunk, solver_module.UNLIMITED) == chunk
+            assert case.solver.step(problem, state, chunk, UNLIMITED).iterations == chunk
             with problem.X.ledger.on("looking"):
                 case.solver.solution(problem, state)  # it changes nothing
         found.append((case.solver.solution(problem, state), problem.X.ledger.stored))
@@ -218,7 +219,7 @@ def test_a_warm_start_goes_on(case):
     assert (np.diff(both.trace.column("seconds")) >= 0).all()
 
 
-@each_case(CASES, lambda case: not case.solver.separable_only)
+@each_case(CASES, lambda case: Trait.SEPARABLE not in case.solver.requires)
 def test_another_slack_or_C_half_way(case):
     problem = case.problem()
     other = problem.with_slack(0.3) if case.loss is None else problem.with_C(0.2)

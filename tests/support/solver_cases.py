@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from maxmargin.engine.problem import Trait
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import LOSSES, KernelMatrix, RegularizedSVM, SlackSVM
 from maxmargin.solvers import (
@@ -111,7 +112,7 @@ class LinearCase(Case):
         X, y = clouds() if data is None else data
         if self.loss is not None:
             return RegularizedSVM(X, y, strength, loss=self.loss, **options)
-        slack = 0.0 if self.solver.separable_only or strength == HARD else 0.05 / strength
+        slack = 0.0 if (Trait.SEPARABLE in self.solver.requires) or strength == HARD else 0.05 / strength
         return SlackSVM(X, y, slack, scale=scale, **options)
 
     @property
@@ -137,7 +138,7 @@ class KernelCase(Case):
         K = KernelMatrix(X, Rbf(gamma=1.0), cache_size=cache_size)
         options = BIASES[self.bias] | options
         if self.loss is None:
-            return SlackSVM(K, y, 0.0 if self.solver.separable_only else 0.1 / strength, **options)
+            return SlackSVM(K, y, 0.0 if (Trait.SEPARABLE in self.solver.requires) else 0.1 / strength, **options)
         return RegularizedSVM(K, y, strength, loss=self.loss, **options)
 
     @property
@@ -165,7 +166,7 @@ class KernelCase(Case):
 def losses_of(solver):
     if solver.solves is SlackSVM:
         return [None]
-    return [name for name, loss in LOSSES.items() if loss.smooth or not solver.smooth_only]
+    return [name for name, loss in LOSSES.items() if loss.smooth or Trait.SMOOTH_LOSS not in solver.requires]
 
 
 def label(*parts):

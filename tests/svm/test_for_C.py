@@ -5,11 +5,15 @@ import pytest
 from sklearn.svm import SVC
 from solver_cases import LINEAR_CASES, clouds, each_case
 
+from maxmargin.engine.problem import Trait
 from maxmargin.problems import SlackSVM, equivalent_slack
 from maxmargin.solvers import Simba, solve_for_C
 
 
-@each_case(LINEAR_CASES, lambda case: case.loss is None and case.solver.optimises and not case.solver.separable_only)
+@each_case(
+    LINEAR_CASES,
+    lambda case: case.loss is None and case.solver.optimises and Trait.SEPARABLE not in case.solver.requires,
+)
 @pytest.mark.parametrize("C", [1e-3, 0.1, 10.0])
 @pytest.mark.parametrize("rule", [{"tol": 0.1}, {"max_iter": 3000}, {"budget": 200_000}], ids=str)
 def test_a_given_C(case, C, rule):

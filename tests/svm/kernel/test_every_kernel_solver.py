@@ -5,7 +5,8 @@ import pytest
 from sklearn.svm import SVC
 from solver_cases import KERNEL_CASES, N, each_case, moons, same
 
-from maxmargin.engine import solver as solver_module
+from maxmargin.engine.problem import Trait
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.problems import RegularizedSVM, SlackSVM
 from maxmargin.solvers import KERNEL_SOLVERS, Holdout, solve
 
@@ -35,14 +36,14 @@ def test_responses_are_those_of_the_coefficients(case, n):
     for iterations in (1, 30, 300):
         state = case.solver.start(problem, np.random.default_rng(0))
         for _ in range(iterations):
-            case.solver.step(problem, state, 1, solver_module.UNLIMITED)
+            case.solver.step(problem, state, 1, UNLIMITED)
         w = case.solver.solution(problem, state).w
         wanted = exact(K) @ w.beta
         np.testing.assert_allclose(K.dot(w), wanted, atol=1e-5 * max(1.0, np.abs(w.beta).sum()))
     assert wanted.any()
 
 
-@each_case(KERNEL_CASES, lambda case: not case.solver.separable_only)
+@each_case(KERNEL_CASES, lambda case: Trait.SEPARABLE not in case.solver.requires)
 def test_responses_are_those_of_the_coefficients_under_another_slack_or_C(case):
     problem = case.problem()
     other = problem.with_slack(0.3) if case.loss is None else problem.with_C(0.1)
@@ -121,7 +122,7 @@ def test_rows_of_weight_zero_are_never_learned_from(case):
     np.testing.assert_allclose(found[0].w.beta, found[1].w.beta, rtol=1e-4, atol=1e-4)
 
 
-@each_case(KERNEL_CASES, lambda case: case.solver.optimises and not case.solver.separable_only)
+@each_case(KERNEL_CASES, lambda case: case.solver.optimises and Trait.SEPARABLE not in case.solver.requires)
 @pytest.mark.parametrize("weight", [0, 2])
 def test_a_weight_is_a_number_of_rows(case, weight):
     X, y = moons()
@@ -152,14 +153,14 @@ def test_it_comes_near_the_optimum_of_LIBSVM(case, C):
     assert best * (1 - 1e-5) <= result.certificate.primal <= best * (1 + (1e-3 if tol else 0.1))
 
 
-@each_case(KERNEL_CASES, lambda case: case.solver.optimises and not case.solver.separable_only)
+@each_case(KERNEL_CASES, lambda case: case.solver.optimises and Trait.SEPARABLE not in case.solver.requires)
 def test_the_gap_becomes_small(case):
     tol = case.solver.default_tol and 1e-3
     result = case.solve(tol=tol, max_iter=20_000 if tol else 5000, random_state=0)
     assert result.certificate.relative_gap <= (tol or 0.1)
 
 
-@each_case(KERNEL_CASES, lambda case: case.solver.separable_only or not case.solver.optimises)
+@each_case(KERNEL_CASES, lambda case: (Trait.SEPARABLE in case.solver.requires) or not case.solver.optimises)
 def test_it_learns(case):
     problem = case.problem()
     answer = case.solve(problem, max_iter=20 * N, certify=False, random_state=0).solution
@@ -190,5 +191,7 @@ def test_awkward_data(case, data):
 def test_rows_of_numbers_are_refused(case):
     X, y = moons()
     other = SlackSVM(X, y, slack=0.0) if case.sign == 1 else RegularizedSVM(X, y)
-    with pytest.raises(TypeError, match=f"solver '{case.solver.name}' reads a KernelMatrix; got a Matrix"):
+    with pytest.raises(
+        TypeError, match=f"solver '{case.solver.name}' needs rows of a kernel, a KernelMatrix; got a Matrix"
+    ):
         solve(other, case.solver)

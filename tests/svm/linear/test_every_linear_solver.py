@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from solver_cases import HARD, LINEAR_CASES, clouds, each_case, same
 
-from maxmargin.engine import solver as solver_module
+from maxmargin.engine.problem import Trait
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.problems import RegularizedSVM
 from maxmargin.solvers import Holdout, solve
 
@@ -63,7 +64,7 @@ def reads_by_iteration(case, X, y, most):
     problem = case.problem((X, y))
     state, ends = case.solver.start(problem, np.random.default_rng(0)), [0]
     for _ in range(most):
-        case.solver.step(problem, state, 1, solver_module.UNLIMITED)
+        case.solver.step(problem, state, 1, UNLIMITED)
         ends.append(problem.X.ledger.stored)
     return np.diff(ends)
 
@@ -143,7 +144,7 @@ def test_where_nothing_can_be_learned(case, seed, strength):
         assert np.isfinite([*result.solution.w, result.solution.b, result.certificate.gap]).all()
 
 
-@each_case(LINEAR_CASES, lambda case: case.solver.smooth_only)
+@each_case(LINEAR_CASES, lambda case: Trait.SMOOTH_LOSS in case.solver.requires)
 def test_a_loss_that_is_not_smooth_is_refused(case):
     with pytest.raises(ValueError, match="needs a smooth loss, such as 'squared_hinge'; got 'hinge'"):
         solve(RegularizedSVM(*clouds(), loss="hinge"), case.solver)
