@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from maxmargin.core import Matrix
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.data import refuse_not_finite
+from maxmargin.engine.problem import Trait
 from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class, warn_unless_converged
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.callbacks import FitCallbacks
@@ -273,7 +274,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         self.trace_ = self._of_all_problems(Traces, [model.trace for model in models])
         self.stopped_, self.promise_ = each("stopped"), each("promise")
         self.n_iter_: Any = max(m.n_iter for m in models)
-        kernel, ledger = fit.recipe.solver.kernel, fit.rows.matrix.ledger
+        kernel, ledger = Trait.KERNEL in fit.recipe.solver.requires, fit.rows.matrix.ledger
         read = int(ledger.stored)
         self.scale_, self.reads_ = float(fit.scale), ledger.summary()
         self.entries_read_ = self.reads_.get(ENTRIES, 0) if kernel else read

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from maxmargin.core import Matrix
 from maxmargin.core.threads import LEAST_WORK, limit_blas, thread_count
-from maxmargin.engine.solver import online_solvers
+from maxmargin.engine.registry import online_solvers
 from maxmargin.estimators.base import Indices, MarginClassifier, Vector, classes_of
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit
