@@ -62,6 +62,28 @@ class Holdout:
         return float(np.mean(np.where(products / scale + solution.b > 0, 1.0, -1.0) != np.asarray(self.y)))
 
 
+class Resume:
+    """The state of a solver at the end of a run, which one later run may go on from: it changes the state in place.
+
+    Parameters
+    ----------
+    state : object
+        The state.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def take(self) -> Any:
+        """The state, which is gone from here afterwards."""
+        if self.state is None:
+            raise ValueError(
+                "this result was gone on from already, which used up its state; pass the later result as warm"
+            )
+        state, self.state = self.state, None
+        return state
+
+
 @dataclass(frozen=True)
 class Result:
     """What :func:`solve` returns, for every solver.
@@ -87,8 +109,8 @@ class Result:
         Entries read, by purpose, as :meth:`maxmargin.core.Ledger.summary` gives them.
     promise : dict
         What the algorithm's theorem promises for this run; empty where it was stopped before its end.
-    state : object
-        The solver's own state, from which a warm start goes on.
+    resume : Resume
+        Holds the solver's own state, from which a warm start goes on, once.
     """
 
     solution: Solution
@@ -100,7 +122,12 @@ class Result:
     best_iter: int
     reads: dict[str, int]
     promise: dict[str, float] = field(default_factory=dict)
-    state: Any = field(default=None, repr=False)
+    resume: Resume = field(default_factory=lambda: Resume(None), repr=False)
+
+    @property
+    def state(self) -> Any:
+        """The solver's own state; None once a later run has gone on from it."""
+        return self.resume.state
 
 
 @dataclass(frozen=True)
@@ -208,7 +235,7 @@ def solve(
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
         problem.prepare(USUAL_TOL if limits.tol is None else limits.tol)
-        state = solver.start(problem, rng, _take_state(warm) if isinstance(warm, Result) else warm)
+        state = solver.start(problem, rng, warm.resume.take() if isinstance(warm, Result) else warm)
         status = run.iterate(state, interrupt, rules.early_stopping, callback)
         if interrupt.asked and run.n_iter == 0:
             raise NoModelYet("before the first iteration: there is no model to keep")
@@ -448,7 +475,7 @@ class _Run:
             self.best_iter,
             self.problem.ledger.summary(),
             self.solver.promise(self.problem) if status == "finished" else {},
-            state,
+            Resume(state),
         )
 
 
@@ -464,14 +491,6 @@ def _out_of_range(solver: Solver) -> ValueError:
         f"solver {solver.name!r} came to numbers beyond what floats can hold. Center and scale the features, for "
         "instance with sklearn.preprocessing.StandardScaler, choose a C or weights nearer to 1, or another solver"
     )
-
-
-def _take_state(result: Result) -> Any:
-    if result.state is None:
-        raise ValueError("this result was gone on from already, which used up its state; pass the later result as warm")
-    state = result.state
-    object.__setattr__(result, "state", None)
-    return state
 
 
 def _best_proof(
