@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.types import Vector
 from maxmargin.solvers import Trace, Traces
 
 LABELS = {
@@ -24,8 +24,6 @@ MARKERS = "os^DvP"  # one a run, so that runs can be told apart without colours
 LOG_COST = 50.0  # the axis of the cost is logarithmic if the largest cost is at least this many times the smallest
 SMALLEST_GAP = 1e-12  # relative gaps below this are rounding errors, and are drawn at the bottom of the axis
 PANEL_SIZE = (7.2, 2.7)  # width and height of a panel in inches
-
-Vector = NDArray[np.float64]
 
 
 class ConvergenceDisplay:

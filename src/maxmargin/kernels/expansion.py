@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from maxmargin.core.types import Vector
 
 # How negative a square may be by rounding of float32 rows, as a share of the sum of the sizes of its terms. A more
 # negative square of a vector, or eigenvalue of a matrix, shows that the kernel is not an inner product.

@@ -25,9 +25,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.core import l1_samples
+from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels.functions import Linear, Poly, Rbf
 from maxmargin.kernels.matrix import KernelMatrix
-from maxmargin.kernels.mixed_rows import Indices, Samples, Vector
+from maxmargin.kernels.mixed_rows import Samples
 
 # The purposes in the ledger of a KernelMatrix under which entries of X are counted, apart from kernel evaluations.
 ENTRIES, NORMS = "entries of X", "norms of X"

@@ -23,8 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.rounding import is_finite, relative_error
+from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._blocks import exp_of_negative
-from maxmargin.kernels.mixed_rows import Floats, Indices, MixedRows, Samples, Vector
+from maxmargin.kernels.mixed_rows import Floats, MixedRows, Samples
 
 KERNELS: dict[str, type[Kernel]] = {}
 """Every kernel by its name."""

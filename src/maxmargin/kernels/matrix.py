@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from maxmargin.core import Ledger
+from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.kernels.expansion import NEGATIVE_SQUARE, Expansion
 from maxmargin.kernels.functions import ASYMMETRY, Kernel
-from maxmargin.kernels.mixed_rows import Indices, Samples, Selection, Vector
-from maxmargin.kernels.packed_rows import Block, PackedRows
+from maxmargin.kernels.mixed_rows import Samples, Selection
+from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.kernels.rounding import factor_between, float32_suffices, product_error_bound
 from maxmargin.kernels.row_cache import BATCH, RowCache, RowLookup, RowView
 

@@ -15,10 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._blocks import sparse_products
 
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Floats = NDArray[Any]  # float32 or float64
 Selection = Indices | slice
 Samples = Any  # an array or a CSR matrix, whose types scipy does not publish

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from maxmargin.core.matrix import as_matrix
 from maxmargin.core.threads import limit_blas, run_tiles
+from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.kernels.functions import Kernel
-from maxmargin.kernels.mixed_rows import ColumnLayout, Indices, MixedRows, Samples, Selection, Vector
-
-Block = NDArray[Any]  # float32 or float64
+from maxmargin.kernels.mixed_rows import ColumnLayout, MixedRows, Samples, Selection
 
 BATCH = 512  # samples that are packed, or added up, at a time
 # The sizes of numbers between which a precision, given by its bytes, computes products without underflow or overflow:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from maxmargin.core.rounding import UNIT, relative_error, unit_roundoff
+from maxmargin.core.types import Vector
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.mixed_rows import Vector
 from maxmargin.kernels.packed_rows import SAFE_RANGE, PackedRows
 
 # Rows are kept in float64 if rounding them to float32 could change a decision value by more than this many times the

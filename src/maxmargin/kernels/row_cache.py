@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin.core import empty_by_pages
 from maxmargin.core.threads import run_tiles
+from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.kernels._blocks import add_rows, gather
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Block = NDArray[Any]  # float32 or float64
 
 MIN_ROWS = 64  # rows that the cache must be able to hold (or all, if there are fewer); less memory is refused
 BATCH = 512  # rows computed at a time: enough for matrix products at full speed

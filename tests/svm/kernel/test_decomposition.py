@@ -151,3 +151,13 @@ def test_the_gap_holds_in_float64_though_rows_are_float32(kernel):
     dual, primal = alpha.sum() - 0.5 * square, 0.5 * square + 1000 * np.maximum(0, 1 - y * (f + b)).sum()
     assert result.status == "tol"
     assert 1 - dual / primal < 6e-5
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Poly(gamma=0.5, coef0=1.0, degree=3), Rbf(gamma=2.0)], ids=repr)
+@pytest.mark.parametrize("cache_size", [0.2, 0.5, 1.0])
+def test_a_small_cache_is_never_asked_for_more_rows_than_it_holds(kernel, cache_size):
+    X, y = moons(n=700)
+    small = solve(RegularizedSVM(KernelMatrix(X, kernel, cache_size=cache_size), y, 1.0), Decomposition(), tol=1e-3)
+    large = solve(RegularizedSVM(KernelMatrix(X, kernel), y, 1.0), Decomposition(), tol=1e-3)
+    assert small.status == "tol"
+    assert small.certificate.dual == pytest.approx(large.certificate.dual, rel=2e-3)

@@ -336,7 +336,7 @@ class Decomposition(Solver):
         excess = 0 if most == K.shape[0] else W.size - (most - self._room(K, MOST_BLOCKS))
         if excess > np.count_nonzero(leaving):
             leaving[np.argsort(-sure, kind="stable")[:excess]] = True
-        elif np.count_nonzero(leaving) <= LEAVING * W.size or W.size <= self.block:
+        elif excess <= 0 and (np.count_nonzero(leaving) <= LEAVING * W.size or W.size <= self.block):
             return
         K.release(W[leaving])
         self._keep(state, ~leaving)
