@@ -27,6 +27,7 @@ SLOW = (
     "sdp",
     "svm/kernel/test_every_kernel_solver.py",
     "svm/kernel/test_stochastic_batch_perceptron.py",
+    "svm/kernel/test_sublinear_perceptron.py",
     "svm/linear/test_every_linear_solver.py",
     "svm/linear/test_hybrid.py",
     "svm/linear/test_pegasos.py",

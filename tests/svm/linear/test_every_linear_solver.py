@@ -41,22 +41,22 @@ def test_float32(case):
     np.testing.assert_allclose(single.solution.w, double.solution.w, atol=1e-4 * max(1.0, size))
 
 
-@pytest.mark.parametrize("budget", [66, 100, 1000, 12345])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_budget_is_never_exceeded(case, budget, sparse):
+def test_the_budget_is_never_exceeded(case, sparse):
     X, y = clouds()
     X[np.random.default_rng(1).random(X.shape) < 0.5 * sparse] = 0
     X = sp.csr_array(X) if sparse else X
     most = case.last(case.problem((X, y)), 2000)
     largest = max(reads_by_iteration(case, X, y, most))
-    if budget < largest:
-        pytest.skip("an iteration may not fit")
-    result = case.solve(case.problem((X, y)), budget=budget, max_iter=most, random_state=0)
-    assert result.trace[-1].entries_read == result.reads["learning"] <= budget
-    assert result.status in ("budget", "max_iter", "finished", "tol")
-    if result.status == "budget":
-        assert result.reads["learning"] >= budget - 3 * largest
-    assert result.certificate
+    for budget in (66, 100, 1000, 12345):
+        if budget < largest:
+            continue  # an iteration may not fit
+        result = case.solve(case.problem((X, y)), budget=budget, max_iter=most, random_state=0)
+        assert result.trace[-1].entries_read == result.reads["learning"] <= budget
+        assert result.status in ("budget", "max_iter", "finished", "tol")
+        if result.status == "budget":
+            assert result.reads["learning"] >= budget - 3 * largest
+        assert result.certificate
 
 
 def reads_by_iteration(case, X, y, most):
