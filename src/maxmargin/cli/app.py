@@ -47,8 +47,8 @@ def _typer(**options: Any) -> typer.Typer:
 app = _typer(cls=LazyCommands, no_args_is_help=True)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"maxmargin {__version__}")
         raise typer.Exit
 

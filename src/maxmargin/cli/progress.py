@@ -53,7 +53,7 @@ class ShowProgress:
         """A part of the fit is done; the display looks for itself."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """The fit has ended, by whatever way."""
+        """The fit has ended, in whatever way."""
         self.ended.set()
         if self.bar is not None:
             self.bar.stop()

@@ -17,7 +17,7 @@ STOPPED = {
     "max_iter": "the iterations allowed were made",
     "max_time": "the time was up",
     "budget": "the budget was spent",
-    "early_stopping": "the error on the held out examples no longer improved",
+    "early_stopping": "the error on the held-out samples no longer improved",
     "callback": "a callback asked for it",
     "interrupted": "it was interrupted; this is the best model until then",
     "finished": "the algorithm came to its end",
@@ -132,7 +132,7 @@ def details(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("scale", _short(about["scale"]), zero)
     yield _line("checks", ", ".join(f"{trace['checks']:,}" for trace in about["traces"]))
     if about["n_support"] is not None and "classes" in about:
-        yield _line("on the margin", f"{about['n_support']:,} examples")
+        yield _line("on the margin", f"{about['n_support']:,} samples")
     for promise in (problem["promise"] for problem in about["problems"] if problem["promise"]):
         yield _line("promise", ", ".join(f"{name} {_short(value)}" for name, value in promise.items()))
     for name in about:

@@ -99,7 +99,7 @@ def train(
         typer.Option(
             callback=_one_of_the_choices,
             metavar="|".join(_CHOICES["loss"]),
-            help="The loss of an example.",
+            help="The loss of a sample.",
             show_default="squared_hinge; with --slack hinge",
         ),
     ] = None,

@@ -49,7 +49,7 @@ def warn_of_one_class(models: Sequence[BinaryModel], one_sided: Sequence[str], s
     one_sided : sequence of str
         Which of them do, e.g. "3 against 5"; of a single one, the class.
     slack : float or None
-        The slack that was asked for; None: the model was fitted with C.
+        The slack that the user gave; None: the model was fitted with C.
     """
     if not one_sided:
         return

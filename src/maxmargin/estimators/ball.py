@@ -86,7 +86,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         radius; else it is the root mean square distance of the farthest nu n rows from the centre, which is no less
         than the radius. Without a certificate (a kernel that is no inner product) the bound is 0.
     offset_ : float
-        Of `decision_function` from `score_samples`: the radius, with a hair for rounding, and a minus.
+        What `decision_function` subtracts from `score_samples`: minus the radius, enlarged by what rounding may change.
     support_, support_vectors_, dual_coef_ : arrays of shape (n_SV,), (n_SV, d), (1, n_SV)
         The rows whose mean with these weights proves `objective_bound_`; with core_set, the centre is that mean.
     certificate_ : Certificate
@@ -108,7 +108,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     Notes
     -----
     Sparse rows far from zero, compared with the distances between them, should be centred first: their distances are
-    told from products. Kernels are computed in the precision of X, and kept in single precision where that will do.
+    computed from products. Kernels are computed in the precision of X, and cached in float32 where that is enough.
 
     Examples
     --------
@@ -254,7 +254,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     def _matrix(self, X: Any, threads: int) -> Any:
         self.gamma_ = np.nan
         if self.kernel is None:
-            return as_matrix(X, threads)  # what is not finite is found when norms are computed
+            return as_matrix(X, threads)  # entries that are not finite are found when norms are computed
         if not get_config()["assume_finite"]:
             refuse_not_finite(as_matrix(X))
         kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
@@ -265,8 +265,8 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         """The attributes that predict."""
         w: Any = solution.w
         K: Any = problem.X
-        hair = (DISTANCE_ROUNDING if self.kernel is None else KERNEL_DISTANCE_ROUNDING) * problem.spread
-        common = {"radius_": solution.b, "offset_": -math.sqrt(solution.b**2 + hair), "_sq_center": float(w @ w)}
+        rounding = (DISTANCE_ROUNDING if self.kernel is None else KERNEL_DISTANCE_ROUNDING) * problem.spread
+        common = {"radius_": solution.b, "offset_": -math.sqrt(solution.b**2 + rounding), "_sq_center": float(w @ w)}
         if self.kernel is None:
             return {**common, "center_": np.asarray(w)}
         own = np.flatnonzero(w.beta)

@@ -252,7 +252,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return np.sort(held_out)
 
     def _poor_score(self) -> bool:
-        """Whether the solver is for separable data: then it cannot be asked for a good score on other data."""
+        """Whether the solver is for separable data: then no good score can be expected on other data."""
         solver = self.solver if isinstance(self.solver, Solver) else self._solvers.get(str(self.solver))
         return solver is not None and Trait.SEPARABLE in solver.requires
 
@@ -294,7 +294,7 @@ def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], Indices]:
     except TypeError as error:  # None among strings, say
         kinds = ", ".join(sorted({type(value).__name__ for value in y}))
         raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
-    # Two whole numbers are classes beyond doubt; finding that out takes scikit-learn as long as a step of a solver.
+    # Two integers are classes beyond doubt, and the check of scikit-learn takes as long as a step of a solver.
     if not (classes.size == 2 and classes.dtype.kind in "biuf" and (classes == np.floor(classes)).all()):
         check_classification_targets(y)
     if classes.size < 2:

@@ -33,20 +33,20 @@ class BinaryModel:
     margin, slack, C : float
         See :class:`maxmargin.LinearSVC`.
     alpha : array of shape (n,) or None
-        The weight of each example in `coef`, signed by its label.
+        The weight of each sample in `coef`, signed by its label.
     n_iter : int
         Passes over the samples of a solver that visits them one by one, else iterations.
     missed_tol : float or None
         The tolerance that the run ended short of by its limit of iterations; None where it did not.
     decision_range : pair of float
-        The least and the largest decision value of a training sample; NaN where the samples were not looked at.
+        The least and the largest decision value of a training sample; NaN where they were not computed.
     learned, seen : Learned or None, float
-        What an online solver goes on from, and the total weight of the rows that it has seen.
+        What an online solver has learned and can go on from, and the total weight of the rows that it has seen.
     positions : array of int or None
         The samples of its problem that it was found on, where these are a part of them only; None: all.
     """
 
-    coef: Any  # an array or an Expansion, alike in what is done with it here
+    coef: Any  # an array or an Expansion
     intercept: float
     margin: float = math.nan
     slack: float = math.nan
@@ -95,7 +95,7 @@ class BinaryModel:
 
     @classmethod
     def unreached(cls, zero: Any, n: int) -> BinaryModel:
-        """Stands for the model of a binary problem that a fit has not come to: it never claims a sample."""
+        """Stands for the model of a binary problem that has none yet: its decision values are all -1."""
         return cls(zero, -1.0, alpha=np.zeros(n))
 
     def of_all_samples(self, positions: NDArray[np.int64], n: int) -> BinaryModel:

@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: scikit-learn's callbacks (progress bars, monitors), a person, a display."""
+"""The progress of a fit, reported to scikit-learn's callbacks (progress bars, monitors), to displays and as lines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from maxmargin.solvers import Progress
 
-PARTS = 100  # a fit is shown to callbacks as this many equal tasks
-SAYABLE_SHARE = 0.1  # the share of the work that must be done before the rest of the time is estimated from it
+PARTS = 100  # tasks of equal size that a fit is divided into for callbacks
+SAYABLE_SHARE = 0.1  # share of the work; below it the time that is left is not estimated
 
 
 @dataclass
@@ -25,7 +25,7 @@ class FitProgress:
     preliminary : bool
         Whether they are solved on a part of the samples first.
     name : str
-        The binary problem that was heard of last; empty where there is only one.
+        The binary problem that reported last; empty where there is only one.
     gap, tol : float
         Its relative duality gap and the one to stop at; NaN where they are not known.
     holdout_error : float
@@ -72,7 +72,7 @@ class FitProgress:
 
 
 class FitCallbacks:
-    """What the binary problems of one fit share: its callbacks, which are called by one thread at a time.
+    """The callbacks of a fit, which its binary problems share; one thread at a time calls them.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ class FitCallbacks:
     def __init__(self, estimator: Any, names: Sequence[str], data: dict[str, Any]) -> None:
         self.estimator, self.names, self.data = estimator, names, data
         self.lock = RLock()
-        self.failed = False  # whether one of the problems has failed, so that the others need not go on
+        self.failed = False  # whether one of the problems has failed: then the others stop
         self.shares = [0.0] * len(names)  # the share of the work that is done of each
         self.root = estimator._init_callback_context(max_subtasks=PARTS)
         self.progress = self.root.progress = FitProgress(len(names))
         self.root.call_on_fit_task_begin(estimator=estimator, **data)
-        # A hundred tasks take a millisecond: not where nobody listens.
-        self.told = 0 if getattr(estimator, "_skl_callbacks", None) else PARTS
+        # To report a hundred tasks takes a millisecond, which is saved where there are no callbacks.
+        self.reported = 0 if getattr(estimator, "_skl_callbacks", None) else PARTS
 
     def listener(self, k: int, attributes: Callable[[Any], dict[str, Any]]) -> ProblemListener:
         """The callback of :func:`maxmargin.solvers.solve` for problem k.
@@ -109,23 +109,23 @@ class FitCallbacks:
             self.advance(k, 1.0, None)
 
     def advance(self, k: int, share: float, attributes: Callable[[], dict[str, Any]] | None) -> bool:
-        """Tell the callbacks of what has been done since the last call; whether one of them asks to stop."""
+        """Report to the callbacks what was done since the last call; return whether one of them asks to stop."""
         self.shares[k] = max(self.shares[k], 0.0 if math.isnan(share) else share)
         self.progress.share = sum(self.shares) / len(self.shares)
         stop = False
-        # The last task ends with the fit, and not before: then bars are full.
-        while self.told < min(math.floor(PARTS * self.progress.share), PARTS - 1) and not stop:
-            stop = self._tell(attributes)
+        # The last task ends with the fit and not before, so that a full progress bar means that the fit has ended.
+        while self.reported < min(math.floor(PARTS * self.progress.share), PARTS - 1) and not stop:
+            stop = self._report(attributes)
         return stop
 
     def finish(self, attributes: Callable[[], dict[str, Any]]) -> None:
-        """The whole fit has ended, perhaps before its limits."""
-        while self.told < PARTS:
-            self._tell(None)
+        """Report the end of the whole fit, which may come before its limits."""
+        while self.reported < PARTS:
+            self._report(None)
         self.root.call_on_fit_task_end(estimator=self.estimator, **self.data, reconstruction_attributes=attributes)
 
-    def _tell(self, attributes: Callable[[], dict[str, Any]] | None) -> bool:
-        self.told += 1
+    def _report(self, attributes: Callable[[], dict[str, Any]] | None) -> bool:
+        self.reported += 1
         task = self.root.subcontext(task_name="part")
         hook = dict(estimator=self.estimator, **self.data, reconstruction_attributes=attributes)
         task.call_on_fit_task_begin(**hook)
@@ -133,7 +133,7 @@ class FitCallbacks:
 
 
 class ProblemListener:
-    """Tells how far one run of a solver has come: to the callbacks, to a display, and as printed lines.
+    """Reports how far one run of a solver has come: to the callbacks, to a display, and as printed lines.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class ProblemListener:
         self.printed = 0  # the iteration of the last printed line
 
     def __call__(self, progress: Progress) -> bool:
-        """A check was made; whether the run is to stop."""
+        """Report a check; return whether the run is to stop."""
         fit, row, verbose = self.fit, progress.row, self.fit.estimator.verbose
         with fit.lock:
             name = fit.names[self.k]

@@ -71,13 +71,13 @@ class Fit:
 
     def part(self, samples: Indices) -> Fit:
         """The fit of some of the samples alone, of which none is held out."""
-        label, weights, nobody = self.label[samples], self.weights[samples], np.zeros(0, dtype=np.int64)
+        label, weights, no_one = self.label[samples], self.weights[samples], np.zeros(0, dtype=np.int64)
         return replace(
             self,
             label=label,
             weights=weights,
             rows=self.rows.part(samples),
-            problems=self.strategy.problems(label, weights, self.class_weights, nobody),
+            problems=self.strategy.problems(label, weights, self.class_weights, no_one),
             positions=samples,
         )
 

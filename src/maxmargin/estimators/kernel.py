@@ -87,7 +87,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         The kernel evaluations allowed for learning, by all binary problems together. Never exceeded. Those of the
         certificate come on top; `reads_` lists them.
     early_stopping : bool, default=False
-        Hold out a part of the examples, stop when the error on it no longer improves, return the best model by it.
+        Hold out a part of the samples, stop when the error on it no longer improves, and return the best model by it.
     validation_fraction : float, default=0.1
         How much to hold out.
     class_weight : dict, "balanced" or None, default=None
@@ -122,7 +122,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     ----------
     classes_ : array of shape (n_classes,)
     support_ : array of shape (n_SV,)
-        Which examples are support vectors, those of the first class first.
+        Which samples are support vectors, those of the first class first.
     support_vectors_ : array or CSR matrix of shape (n_SV, d)
         Their rows; empty for a precomputed kernel.
     n_support_ : array of shape (n_classes,)
@@ -158,13 +158,13 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     stopped_ : str
         The stop rule that ended the fit.
     kernel_evaluations_, kernel_evaluations_saved_ : int
-        Evaluations of the kernel to learn, and those that were asked for but known already.
+        Evaluations of the kernel to learn, and those that were needed again and found in the cache.
     reads_ : dict
         Kernel evaluations, by purpose; "entries of X" are such, for the solver that reads them.
     entries_read_ : int
         Entries of X that a solver read in place of evaluations; 0 but for `sublinear_perceptron`.
     scale_ : float
-        The largest norm of an example in the space of the kernel.
+        The largest norm of a sample in the space of the kernel.
     promise_ : dict
         What the solver's theorem promises, where it ran to its own end.
 
@@ -279,7 +279,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         Parameters
         ----------
         X : array or sparse matrix of shape (m, d)
-            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training example.
+            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training sample.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         Parameters
         ----------
         X : array or sparse matrix of shape (m, d)
-            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training example.
+            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training sample.
 
         Returns
         -------

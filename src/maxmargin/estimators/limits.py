@@ -1,4 +1,4 @@
-"""The limits of a whole fit, dealt out to its binary problems."""
+"""The limits of a whole fit, shared among its binary problems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 
-LONGEST = 1e18  # seconds, beyond which a limit is none
+LONGEST = 1e18  # seconds; a longer `max_time` is no limit
 
 
 class Deadline:
@@ -19,7 +19,6 @@ class Deadline:
     """
 
     def __init__(self, max_time: float | None) -> None:
-        # What is more than a float can hold is as good as no limit.
         self.at = math.inf if max_time is None or max_time > LONGEST else time.perf_counter() + max_time
 
     @property
@@ -40,12 +39,12 @@ class Deadline:
         """
         if self.never:
             return None
-        # The least that a solver accepts: it makes one iteration in any case.
+        # A solver accepts a positive time only, and makes one iteration in any case.
         return max(self.at - time.perf_counter(), 1e-9) * min(1.0, threads * size / waiting)
 
 
 def budget_shares(budget: int | None, sizes: Sequence[int]) -> list[int | None]:
-    """A budget dealt out to binary problems by their numbers of samples; together they never exceed it.
+    """A budget shared among binary problems in proportion to their numbers of samples; together they never exceed it.
 
     What one problem leaves over is not given to another: which one would get it depends on the order in which threads
     finish, and the same seed must give the same model.

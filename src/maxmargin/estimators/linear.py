@@ -116,7 +116,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         The entries of X that may be read for learning, by all binary problems together. Never exceeded. What is read to
         validate, to scale, to certify or on the holdout comes on top; `reads_` lists it.
     early_stopping : bool, default=False
-        Hold out a part of the examples, stop when the error on it no longer improves, return the best model by it.
+        Hold out a part of the samples, stop when the error on it no longer improves, and return the best model by it.
     validation_fraction : float, default=0.1
         How much to hold out.
     class_weight : dict, "balanced" or None, default=None
@@ -152,7 +152,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     ----------
     classes_ : array of shape (n_classes,)
     coef_ : array of shape (1, d) or (n_classes, d)
-        The weights of the features. Examples at the margin have decision -1 or +1.
+        The weights of the features. Samples at the margin have decision -1 or +1.
     intercept_ : array of shape (1,) or (n_classes,)
     solver_, loss_ : str
         What was taken.
@@ -160,7 +160,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         The margin reached, in the units of the data: 1 / \|coef_\|.
     slack_, C_ : float
         The slack and its C: the one that was given, and the other one that goes with it. With the squared hinge
-        `slack_` tells how far examples fall short of the margin on average; a fit with this slack is another model.
+        `slack_` tells how far samples fall short of the margin on average; a fit with this slack is another model.
     certificate_ : Certificate or Certificates
         Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
     trace_ : Trace or Traces
@@ -178,7 +178,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     scale_ : float
         The given scale, or the largest norm of a row.
     n_zero_rows_ : int or None
-        How many rows are all zero; None where `scale` was given and nobody looked.
+        How many rows are all zero; None where `scale` was given and no norm was read.
     support_ : array of shape (n_support,)
         The samples with a weight in the dual, with `keep_dual=True` or `warm_start=True`, where the solver has such
         weights or the model was certified.
@@ -293,13 +293,13 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         Parameters
         ----------
         X : array, np.memmap, CSR or CSC matrix of shape (n, d)
-            More examples.
+            More samples.
         y : array of shape (n,)
             Their labels.
         classes : array or None
             All classes, also those that come later. Needed in the first call, unless `fit` came before.
         sample_weight : array of shape (n,) or None
-            Weights of the examples.
+            Weights of the samples.
 
         Returns
         -------

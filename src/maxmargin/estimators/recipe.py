@@ -209,5 +209,5 @@ def _refuse_out_of_range(problem: SlackSVM) -> None:
     if problem.slack > largest:
         raise ValueError(
             f"slack={problem.slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with more "
-            "slack than that every example lies inside the margin and the model no longer changes"
+            "slack than that every sample lies inside the margin and the model no longer changes"
         )

@@ -205,7 +205,7 @@ def _naming(path: str | os.PathLike[str], file: BinaryIO) -> Iterator[None]:
     except Wrong as error:
         raise ModelFileError(f"{path} is not a model file that can be loaded: {error}. {remedy}") from error
     except (zipfile.BadZipFile, EOFError, OSError, OverflowError, RuntimeError, ValueError, KeyError) as error:
-        # A place in the file that cannot be is an invalid argument; anything else is a fault of the system.
+        # An impossible position in the file is an invalid argument; any other OSError is a fault of the system.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise ModelFileError(

@@ -136,7 +136,7 @@ class LinearLayout(ClassifierLayout):
         **ClassifierLayout.more,
         "n_rows": count,
         "n_support": optional(count),
-        "learned": optional(list_of(optional(_LEARNED))),  # what of it is numbers, of each binary model
+        "learned": optional(list_of(optional(_LEARNED))),  # for each binary model, its fields that are numbers
     }
 
     def describe(self, model: LinearSVC) -> dict[str, Any]:
