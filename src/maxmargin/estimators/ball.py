@@ -18,8 +18,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.core.threads import limit_blas, thread_count
+from maxmargin.core.types import Vector
 from maxmargin.data import as_matrix, refuse_not_finite
-from maxmargin.estimators.base import MarginClassifier, Vector
+from maxmargin.engine.stop_rules import StopRules
+from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.callbacks import FitCallbacks
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
@@ -193,10 +195,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         result = solve(
             problem,
             solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_time=deadline.share(1, 1, threads=1),
-            budget=self.budget,
+            stop=StopRules(self.tol, self.max_iter, deadline.share(1, 1, threads=1), self.budget),
             callback=callbacks.listener(0, lambda solution: self._predictor(X, problem, solution)),
             random_state=check_random_state(self.random_state).randint(2**31 - 1),
         )

@@ -20,8 +20,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core import Matrix
 from maxmargin.core.threads import limit_blas, thread_count
+from maxmargin.core.types import Indices, Vector
 from maxmargin.data import refuse_not_finite
 from maxmargin.engine.problem import Trait
+from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class, warn_unless_converged
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.callbacks import FitCallbacks
@@ -34,9 +36,6 @@ from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.kernels.feature_samples import ENTRIES
 from maxmargin.problems import Certificates, KernelMatrix, Solution
 from maxmargin.solvers import Learned, Solver, Traces
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,9 +113,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         models = Rounds(
             fit,
             starts,
-            tol=self.tol,
-            max_iter=self._max_iter,
-            early_stopping=self.early_stopping,
+            stop=StopRules(tol=self.tol, max_iter=self._max_iter, early_stopping=self.early_stopping),
             certify=self.certify,
             callbacks=callbacks,
             deadline=deadline,

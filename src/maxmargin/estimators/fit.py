@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.types import Indices, Vector
 from maxmargin.estimators.multiclass import BinaryProblem, MulticlassStrategy
 from maxmargin.estimators.recipe import Recipe
 from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.problems import MarginProblem
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.core import Matrix
 from maxmargin.core.threads import limit_blas, thread_count
+from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
-from maxmargin.estimators.base import Indices, MarginClassifier, Vector
+from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for

@@ -19,8 +19,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from maxmargin.core import Matrix
 from maxmargin.core.threads import LEAST_WORK, limit_blas, thread_count
+from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.registry import online_solvers
-from maxmargin.estimators.base import Indices, MarginClassifier, Vector, classes_of
+from maxmargin.engine.stop_rules import StopRules
+from maxmargin.estimators.base import MarginClassifier, classes_of
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
@@ -336,11 +338,12 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         if begins:
             self._learned: list[tuple[Learned | None, float]] = [(None, 0.0)] * len(problems)
         seeds = check_random_state(self.random_state)
+        stop = StopRules(max_time=self.max_time, budget=self.budget)
         models = []
         for samples, (learned, seen) in zip(problems, self._learned, strict=True):
             problem = rows.problem(recipe, samples, scale, part=True)
-            options = {"max_time": self.max_time, "budget": self.budget, "random_state": seeds.randint(2**31 - 1)}
-            models.append(recipe.learn(problem, learned, seen, **options))
+            seed = seeds.randint(2**31 - 1)
+            models.append(recipe.learn(problem, learned, seen, stop=stop, random_state=seed))
             rows.add_reads(problem.X)
         everyone = np.arange(label.size)
         fit = Fit(None, X, None, label, weights, class_weights, strategy, recipe, rows, scale, problems, everyone)

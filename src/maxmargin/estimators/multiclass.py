@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from maxmargin.core.types import Indices, Vector
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import KernelMatrix
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # Up to this many samples a class, on average, the kernel matrix of all samples is computed before the binary problems
 # of pairs of classes begin, as each of its rows is then used by many of them. Beyond it, each problem computes its own.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.engine.problem import Trait
+from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import LOSSES, Certificate, MarginProblem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.solvers import (
@@ -134,34 +135,43 @@ class Recipe:
         scale: float,
         warm: Solution | Learned | None = None,
         *,
-        max_iter: int | None = None,
+        stop: StopRules,
         **options: Any,
     ) -> BinaryModel:
         """The model of one binary problem; `options` are those of :func:`maxmargin.solvers.solve`.
 
-        `max_iter` counts passes over the samples where the solver visits them one by one, else iterations; so does
+        `stop.max_iter` counts passes over the samples where the solver visits them one by one, else iterations; so does
         `n_iter` of the model. A solver of the slack form that is led to a C cannot begin at `warm`.
         """
         per_pass = self.solver.iterations_per_pass(problem)
-        options["max_iter"] = None if max_iter is None else max_iter * per_pass
+        if stop.max_iter is not None:
+            stop = replace(stop, max_iter=stop.max_iter * per_pass)
         if isinstance(problem, SlackSVM) and self.C is not None:
-            problem, result = solve_for_C(problem, self.solver, self.C, **options)
+            problem, result = solve_for_C(problem, self.solver, self.C, **asdict(stop), **options)
         else:
-            # The range takes two passes over the data: not where the user limits what is read.
-            unlimited = self.scale is None and options.get("budget") is None and problem.sums_are_cheap
+            # To find the range takes two passes over the data, which is too much where the user limits what is read.
+            unlimited = self.scale is None and stop.budget is None and problem.sums_are_cheap
             if isinstance(problem, SlackSVM) and problem.slack > 0 and unlimited:
                 _refuse_out_of_range(problem)
-            result = solve(problem, self.solver, warm=warm, **options)
+            result = solve(problem, self.solver, warm=warm, stop=stop, **options)
         model = replace(
             BinaryModel.of(problem, result, self.C, scale),
             n_iter=math.ceil(result.n_iter / per_pass),
-            missed_tol=self._missed_tol(result, options.get("tol")),
+            missed_tol=self._missed_tol(result, stop.tol),
         )
         if not self.solver.online:
             return model
         return replace(model, learned=self.solver.learned(problem, result.state), seen=float(problem.s.sum()))
 
-    def learn(self, problem: MarginProblem, learned: Learned | None, seen: float, **options: Any) -> BinaryModel:
+    def learn(
+        self,
+        problem: MarginProblem,
+        learned: Learned | None,
+        seen: float,
+        *,
+        stop: StopRules,
+        random_state: int,
+    ) -> BinaryModel:
         """Go on with other rows by an online solver: one pass over them.
 
         `seen` is the total weight of the rows before them. C weighs the losses of all rows so far, as though these were
@@ -172,8 +182,8 @@ class Recipe:
         if isinstance(problem, RegularizedSVM):
             problem = problem.with_C(problem.C * seen / here)
         assert isinstance(self.solver, OnlineSolver)
-        one_pass = self.solver.iterations_per_pass(problem)
-        result = solve(problem, self.solver, max_iter=one_pass, certify=False, warm=learned, **options)
+        stop = replace(stop, max_iter=self.solver.iterations_per_pass(problem))
+        result = solve(problem, self.solver, stop=stop, certify=False, warm=learned, random_state=random_state)
         model = BinaryModel.of(problem, result, self.C, problem.scale)
         learned = self.solver.learned(problem, result.state)
         no_proof = Certificate.missing("partial_fit sees a part of the data only")

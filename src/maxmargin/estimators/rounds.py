@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.core.threads import run_parallel
+from maxmargin.core.types import Indices
 from maxmargin.engine.loop import OUT_OF_TIME
+from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.callbacks import FitCallbacks
 from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.limits import Deadline
 from maxmargin.problems import MarginProblem, Solution
 from maxmargin.solvers import Holdout, Learned, NoModelYet, listen_for_interrupt
-
-Indices = NDArray[np.int64]
 
 SHRINK = 32  # a round uses this many times fewer samples than the next one, and takes at most about 3 % of its time
 FEWEST_SAMPLES = 1000  # a round on fewer samples is left out: the next one takes a few seconds at most without it
@@ -118,8 +118,10 @@ class Rounds:
         All samples.
     starts : sequence of Start
         What each binary problem begins with.
-    tol, max_iter, early_stopping, certify
-        As in :func:`maxmargin.solvers.solve`, for each binary problem.
+    stop : StopRules
+        When each binary problem ends; its time and its budget are set here, as shares of those of the fit.
+    certify : bool or "checks"
+        Whether to certify the model of each binary problem, see :func:`maxmargin.solvers.solve`.
     callbacks : FitCallbacks
         Hears how far the fit has come.
     deadline : Deadline
@@ -135,17 +137,14 @@ class Rounds:
         fit: Fit,
         starts: Sequence[Start],
         *,
-        tol: float | None,
-        max_iter: int | None,
-        early_stopping: bool,
+        stop: StopRules,
         certify: bool | str,
         callbacks: FitCallbacks,
         deadline: Deadline,
         threads: int,
         predictor: Callable[[Fit, Sequence[BinaryModel]], dict[str, Any]],
     ) -> None:
-        self.fit, self.starts = fit, starts
-        self.tol, self.max_iter, self.early_stopping, self.certify = tol, max_iter, early_stopping, certify
+        self.fit, self.starts, self.stop, self.certify = fit, starts, stop, certify
         self.callbacks, self.deadline, self.threads, self.predictor = callbacks, deadline, threads, predictor
         self.models: list[BinaryModel | None] = [None] * len(starts)  # the best model of each problem so far
 
@@ -220,16 +219,15 @@ class Rounds:
     def _solve(self, fit: Fit, k: int, max_time: float | None) -> BinaryModel:
         """The model of binary problem k on all samples, or on a part of them, within so many seconds."""
         whole, start, held_out = fit is self.fit, self.starts[k], fit.problems[k].held_out
+        stop = replace(self.stop, max_time=max_time, budget=start.budget)
+        if not whole:
+            stop = replace(stop, tol=max(PRELIMINARY_TOL, stop.tol or 0.0), early_stopping=False)
         problem = fit.problem(k)
         model = fit.recipe.fit(
             problem,
             fit.scale,
             start.warm if whole else None,
-            tol=self.tol if whole else max(PRELIMINARY_TOL, self.tol or 0.0),
-            max_iter=self.max_iter,
-            max_time=max_time,
-            budget=start.budget,
-            early_stopping=self.early_stopping and whole,
+            stop=stop,
             holdout=Holdout(problem.X, problem.y[held_out], held_out) if held_out.size else None,
             certify=self.certify,
             random_state=start.seed,

@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin.core import Matrix
+from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
 from maxmargin.engine.row_problem import read_sq_norms
 from maxmargin.estimators.multiclass import BinaryProblem, MulticlassStrategy
 from maxmargin.estimators.recipe import Recipe
 from maxmargin.problems import Expansion, KernelMatrix, MarginProblem
-
-Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # Passes over the stored entries that a binary fit takes, about: tells whether several threads pay.
 PASSES = 10
