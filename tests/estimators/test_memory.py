@@ -8,17 +8,30 @@ import pytest
 resource = pytest.importorskip("resource")
 
 PROGRAM = """
-import resource, sys, warnings
+import resource, sys, threading, warnings
 import numpy as np
 import maxmargin
+from maxmargin.core.threads import limit_blas
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(2500, 60)), np.arange(2500) % 3
 few = X[:60], y[:60] > 0
 model = eval("maxmargin." + sys.argv[1])
-# What is imported on the way is there already, and so are the buffers of the BLAS.
+# What is imported on the way is there already, and so are the buffers of the BLAS: one for each of the threads that are
+# inside of it at once. Where OpenBLAS cannot get another one, it ends the process, which nobody can prevent.
 model.fit(X, y)
+together = threading.Barrier(2)
+def multiply():
+    together.wait()
+    for _ in range(100):
+        X.T @ X
+with limit_blas():
+    threads = [threading.Thread(target=multiply) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 with open("/proc/self/statm") as status:
     size = int(status.read().split()[0]) * resource.getpagesize()
 soft, hard = resource.getrlimit(resource.RLIMIT_AS)
