@@ -23,8 +23,8 @@ NAMES = {
     """,
     "maxmargin.solvers": """
         BatchPerceptron CoreSet Decomposition ExponentiatedGradient Holdout Hybrid KERNEL_SOLVERS KernelPegasos
-        KernelPerceptron KernelSdca KernelSublinearPerceptron LazyGradient Learned Newton NoModelYet
-        OTHER_SOLVERS OnlineSolver Pegasos Perceptron Player PrimalDual Progress Result Row RunningMean SOLVERS Sdca SdpAnswer
+        KernelPerceptron KernelSdca KernelSublinearPerceptron LazyGradient Learned Newton NoModelYet OTHER_SOLVERS
+        OnlineSolver Pegasos Perceptron Player PrimalDual Progress Result Row RunningMean SOLVERS Sdca SdpAnswer
         SdpResult SdpTry Simba Smo Solver StochasticBatchPerceptron StochasticGradient SublinearBall
         SublinearPerceptron SublinearSdp Trace Traces auto_solver decide decided listen_for_interrupt solve
         solve_for_C solve_sdp
