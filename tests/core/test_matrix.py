@@ -404,9 +404,10 @@ def test_a_sparse_matrix_with_room_to_spare_is_read():
     assert (matrix.dot_column(1, np.ones(3))) == 1
 
 
-@pytest.mark.parametrize(
-    ("operation", "arguments", "error", "says"),
-    [
+def test_what_cannot_be_asked(source):
+    X = as_matrix(source)
+    assert isinstance(X, Matrix)
+    for operation, arguments, error, says in [
         ("row", (-1,), IndexError, "row -1 asked for, but the matrix has rows 0 to 6"),
         ("row", (n,), IndexError, "row 7"),
         ("column", (d,), IndexError, "column 5"),
@@ -422,13 +423,9 @@ def test_a_sparse_matrix_with_room_to_spare_is_read():
         ("dot", (np.ones(d), [-1]), IndexError, "rows -1 to -1"),
         ("dot_transposed", (np.ones(n), [0, 1, 2]), ValueError, "p has 7 entries where the matrix needs 3"),
         ("dot_transposed", (np.ones((n, 1)),), ValueError, r"p has shape \(7, 1\)"),
-    ],
-)
-def test_what_cannot_be_asked(operation, arguments, error, says, source):
-    X = as_matrix(source)
-    assert isinstance(X, Matrix)
-    with pytest.raises(error, match=says):
-        getattr(X, operation)(*arguments)
+    ]:
+        with pytest.raises(error, match=says):
+            getattr(X, operation)(*arguments)
 
 
 @pytest.mark.parametrize("storage", [np.array, sp.csr_array, sp.csc_array])

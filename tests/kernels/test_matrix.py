@@ -60,13 +60,13 @@ def test_rounding_far_from_zero():
 @pytest.mark.parametrize("seed", range(5))
 def test_the_cache(seed):
     """Kept rows are right whatever was asked for before, and every evaluation is counted."""
-    rng, n = np.random.default_rng(seed), 600
+    rng, n = np.random.default_rng(seed), 300
     X = rows(n)
-    K = KernelMatrix(X, Linear(), cache_size=4e-6 * n * 300)
-    assert K.cached_rows == 300
+    K = KernelMatrix(X, Linear(), cache_size=4e-6 * n * 150)
+    assert K.cached_rows == 150
     asked = 0
     for _ in range(40):
-        numbers = rng.choice(n, size=rng.integers(1, 300), replace=False)
+        numbers = rng.choice(n, size=rng.integers(1, 150), replace=False)
         np.testing.assert_allclose(K.rows(numbers), X[numbers] @ X.T, rtol=1e-6)
         asked += numbers.size * n
         held = np.flatnonzero(K.missing(np.arange(n)) == 0)

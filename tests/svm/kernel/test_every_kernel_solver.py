@@ -86,7 +86,7 @@ def test_a_run_goes_on_where_a_budget_ended_it(case):
 
 def test_rows_that_are_kept_are_not_counted_again(case):
     problem = case.problem()
-    case.solve(problem, max_iter=2000, certify=False, random_state=0)
+    case.solve(problem, max_iter=500, certify=False, random_state=0)
     n = problem.y.size
     assert problem.X.ledger.stored <= 1.2 * n * n  # a few again, where a solver looks whether rounding matters
 
@@ -97,7 +97,7 @@ def test_early_stopping_returns_the_best_by_holdout(case, certify):
     rows, weights = np.arange(40, N), np.where(np.arange(N) < 40, 1.0, 0.0)
     problem = case.problem(sample_weight=weights)
     holdout = Holdout(problem.X, problem.y[rows], rows)
-    rules = {"holdout": holdout, "early_stopping": True, "certify": certify, "max_iter": 2000}
+    rules = {"holdout": holdout, "early_stopping": True, "certify": certify, "max_iter": 500}
     result = case.solve(problem, **rules, random_state=0)
     errors = result.trace.column("holdout_error")
     assert holdout.error(result.solution, problem.scale) == errors.min()
@@ -130,7 +130,7 @@ def test_a_weight_is_a_number_of_rows(case, weight):
     weights = np.where(some, float(weight), 1.0)
     rows = np.concatenate([np.flatnonzero(~some), np.repeat(np.flatnonzero(some), weight)])
     tol = case.solver.default_tol and 1e-4
-    rules = {"tol": tol, "max_iter": 40_000 if tol else 3000, "random_state": 0}
+    rules = {"tol": tol, "max_iter": 40_000 if tol else 1500, "random_state": 0}
     weighted = case.solve(case.problem((X, y), sample_weight=weights), **rules)
     listed = case.solve(case.problem((X[rows], y[rows])), **rules)
     assert weighted.certificate.primal == pytest.approx(listed.certificate.primal, rel=2e-4 if tol else 0.05)
@@ -181,7 +181,7 @@ def test_it_learns(case):
 def test_awkward_data(case, data):
     X, y = data
     problem = case.problem((X, np.asarray(y, dtype=float)))
-    result = case.solve(problem, max_iter=300, certify="checks", random_state=0)
+    result = case.solve(problem, max_iter=150, certify="checks", random_state=0)
     assert np.isfinite(result.solution.w.beta).all()
     assert np.isfinite(result.solution.b)
     assert (result.trace.column("gap") >= 0).all()
