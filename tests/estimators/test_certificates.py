@@ -137,7 +137,7 @@ def test_linear_models_for_C(data, C, loss):
 def test_kernel_models_for_C(data, C, kernel):
     X, y, weights = data
     models = [
-        fitted(SVC(C=C, kernel=kernel, coef0=0.5, solver=name, max_iter=200, random_state=0), X, y, weights)
+        fitted(SVC(C=C, kernel=kernel, coef0=0.5, solver=name, max_iter=40, random_state=0), X, y, weights)
         for name, solver in KERNEL_SOLVERS.items()
         if Trait.SEPARABLE not in solver.requires
     ]

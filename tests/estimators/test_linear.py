@@ -306,7 +306,7 @@ def test_same_seed_same_bits(quick):
 
 @pytest.mark.parametrize("storage", [np.array, np.asfortranarray, sp.csr_array], ids=["C", "Fortran", "CSR"])
 def test_the_data_is_not_copied(quick, storage):
-    X, y = clouds(n=30_000, d=200)
+    X, y = clouds(n=18_000, d=200)
     X = storage(X.astype(np.float32))
     size = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
     quick.set_params(max_iter=min(quick.max_iter, 20), tol=None)
