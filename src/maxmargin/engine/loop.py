@@ -233,11 +233,12 @@ def solve(
     if rules.early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
     limits = Limits.of(rules, problem, solver)
-    run = _Run(problem, solver, limits, holdout, certify == "checks", warm if isinstance(warm, Result) else None)
+    earlier = warm if isinstance(warm, Result) else None
+    run = _Run(problem, solver, limits, holdout, certify == "checks", earlier)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
         problem.prepare(USUAL_TOL if limits.tol is None else limits.tol)
-        state = solver.start(problem, rng, warm.resume.take() if isinstance(warm, Result) else warm)
+        state = solver.start(problem, rng, warm if earlier is None else earlier.resume.take())
         status = run.iterate(state, interrupt, rules.early_stopping, callback)
         if interrupt.asked and run.n_iter == 0:
             raise NoModelYet("before the first iteration: there is no model to keep")

@@ -410,7 +410,6 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
         super()._publish(fit, models)
-        assert isinstance(fit.rows, FeatureRows)
         self.n_zero_rows_ = fit.rows.zero_rows
         self._training_data = _reference(fit.given)
         # An earlier fit may have set these.

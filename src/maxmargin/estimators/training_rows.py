@@ -53,6 +53,11 @@ class TrainingRows(ABC):
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
         """About how many multiply-adds it takes to fit one binary model, on average."""
 
+    @property
+    def zero_rows(self) -> int | None:
+        """How many rows are all zero; None where nobody looked."""
+        return None
+
     def largest_norm(self) -> float:
         """The largest norm of a row; 1 where all rows are zero."""
         return float(np.sqrt(self.sq_norms().max())) or 1.0
