@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def measure(problem: SlackSVM, name: str, passes: float, seeds: list[int], holdout: Holdout) -> dict[str, Any]:
-    budget = int(passes * problem.X.stored)
+    budget = int(passes * problem.X.n_stored)
     results = [solve(problem, METHODS[name], budget=budget, random_state=seed) for seed in seeds]
     return {
         "method": name,

@@ -58,9 +58,9 @@ class RowReader(Solver):
     def step(self, problem: SlackSVM, state: State, iterations: int, budget: int) -> Step:
         """The last row may go over the budget: how long it is shows only when it is read."""
         n, d = problem.X.shape
-        limit = problem.X.ledger.stored + budget
+        limit = problem.X.ledger.entries_read + budget
         for done in range(iterations):
-            if problem.X.ledger.stored >= limit:
+            if problem.X.ledger.entries_read >= limit:
                 return Step(done, Reason.BUDGET)
             if self.order == "iid":
                 i = int(state.rng.integers(n))

@@ -87,7 +87,7 @@ def cores_for(threads: int, cores: Sequence[int] | None) -> list[int]:
 
 
 def entries_until(trace: Trace, level: float, staying: float | None = None) -> float:
-    """Entries read at the first check with an error of at most `level`; NaN if there is none.
+    """Entries read, or kernel evaluations, at the first check with an error of at most `level`; NaN if there is none.
 
     It counts if the next check is at or below the level too or, where `staying` is given, if so large a share of
     all checks from there on is.
@@ -96,7 +96,7 @@ def entries_until(trace: Trace, level: float, staying: float | None = None) -> f
     for k in np.flatnonzero(below):
         following = below[k:] if staying is not None else below[k : k + 2]
         if following.size > 1 and following.mean() >= (staying if staying is not None else 1.0):
-            return float(trace[k].entries_read)
+            return float(trace[k].cost)
     return math.nan
 
 

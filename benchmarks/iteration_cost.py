@@ -91,9 +91,9 @@ def cost(problem: SlackSVM, solver: Solver, iterations: int, seed: int) -> tuple
     state = solver.start(problem, np.random.default_rng(seed))
     unlimited = 2**62
     solver.step(problem, state, iterations // 10, unlimited)
-    before, read = time.process_time(), problem.X.ledger.stored
+    before, read = time.process_time(), problem.X.ledger.entries_read
     solver.step(problem, state, iterations, unlimited)
-    entries = problem.X.ledger.stored - read
+    entries = problem.X.ledger.entries_read - read
     return (time.process_time() - before) / entries, entries / iterations
 
 

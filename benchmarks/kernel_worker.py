@@ -164,8 +164,8 @@ class Curve:
             with self.K.ledger.on("curve"):
                 solution = progress.solution()
             self.K.saved = saved
-            point = {"wall": wall, "cpu": cpu, "evaluations": row.entries_read, "holdout_error": row.holdout_error}
-            self.points.append(point | {"intercept": solution.b})
+            point = {"wall": wall, "cpu": cpu, "evaluations": row.kernel_evaluations}
+            self.points.append(point | {"holdout_error": row.holdout_error, "intercept": solution.b})
             self.betas.append(sp.csr_matrix(solution.w.beta))
         self.paused += np.array([time.perf_counter(), time.process_time()]) - now
 

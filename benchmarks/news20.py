@@ -61,8 +61,8 @@ def main() -> None:
             if chosen.methods is None or any(part in name for part in chosen.methods):
                 runs.append(run(problem, solver, holdout, seed, name, value, budget, levels))
         print(f"seed {seed}: {time.perf_counter() - started:.0f} s", flush=True)
-    write_json(chosen.json, {"set": chosen.set, "entries": int(problem.X.stored), "runs": runs})
-    print(f"\nmillions of entries read (a pass is {problem.X.stored / 1e6:.2f}), mean of {len(chosen.seeds)} seeds\n")
+    write_json(chosen.json, {"set": chosen.set, "entries": int(problem.X.n_stored), "runs": runs})
+    print(f"\nmillions of entries read (a pass is {problem.X.n_stored / 1e6:.2f}), mean of {len(chosen.seeds)} seeds\n")
     print(table(runs, levels))
 
 
@@ -91,7 +91,7 @@ def run(
     budget: int,
     levels: tuple[float, ...],
 ) -> Any:
-    holdout.before = problem.X.ledger.stored
+    holdout.before = problem.X.ledger.entries_read
     at = problem.with_slack(value) if isinstance(solver, Simba) else problem
     result = solve(at, solver, budget=budget, holdout=holdout, certify=False, random_state=seed)
     return {
@@ -132,7 +132,7 @@ class LateHoldout:
     before: int = 0  # what was read in earlier runs
 
     def error(self, solution: Solution, scale: float) -> float:
-        if self.learned.ledger.stored - self.before < self.start:
+        if self.learned.ledger.entries_read - self.before < self.start:
             return math.nan
         return Holdout(self.X, self.y).error(solution, scale)
 

@@ -89,7 +89,7 @@ def run(
 ) -> Any:
     slack = value if isinstance(solver, Simba) else 0.0
     problem = SlackSVM(points.X, points.labels(noise), slack, bias=False, scale=1.0)
-    entries = problem.X.stored
+    entries = problem.X.n_stored
     truth = Distribution(points, h)
     result = solve(
         problem, solver, budget=int(budget * entries), holdout=truth, certify=False, random_state=seed + 1000

@@ -193,12 +193,12 @@ def points(solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: 
     problem = solver.solves(K, y, bias=False, **at)
     state, iteration, last = solver.start(problem, np.random.default_rng(seed)), 0, 0.0
     n = y.size
-    while iteration < epochs * n and K.ledger.stored + K.saved < epochs * n * n:
+    while iteration < epochs * n and K.ledger.entries_read + K.saved < epochs * n * n:
         made = solver.step(problem, state, max(1, int((GROWTH - 1) * iteration)), UNLIMITED).iterations
         iteration += made
-        asked = K.ledger.stored + K.saved
+        asked = K.ledger.entries_read + K.saved
         if asked >= GROWTH * last and asked > 0:
-            point = {"iteration": iteration, "asked": asked, "computed": K.ledger.stored}
+            point = {"iteration": iteration, "asked": asked, "computed": K.ledger.entries_read}
             saved = K.saved
             with K.ledger.on("curve"):
                 w = solver.solution(problem, state).w

@@ -306,8 +306,8 @@ def part_feasibility(chosen: Any) -> Iterator[dict[str, Any]]:
             "m": m,
             "margin": found.get("margin", math.nan),
             "rounds": result.n_iter,
-            "read": problem.ledger.stored,
-            "of all": problem.ledger.stored / A.size,
+            "read": problem.ledger.entries_read,
+            "of all": problem.ledger.entries_read / A.size,
             "read to measure": problem.ledger.summary().get("certificate", 0),
             "s": seconds,
         }
@@ -375,7 +375,7 @@ def part_growth(chosen: Any) -> Iterator[dict[str, Any]]:
                     "m": m,
                     "eps": eps,
                     "rounds": T,
-                    "read": float(problem.ledger.stored / result.n_iter * T),
+                    "read": float(problem.ledger.entries_read / result.n_iter * T),
                     "s": seconds / result.n_iter * T,
                 }
 

@@ -228,8 +228,8 @@ def cost(entrant: Entrant, n: int, d: int, eps: float) -> dict[str, Any]:
 def counted(problem: Any) -> tuple[int, int]:
     """Entries of X read, and kernel evaluations."""
     if isinstance(problem.X, KernelMatrix):
-        return problem.X.ledger.summary().get(ENTRIES, 0), problem.X.ledger.stored
-    return problem.ledger.stored, 0
+        return problem.X.ledger.summary().get(ENTRIES, 0), problem.X.ledger.entries_read
+    return problem.ledger.entries_read, 0
 
 
 def fitted(figures: list[dict[str, Any]], entrants: list[Entrant]) -> list[list[str]]:

@@ -169,4 +169,4 @@ def test_bad_input():
 def test_a_matrix_keeps_its_ledger():
     X = as_matrix(cloud())
     EnclosingBall(X).evaluate(np.zeros(4))
-    assert X.ledger.stored == X.stored
+    assert X.ledger.entries_read == X.n_stored

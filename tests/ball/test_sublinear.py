@@ -192,7 +192,7 @@ def test_a_budget_is_kept(budget):
             solve(problem, SublinearBall(columns=2), budget=budget, random_state=0)
     else:
         assert solve(problem, SublinearBall(columns=2), budget=budget, random_state=0).status == "budget"
-    assert problem.ledger.stored <= budget
+    assert problem.ledger.entries_read <= budget
 
 
 def test_the_same_seed_gives_the_same_bits():

@@ -60,7 +60,7 @@ def test_steps_and_averages(solver, step, store):
     expected = w if solver.average is None else total
     np.testing.assert_allclose(solver.solution(problem, state).w, expected / np.linalg.norm(expected), atol=1e-12)
     assert state.norm2 == pytest.approx(w @ w)
-    assert problem.X.ledger.stored == read
+    assert problem.X.ledger.entries_read == read
 
 
 def test_nothing_is_registered():

@@ -102,7 +102,7 @@ def test_lines_and_entries_equal_numpys(source, dense):
     X = as_matrix(source)
     assert X.shape == (n, d)
     assert X.dtype == dense.dtype
-    assert X.stored == (source.nnz if sp.issparse(source) else n * d)
+    assert X.n_stored == (source.nnz if sp.issparse(source) else n * d)
     w, p = np.arange(1.0, d + 1), np.arange(1.0, n + 1)
     for i in range(n):
         where, value = X.row(i)
@@ -266,7 +266,7 @@ def test_a_matrix_is_returned_as_it_is():
 
 
 def counts(X):
-    return X.ledger.stored, X.ledger.dense
+    return X.ledger.entries_read, X.ledger.dense_count
 
 
 def reads(X, operation, *arguments):
@@ -291,13 +291,13 @@ def test_every_operation_is_counted_exactly(source):
         assert reads(X, "dot_column", j, p) == (columns[j], n)
         assert reads(X, "add_column", j, 2.0, p.copy()) == (columns[j], n)
     for operation, argument in ("dot", w), ("dot_transposed", p):
-        assert reads(X, operation, argument) == (X.stored, n * d)
-    assert reads(X, "dot", np.ones((d, 3))) == (3 * X.stored, 3 * n * d)
+        assert reads(X, operation, argument) == (X.n_stored, n * d)
+    assert reads(X, "dot", np.ones((d, 3))) == (3 * X.n_stored, 3 * n * d)
     assert reads(X, "dot", w, [1, 2, 3]) == (sum(rows[1:4]), 3 * d)
     assert reads(X, "dot_transposed", np.array([1.0, 0.0, 1.0]), [4, 5, 6]) == (rows[4] + rows[6], 2 * d)
     assert reads(X, "dense", [2, 3]) == (rows[2] + rows[3], 2 * d)
-    assert reads(X, "row_sq_norms") == (X.stored, n * d)
-    assert reads(X, "first_not_finite") == (X.stored, n * d)
+    assert reads(X, "row_sq_norms") == (X.n_stored, n * d)
+    assert reads(X, "first_not_finite") == (X.n_stored, n * d)
     for operation, arguments in (("row", (n,)), ("dot_row", (0, p)), ("entry", (0, d)), ("dot", (p,))):
         before = counts(X)
         with pytest.raises((IndexError, ValueError)):
@@ -314,7 +314,7 @@ def test_an_index_is_booked_apart_and_once():
         with X.ledger.on("elsewhere"):
             getattr(X, other)(0)
         getattr(X, other)(1)
-        assert X.ledger.purposes["index"] == (X.stored, n * d)
+        assert X.ledger.purposes["index"] == (X.n_stored, n * d)
         assert X.has_columns
 
 
@@ -340,8 +340,8 @@ def test_reads_for_a_purpose_are_kept_apart():
     X.ledger.book("given", 3, 4)
     assert X.ledger.purposes == {"inner": (n, n), "outer": (2 * d, 2 * d), "given": (3, 4)}
     assert counts(X) == (d, d)
-    assert repr(X.ledger) == "Ledger(stored: 5, dense: 5, inner: 7, outer: 10, given: 3)"
-    assert repr(Ledger()) == "Ledger(stored: 0, dense: 0)"
+    assert repr(X.ledger) == "Ledger(entries read: 5, dense count: 5, inner: 7, outer: 10, given: 3)"
+    assert repr(Ledger()) == "Ledger(entries read: 0, dense count: 0)"
 
 
 # Errors
@@ -399,7 +399,7 @@ def test_a_sparse_matrix_with_room_to_spare_is_read():
     X = sp.csr_array(np.eye(3))
     X.data, X.indices = np.append(X.data, np.nan), np.append(X.indices, np.int32(99))
     matrix = as_matrix(X)
-    assert matrix.stored == 3
+    assert matrix.n_stored == 3
     assert (matrix.dot(np.ones(3)) == 1).all()
     assert (matrix.dot_column(1, np.ones(3))) == 1
 
@@ -434,7 +434,7 @@ def test_a_fork_reads_the_same_with_books_of_its_own(storage):
     X.row(0)
     fork = X.fork()
     before = X.ledger.summary()
-    assert fork.ledger.stored == 0
+    assert fork.ledger.entries_read == 0
     with fork.ledger.on("looking"):
         np.testing.assert_array_equal(fork.dot(np.ones(3)), X.dot(np.ones(3)))
     fork.column(1)
@@ -445,4 +445,4 @@ def test_a_fork_reads_the_same_with_books_of_its_own(storage):
     X.ledger.add(fork.ledger)
     total = X.ledger.summary()
     assert total == {key: read.get(key, 0) + forked.get(key, 0) for key in total}
-    assert total.get("index", 0) == (0 if storage is np.array else X.stored)  # built once for both
+    assert total.get("index", 0) == (0 if storage is np.array else X.n_stored)  # built once for both

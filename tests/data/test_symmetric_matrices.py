@@ -68,15 +68,15 @@ def test_reads_are_counted(way):
     stored = np.ones_like(A, dtype=bool) if way != "csr" else A != 0
     assert given.ledger.summary().get("validation", 0) == (0 if way == "by entry" else stored.sum())
     given.entries(1, 2)
-    assert given.ledger.stored == stored[:, 1, 2].sum() <= given.most_per_entry
+    assert given.ledger.entries_read == stored[:, 1, 2].sum() <= given.most_per_entry
     given.matrix(3)
-    assert given.ledger.stored == stored[:, 1, 2].sum() + stored[3].sum()
+    assert given.ledger.entries_read == stored[:, 1, 2].sum() + stored[3].sum()
     assert stored[3].sum() <= given.most_per_matrix
-    before = given.ledger.stored
+    before = given.ledger.entries_read
     given.products(np.eye(4))
-    assert given.ledger.stored == before + stored.sum()
+    assert given.ledger.entries_read == before + stored.sum()
     given.combination(np.array([0.0, 1.0, 0.0, 1.0, 0.0]))
-    assert given.ledger.stored == before + stored.sum() + stored[[1, 3]].sum()
+    assert given.ledger.entries_read == before + stored.sum() + stored[[1, 3]].sum()
 
 
 def test_large_ones_are_read_in_blocks(monkeypatch):

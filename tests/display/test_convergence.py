@@ -131,7 +131,7 @@ def test_errors_in_per_cent():
 
 
 def test_what_all_runs_have_paid_for():
-    kernel = Trace([Row(1, 0.1, 10, 10, estimated_gap=0.1)])
+    kernel = Trace([Row(1, 0.1, 0, 10, estimated_gap=0.1)])
     shared = Trace([Row(1, 0.1, 0, 0, estimated_gap=0.1)])  # all rows of its kernel were there already
     for traces, label in (
         ([DEFAULT], "entries read"),

@@ -47,7 +47,7 @@ def test_however_iterations_are_cut_into_chunks(case):
             assert case.solver.step(problem, state, chunk, UNLIMITED).iterations == chunk
             with problem.X.ledger.on("looking"):
                 case.solver.solution(problem, state)  # it changes nothing
-        found.append((case.solver.solution(problem, state), problem.X.ledger.stored))
+        found.append((case.solver.solution(problem, state), problem.X.ledger.entries_read))
     for solution, reads in found[1:]:
         same(solution, found[0][0])
         assert reads == found[0][1]
@@ -87,7 +87,7 @@ def test_a_budget_too_small_for_one_iteration(case):
     problem = case.problem()
     with pytest.raises(ValueError, match=rf"budget of 2 .*too small for one iteration of '{case.solver.name}'"):
         case.solve(problem, budget=2, random_state=0)
-    assert problem.X.ledger.stored <= 2
+    assert problem.X.ledger.entries_read <= 2
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 37])
@@ -154,9 +154,9 @@ def test_certified_at_every_check(case):
         assert case.sign * result.certificate.dual <= bound.min() + rounding
         assert problem.evaluate(result.solution.w).value == pytest.approx(result.certificate.primal)
         assert case.loss is not None or length(problem.X, result.solution.w) <= 1 + case.rounding
-        assert (trace.column("entries_read") <= result.reads["learning"]).all()
+        assert (trace.column("cost") <= result.reads["learning"]).all()
         assert (np.diff(trace.column("iteration")) > 0).all()
-        assert (np.diff(trace.column("entries_read")) >= 0).all()
+        assert (np.diff(trace.column("cost")) >= 0).all()
 
 
 def test_not_certified(case):
@@ -214,7 +214,7 @@ def test_a_warm_start_goes_on(case):
     both = case.solve(problem, max_iter=100, certify=False, warm=first)
     same(both.solution, whole.solution)
     assert both.n_iter == case.last(problem, 100)
-    assert both.trace[-1].entries_read == whole.trace[-1].entries_read
+    assert both.trace[-1].cost == whole.trace[-1].cost
     assert untimed(both.trace[: len(first.trace)]) == untimed(first.trace)
     assert (np.diff(both.trace.column("seconds")) >= 0).all()
 

@@ -15,7 +15,7 @@ from maxmargin.problems import KernelMatrix, RegularizedSVM, SlackSVM
 from maxmargin.solvers import Decomposition, Newton, Row, Sdca, Simba, Trace, Traces
 
 ONE = Trace([Row(1, 0.1, 10), Row(2, 0.2, 20, primal=0.2, dual=0.3, gap=0.1, holdout_error=0.5)], tol=0.01)
-OTHER = Trace([Row(5, 0.3, 50, 50, estimated_gap=0.04)])
+OTHER = Trace([Row(5, 0.3, 0, 50, estimated_gap=0.04)])
 BOTH = Traces({"a against b": ONE, "a against c": OTHER})
 
 
@@ -66,8 +66,14 @@ def test_one_table():
         "estimated_gap",
     ]  # fmt: skip
     assert table["problem"].tolist() == ["a against b", "a against b", "a against c"]
-    assert table["entries_read"].tolist() == [10, 20, 50]
+    assert table["entries_read"].tolist() == [10, 20, 0]
+    assert table["kernel_evaluations"].tolist() == [0, 0, 50]
     assert table.index.tolist() == [0, 1, 2]
+
+
+def test_the_cost_is_what_a_budget_limits():
+    assert ONE.column("cost").tolist() == [10, 20]
+    assert OTHER[0].cost == 50
 
 
 def test_the_relative_gap_is_what_tol_is_compared_with():

@@ -41,6 +41,7 @@ def test_every_attribute():
     # Each once, and a few again to see whether rounding matters.
     assert 0 < model.kernel_evaluations_ == model.reads_["learning"] <= 1.2 * 200 * 200
     assert model.trace_[-1].kernel_evaluations == model.kernel_evaluations_
+    assert model.trace_[-1].entries_read == model.entries_read_ == 0
     # The certificate's primal value includes an allowance for the rounding of rows that are kept in float32.
     regularizer = model.certificate_.primal - 10.0 * losses(model, X, y)
     assert model.margin_ == pytest.approx(1 / np.sqrt(2 * regularizer), rel=1e-5)

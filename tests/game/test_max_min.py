@@ -69,7 +69,7 @@ def test_what_is_read_is_counted():
     x, rng = np.full(3, 1 / 3), np.random.default_rng(0)
     problem.sample(x, rng)
     problem.gradient(1, x)
-    assert problem.ledger.stored == 3 + 3 == problem.round_reads
+    assert problem.ledger.entries_read == 3 + 3 == problem.round_reads
     with problem.ledger.on("certificate"):
         problem.certify(x, x)
     assert problem.ledger.summary() == {"learning": 6, "learning, dense count": 6, "certificate": 18}

@@ -40,7 +40,7 @@ def test_blocks(kernel, parameters, kind, dtype, threads):
     new, out = rows(5, seed=5).astype(dtype), np.empty((5, 2500), dtype=np.float32)
     PackedRows(kind(X), kernel, threads).block(kind(new), out)
     np.testing.assert_allclose(out, pairwise_kernels(new, X, metric=kernel.name, **parameters), rtol=1e-4, atol=1e-4)
-    assert K.ledger.stored == 4 * 2500 + 4 * 3
+    assert K.ledger.entries_read == 4 * 2500 + 4 * 3
 
 
 def test_wide_sparse_rows_stay_sparse():
@@ -71,11 +71,11 @@ def test_the_cache(seed):
         asked += numbers.size * n
         held = np.flatnonzero(K.missing(np.arange(n)) == 0)
         np.testing.assert_allclose(K.peek(held).copy(), X[held] @ X.T, rtol=1e-6)
-    assert K.ledger.stored + K.saved == asked
+    assert K.ledger.entries_read + K.saved == asked
     assert K.saved > 0
-    before = K.ledger.stored
+    before = K.ledger.entries_read
     K.rows(numbers)
-    assert K.ledger.stored == before
+    assert K.ledger.entries_read == before
 
 
 def test_too_small_a_cache():
@@ -99,12 +99,12 @@ def test_rows_of_any_width(seed):
         np.testing.assert_allclose(K.fetch(numbers, width).copy()[:, :width], wanted[numbers][:, :width], rtol=1e-6)
         asked += numbers.size * width
         K.release(rng.choice(n, size=20, replace=False))
-    assert K.ledger.stored + K.saved == asked
+    assert K.ledger.entries_read + K.saved == asked
     numbers = rng.choice(n, size=70, replace=False)
     K.fetch(numbers)
-    before = K.ledger.stored
+    before = K.ledger.entries_read
     np.testing.assert_allclose(K.rows(numbers), wanted[numbers], rtol=1e-6)
-    assert K.ledger.stored == before
+    assert K.ledger.entries_read == before
 
 
 def test_released_rows_give_way_first():
@@ -113,9 +113,9 @@ def test_released_rows_give_way_first():
     K.fetch(np.arange(20))
     K.release(np.arange(10, 20))
     K.fetch(np.arange(100, 110))
-    before = K.ledger.stored
+    before = K.ledger.entries_read
     K.fetch(np.setdiff1d(np.arange(110), np.arange(10, 20)))
-    assert K.ledger.stored == before
+    assert K.ledger.entries_read == before
 
 
 def test_what_rows_would_cost_is_what_they_cost():
@@ -124,9 +124,9 @@ def test_what_rows_would_cost_is_what_they_cost():
     K.fetch(np.arange(5, 20))
     numbers = np.array([0, 7, 50])
     assert K.missing(numbers).tolist() == [70, 0, 100]
-    before = K.ledger.stored
+    before = K.ledger.entries_read
     K.fetch(numbers)
-    assert K.ledger.stored == before + 170
+    assert K.ledger.entries_read == before + 170
     assert not K.missing(numbers).any()
 
 
@@ -151,22 +151,22 @@ def test_a_part(kernel, kind):
     wanted = K.block(np.arange(60))[np.ix_(some, some)]
     part = K.part(some)
     np.testing.assert_allclose(part.rows(np.arange(25)), wanted, rtol=1e-5)
-    assert (part.ledger.stored, part.saved) == (25 * 25, 0)
+    assert (part.ledger.entries_read, part.saved) == (25 * 25, 0)
     K.fetch(some[:10])
     part = K.part(some)
     np.testing.assert_allclose(part.rows(np.arange(25)), wanted, rtol=1e-5)
     np.testing.assert_allclose(part.block(np.arange(25)), wanted, rtol=1e-5)
     np.testing.assert_allclose(part.row_sq_norms(), wanted.diagonal(), rtol=1e-5)
-    assert (part.ledger.stored, part.saved) == (15 * 25 + 25 * 25, 10 * 25)
+    assert (part.ledger.entries_read, part.saved) == (15 * 25 + 25 * 25, 10 * 25)
 
 
 def test_products_that_are_not_known_are_computed_when_asked_for():
     K = KernelMatrix(rows(50), Linear())
     w = K.dot_transposed(np.arange(50.0))
     w_part = Expansion(w.beta, np.where(np.arange(50) < 30, w.f, np.nan))
-    before = K.ledger.stored
+    before = K.ledger.entries_read
     np.testing.assert_allclose(K.dot(w_part, np.array([45, 3])), w.f[[45, 3]], rtol=1e-5)
-    assert K.ledger.stored == before + 49  # row 0 has no weight
+    assert K.ledger.entries_read == before + 49  # row 0 has no weight
     np.testing.assert_allclose(K.dot(w_part), w.f, rtol=1e-5)
 
 

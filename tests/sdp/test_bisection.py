@@ -178,11 +178,11 @@ def test_limits_are_kept_and_what_was_found_is_kept_too():
     assert seen == result.tries
     result = solve_sdp(program, FAST, max_tries=2, tol=1e-6, random_state=0)
     assert result.status == "max_tries"
-    before = program.ledger.stored
+    before = program.ledger.entries_read
     result = solve_sdp(program, FAST, budget=100 * round_reads, tol=1e-6, random_state=0)
     assert result.status == "budget"
-    assert program.ledger.stored - before <= 100 * round_reads
-    assert sum(attempt.entries_read for attempt in result.tries) == program.ledger.stored - before
+    assert program.ledger.entries_read - before <= 100 * round_reads
+    assert sum(attempt.entries_read for attempt in result.tries) == program.ledger.entries_read - before
     result = solve_sdp(program, FAST, max_time=1e-9, random_state=0)
     assert result.status == "max_time"
     assert result.answer.factor.shape[0] == 5

@@ -106,13 +106,13 @@ def test_reading_is_counted_in_the_ledger_of_the_program():
     rng = np.random.default_rng(0)
     program = SemidefiniteProgram(symmetric(rng, 3, 3), symmetric(rng, 4, 3, 3), np.ones(4), "=", 1.0)
     A = program.feasibility(0.5).X
-    before = program.ledger.stored
+    before = program.ledger.entries_read
     A.entries(0, 1)
-    assert program.ledger.stored - before == 4 + 1
+    assert program.ledger.entries_read - before == 4 + 1
     A.entries(3, 3)  # the added coordinate holds what is known
-    assert program.ledger.stored - before == 4 + 1
+    assert program.ledger.entries_read - before == 4 + 1
     A.matrix(0)
-    assert program.ledger.stored - before == 4 + 1 + 9
+    assert program.ledger.entries_read - before == 4 + 1 + 9
     assert A.most_per_entry == 5
     assert A.most_per_matrix == 9
 

@@ -215,4 +215,4 @@ def same(one, other):
 
 
 def untimed(trace):
-    return [(row.iteration, row.entries_read, repr(row.gap), repr(row.holdout_error)) for row in trace]
+    return [(row.iteration, row.cost, repr(row.gap), repr(row.holdout_error)) for row in trace]

@@ -6,6 +6,7 @@ from sklearn.svm import SVC
 from solver_cases import LINEAR_CASES, clouds, each_case
 
 from maxmargin.engine.problem import Trait
+from maxmargin.engine.stop_rules import StopRules
 from maxmargin.problems import SlackSVM, equivalent_slack
 from maxmargin.solvers import Simba, solve_for_C
 
@@ -20,7 +21,7 @@ def test_a_given_C(case, C, rule):
     if "tol" in rule and case.solver != Simba():
         pytest.skip("it takes too long")
     X, y = clouds(n=120, distance=2.0)
-    found, result = solve_for_C(SlackSVM(X, y, 0.0), case.solver, C, random_state=0, **rule)
+    found, result = solve_for_C(SlackSVM(X, y, 0.0), case.solver, C, StopRules(**rule), random_state=0)
     at = result.evaluation
     # The length is the best for C along this direction: Lemma 2.1 turns it into a model of the regularised form.
     tolerance = rule.get("tol", 1e-3)
@@ -38,6 +39,6 @@ def test_a_given_C(case, C, rule):
 def test_a_given_C_without_a_certificate():
     X, y = clouds(distance=2.0)
     for rule in ({"max_iter": 500}, {"tol": 1e-9, "max_iter": 500}):
-        _, result = solve_for_C(SlackSVM(X, y, 0.0), Simba(), 1.0, certify=False, random_state=0, **rule)
+        _, result = solve_for_C(SlackSVM(X, y, 0.0), Simba(), 1.0, StopRules(**rule), certify=False, random_state=0)
         assert not result.certificate
         assert result.evaluation is None

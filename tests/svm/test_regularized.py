@@ -147,11 +147,11 @@ def test_a_dual_point_is_one(data, problem):
         assert alpha @ problem.y == pytest.approx(0, abs=1e-9)
     np.testing.assert_allclose(v, problem.X.dot_transposed(alpha * problem.y), atol=1e-9)
     # What is one already stays, and then its v is taken on trust.
-    before = problem.X.ledger.stored
+    before = problem.X.ledger.entries_read
     again, same = problem.dual_point(alpha, v)
     np.testing.assert_array_equal(again, alpha)
     assert same is v
-    assert problem.X.ledger.stored == before
+    assert problem.X.ledger.entries_read == before
 
 
 @settings(max_examples=300, deadline=None)
@@ -281,13 +281,13 @@ def test_a_bias_that_is_hardly_penalised_is_free(blobs, loss):
 def test_reads(blobs):
     X, y = blobs(20, 3, 2.0)
     problem = RegularizedSVM(X, y, 1.0)
-    assert (problem.X.ledger.stored, problem.X.ledger.purposes) == (0, {})
+    assert (problem.X.ledger.entries_read, problem.X.ledger.purposes) == (0, {})
     at = problem.evaluate(np.ones(3))
-    assert problem.X.ledger.stored == 60
+    assert problem.X.ledger.entries_read == 60
     problem.evaluate_responses(at.w, at.responses)
-    assert problem.X.ledger.stored == 60
+    assert problem.X.ledger.entries_read == 60
     problem.dual_point(np.where(y > 0, 0.5, 0.25), np.zeros(3))  # not balanced: the sum given is not that of its point
-    assert problem.X.ledger.stored == 120
+    assert problem.X.ledger.entries_read == 120
 
 
 @losses

@@ -204,12 +204,12 @@ def test_beyond_the_largest_slack_the_best_direction_no_longer_changes(exact, bl
 def test_reads_are_booked_by_purpose(blobs):
     X, y = blobs(20, 3, 2.0)
     problem = SlackSVM(X, y, 0.05)
-    assert problem.X.ledger.stored == 0
+    assert problem.X.ledger.entries_read == 0
     assert problem.X.ledger.purposes["scale"] == (60, 60)
     problem.evaluate(np.ones(3) / 2)
-    assert problem.X.ledger.stored == 60
+    assert problem.X.ledger.entries_read == 60
     problem.largest_slack()
-    assert problem.X.ledger.stored == 60
+    assert problem.X.ledger.entries_read == 60
     assert SlackSVM(X, y, 0.05, scale=10.0).X.ledger.purposes == {}
 
 

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.ball.problem import ALLOWED, EnclosingBall
-from maxmargin.core.types import Indices, Vector
+from maxmargin.core.types import Indices, Point, Vector
 from maxmargin.engine.problem import Evaluation, Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_pairs
+from maxmargin.kernels.rows import is_kernel
 
 FEW = 16  # rows, spread over the data, whose mean is the first centre
 BLOCK, LARGEST_BLOCK = 32, 512  # rows taken in at a time; more where many may stay outside
@@ -68,7 +69,7 @@ class CoreSetState:
 
 
 @dataclass(frozen=True)
-class CoreSet(Solver):
+class CoreSet(Solver[EnclosingBall, CoreSetState]):
     r"""The smallest enclosing ball, exact to any precision in few passes over the data.
 
     Parameters
@@ -111,10 +112,10 @@ class CoreSet(Solver):
         if self.block is not None and not self.block >= 1:
             raise ValueError(f"block must be a whole number of at least 1, or None; got {self.block!r}")
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: EnclosingBall) -> bool:
         return True
 
-    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: Any = None) -> CoreSetState:
+    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: object = None) -> CoreSetState:
         if isinstance(warm, CoreSetState):
             return warm
         p = np.zeros(problem.X.shape[0])
@@ -123,11 +124,11 @@ class CoreSet(Solver):
         return CoreSetState(p)
 
     def step(self, problem: EnclosingBall, state: CoreSetState, iterations: int, budget: int) -> Step:
-        before = problem.X.ledger.stored
+        before = problem.X.ledger.entries_read
         for done in range(iterations):
             if state.settled:
                 return Step(done, Reason.SETTLED)
-            if self._cost(problem, state) > budget - (problem.X.ledger.stored - before):
+            if self._cost(problem, state) > budget - (problem.X.ledger.entries_read - before):
                 return Step(done, Reason.BUDGET)
             if state.at is None:
                 self._open(problem, state)
@@ -148,12 +149,12 @@ class CoreSet(Solver):
             those, passes, more = np.flatnonzero(state.at.wet), 1, 0
         else:
             those, passes, more = np.concatenate([state.core, state.waiting]), 1, 0
-        X: Any = problem.X
-        if not problem.sums_are_cheap:
-            return int(X.missing(those).sum() + state.waiting.size * those.size + more * X.shape[0])
+        if is_kernel(K := problem.X):
+            return int(K.missing(those).sum() + state.waiting.size * those.size + more * K.shape[0])
+        X = problem.features
         sizes = X.row_sizes()
         pairs = (state.waiting.size + 1) * int(sizes[those].sum()) + int(sizes[state.waiting].sum())
-        return int(passes * X.stored + pairs + more * int(sizes.max()))
+        return int(passes * X.n_stored + pairs + more * int(sizes.max()))
 
     def _allowed(self, problem: EnclosingBall, state: CoreSetState) -> bool:
         return bool(state.p.max() <= problem.cap * ALLOWED)
@@ -170,7 +171,7 @@ class CoreSet(Solver):
             state.p = state.at.wet
             self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
 
-    def _move_to(self, problem: EnclosingBall, state: CoreSetState, v: Any) -> None:
+    def _move_to(self, problem: EnclosingBall, state: CoreSetState, v: Point) -> None:
         """Measure all distances to a new centre."""
         state.v, state.at = v, problem.evaluate(v)
 

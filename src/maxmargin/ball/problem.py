@@ -10,17 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from maxmargin.core.rounding import relative_error
-from maxmargin.core.types import Indices, Point, Vector
+from maxmargin.core.rounding import SUM_ROUNDINGS, relative_error
+from maxmargin.core.types import Indices, Point, Vector, is_features
 from maxmargin.engine.certificate import Certificate, Form
 from maxmargin.engine.problem import Dual, Evaluation, length
-from maxmargin.engine.row_problem import SUMS, RowProblem
+from maxmargin.engine.row_problem import RowProblem
+from maxmargin.kernels.expansion import Expansion
+from maxmargin.kernels.rows import is_kernel
 
 FEW = 16  # rows, spread over the data, whose mean is the point that distances are measured from
 ALLOWED = 1 + 1e-12  # by which factor rounding may have put a weight above the largest one
@@ -65,7 +66,7 @@ class EnclosingBall(RowProblem):
 
     form: str = "radius"
 
-    def __init__(self, X: Any, *, nu: float = 0.0, sq_norms: ArrayLike | None = None) -> None:
+    def __init__(self, X: object, *, nu: float = 0.0, sq_norms: ArrayLike | None = None) -> None:
         super().__init__(X)
         n = self.X.shape[0]
         if not 0 <= nu <= 1:
@@ -89,15 +90,17 @@ class EnclosingBall(RowProblem):
 
     def prepare(self, tol: float) -> None:
         """Choose the precision that kernel rows are kept in: only their range counts, as the weights sum to 1."""
-        if not self.sums_are_cheap:
-            K: Any = self.X
-            K.choose_precision(1 / (float(self.sq_norms().max()) or 1.0), tol)
+        if is_kernel(self.X):
+            self.X.choose_precision(1 / (float(self.sq_norms().max()) or 1.0), tol)
 
     @cached_property
-    def _around(self) -> tuple[Any, Vector]:
-        """A point near the rows, and the squared distance of each row from it; zero, where that costs no digits."""
+    def _around(self) -> tuple[Point | None, Vector]:
+        """A point near the rows, and the squared distance of each row from it.
+
+        The point is None, which stands for zero, where that costs no digits.
+        """
         if self._sq_norms is not None or not self._is_dense:
-            return 0.0, self.sq_norms()
+            return None, self.sq_norms()
         few = self.a_few(FEW)
         with self.X.ledger.on("scale"):
             origin = self.X.dot_transposed(np.full(few.size, 1 / few.size), few)
@@ -108,7 +111,7 @@ class EnclosingBall(RowProblem):
 
     @property
     def _is_dense(self) -> bool:
-        return self.sums_are_cheap and self.X.stored == self.X.shape[0] * self.X.shape[1]
+        return is_features(self.X) and self.X.n_stored == self.X.shape[0] * self.X.shape[1]
 
     @property
     def spread(self) -> float:
@@ -130,7 +133,7 @@ class EnclosingBall(RowProblem):
 
     # The dual
 
-    def dual_point(self, p: Vector, v: Any = None) -> tuple[Vector, Any]:
+    def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
         """p on the simplex, nowhere above the largest weight that `nu` allows, and sum p_i a_i."""
         total = p.sum()
         p = p / total
@@ -138,7 +141,7 @@ class EnclosingBall(RowProblem):
             p, v = _onto_capped_simplex(p, self.cap), None
         return p, self.X.dot_transposed(p) if v is None else v / total
 
-    def least_radius(self, p: Vector, v: Any) -> float:
+    def least_radius(self, p: Vector, v: Point) -> float:
         """What no ball can beat, from a point of the dual."""
         origin, squares = self._around
         return math.sqrt(max(0.0, float(squares @ p) - _square(v, origin)))
@@ -150,32 +153,26 @@ class EnclosingBall(RowProblem):
         change, way = other[0] - one[0], other[1] - one[1]
         square = way @ way
         origin, squares = self._around
-        slope = squares @ change - 2 * ((one[1] if self._at_zero else one[1] - origin) @ way)
+        slope = squares @ change - 2 * ((one[1] if origin is None else one[1] - origin) @ way)
         t = float(np.clip(slope / (2 * square), 0.0, 1.0)) if square > 0 else 0.0
         return one[0] + t * change, one[1] + t * way
 
     # Rounding
 
-    @property
-    def _at_zero(self) -> bool:
-        return isinstance(self._around[0], float)
-
     def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
         origin, squares = self._around
         n, d = self.X.shape
-        sums = relative_error(n + d + SUMS)
+        sums = relative_error(n + d + SUM_ROUNDINGS)
         if self.sums_are_cheap:
             far = 0.0 if self._is_dense else 2 * (float(self.sq_norms().max()) + float(at.w @ at.w))
             off = sums * (float(at.responses.max()) + far)
-            longest = np.sqrt(squares) + (0.0 if self._at_zero else length(origin))
-            moved = relative_error(n + SUMS) * float(p @ longest)
+            longest = np.sqrt(squares) + (0.0 if origin is None else length(origin))
+            moved = relative_error(n + SUM_ROUNDINGS) * float(p @ longest)
             apart = math.sqrt(_square(v, origin))
             lost = 2 * apart * moved + moved**2
         else:
-            K: Any = self.X
-            w: Any = at.w
-            each = K.measured_rounding(w)
+            each, w = self.X.dot_rounding(at.w, self._norms), Expansion.of(at.w)
             off = 2 * float(each.max()) + float(np.abs(w.beta) @ each) + sums * float(squares.max() + w @ w)
             lost = self.square_rounding(p, v)
         lost += sums * float(squares @ p)
@@ -189,22 +186,21 @@ class EnclosingBall(RowProblem):
         n = self.X.shape[0]
         return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
 
-    def products(self, some: Indices, others: Indices, centre: Any, f: Vector) -> Vector:
+    def products(self, some: Indices, others: Indices, centre: Point, f: Vector) -> Vector:
         """<a_i - x, a_j - x> of some rows with others, for a centre x whose products with all rows are f.
 
         Of a kernel that takes so many evaluations of it; else each pair reads a row.
         """
-        if not self.sums_are_cheap:
-            K: Any = self.X
-            block = np.asarray(K.block(some, others, np.empty((some.size, others.size))))
+        if is_kernel(self.X):
+            block = np.asarray(self.X.block(some, others, np.empty((some.size, others.size))))
             return np.asarray(block - f[some][:, None] - f[others] + centre @ centre)
         rows = (self.X.dot_transposed(np.ones(1), np.array([i])) - centre for i in some)
         return np.array([self.X.dot(row, others) - row @ centre for row in rows]).reshape(some.size, others.size)
 
 
-def _square(v: Any, origin: Any) -> float:
+def _square(v: Point, origin: Point | None) -> float:
     """|v - origin|^2; no origin is given where it is zero."""
-    return float(v @ v) if isinstance(origin, float) else float((v - origin) @ (v - origin))
+    return float(v @ v) if origin is None else float((v - origin) @ (v - origin))
 
 
 def _norms(given: ArrayLike, n: int) -> Vector:

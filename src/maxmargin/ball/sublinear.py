@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class SublinearBallState:
 
 
 @dataclass(frozen=True)
-class SublinearBall(Solver):
+class SublinearBall(Solver[EnclosingBall, SublinearBallState]):
     r"""The smallest enclosing ball from columns, each of which says a little of all distances at once.
 
     Parameters
@@ -152,7 +152,7 @@ class SublinearBall(Solver):
         n, d = problem.X.shape
         return self.update or min(1.0, max(self.columns * n / d, _regret(T) / (T * rate_of_weights(n, T))))
 
-    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: Any = None) -> SublinearBallState:
+    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: object = None) -> SublinearBallState:
         if problem.nu * problem.X.shape[0] > 1:
             raise ValueError(
                 f"sublinear_ball encloses all rows, nu = 0; got nu={problem.nu:.6g}. Take core_set for balls that "
@@ -164,7 +164,7 @@ class SublinearBall(Solver):
         if self.centred:
             with problem.ledger.on("scale"):
                 some = problem.a_few(FEW)
-                origin = problem.X.dot_transposed(np.full(some.size, 1 / some.size), some)
+                origin = problem.features.dot_transposed(np.full(some.size, 1 / some.size), some)
                 sq_norms = problem.X.sq_distances(origin)
         largest = float(sq_norms.max()) or 1.0
         return SublinearBallState(rng, origin, math.sqrt(largest), sq_norms / largest, self._new_run(problem))
@@ -203,7 +203,7 @@ class SublinearBall(Solver):
         for u in state.rng.random(self.columns):
             j = min(int(np.searchsorted(squares, u * squares[-1], side="right")), last)
             factor = run.sq_x / (self.columns * run.x[j] * state.scale)
-            problem.X.add_column(j, factor, v)
+            problem.features.add_column(j, factor, v)
             v -= factor * state.origin[j]
 
     def _move(self, problem: EnclosingBall, state: SublinearBallState, i: int) -> None:
@@ -220,7 +220,7 @@ class SublinearBall(Solver):
         run.total += weight
         share = weight / run.total
         run.x *= 1 - share
-        problem.X.add_row(i, share / state.scale, run.x)
+        problem.features.add_row(i, share / state.scale, run.x)
         run.x -= share / state.scale * state.origin
         run.squares = np.cumsum(run.x**2)
         run.sq_x = float(run.squares[-1])

@@ -34,9 +34,10 @@ from maxmargin.cli.common import (
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
+from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators import EnclosingBall, save_model
 from maxmargin.estimators.ball import BALL_KERNELS, BALL_SOLVERS
-from maxmargin.solvers import Solver, SublinearBall
+from maxmargin.solvers import SublinearBall
 
 _CHOICES = {"kernel": BALL_KERNELS, "solver": ("auto", *BALL_SOLVERS)}
 
@@ -95,7 +96,7 @@ def ball(
         refuse({"eps": eps}, "needs --solver sublinear_ball")
     elif kernel is not None:
         raise ValueError("--solver sublinear_ball reads columns, which a kernel has not; drop it, or --kernel")
-    algorithm: str | Solver = solver if eps is None else SublinearBall(eps=eps)
+    algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
     table = read(data, label_column, header)
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""

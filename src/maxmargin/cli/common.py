@@ -13,6 +13,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from maxmargin.data import Table, load_table
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
@@ -191,12 +192,12 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def error_rate(predicted: Any, true: Any) -> float:
+def error_rate(predicted: NDArray[Any], true: NDArray[Any]) -> float:
     """The share of labels that are wrong; they are compared as text, so that 1 and 1.0 are the same."""
     return float(np.mean(np.array(label_text(predicted)) != np.array(label_text(true))))
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     """One JSON object on one line."""
     return json.dumps(value, allow_nan=False)
 

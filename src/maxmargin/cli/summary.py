@@ -166,7 +166,7 @@ def reads(counts: Mapping[str, int]) -> str:
     )
 
 
-def _line(name: str, *text: Any) -> str:
+def _line(name: str, *text: object) -> str:
     return f"{name:<15}" + "".join(map(str, text))
 
 
@@ -178,5 +178,5 @@ def share(about: Mapping[str, Any]) -> str:
     return f", {share:.1%} of what is stored" if share < 1 else f", {share:,.1f} times what is stored"
 
 
-def _short(number: Any) -> str:
+def _short(number: float | None) -> str:
     return "not known" if number is None else f"{number:,}" if isinstance(number, int) else f"{float(number):.6g}"

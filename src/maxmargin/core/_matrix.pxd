@@ -3,8 +3,8 @@ from libc.stdint cimport int64_t
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
     cdef struct Reads:
-        int64_t stored
-        int64_t dense
+        int64_t entries_read
+        int64_t dense_count
 
     cdef cppclass Lines:
         int64_t count
@@ -32,7 +32,7 @@ cdef class Matrix:
     cdef object other_axis
     cdef readonly Ledger ledger
     cdef readonly tuple shape
-    cdef readonly int64_t stored, threads
+    cdef readonly int64_t n_stored, threads
 
     cdef object turn_over(self)
     cdef int64_t entries_of(self, int64_t rows)

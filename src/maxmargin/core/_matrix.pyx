@@ -13,6 +13,7 @@ from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
 
 from maxmargin.core.kinds cimport Index, Real
+from maxmargin.core import rounding
 from maxmargin.core.threads import run_parallel
 
 cdef int64_t PARTS = 4
@@ -30,59 +31,60 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
 cdef class Ledger:
     """What was read of a matrix, exactly.
 
-    `stored` counts each stored entry (a non-zero of a sparse matrix, any entry of a dense one) each time it is
-    read; `dense` counts what the same reads would be if zeros were stored too. Both count reading for learning.
+    `entries_read` counts each stored entry (a non-zero of a sparse matrix, any entry of a dense one) each time it is
+    read; `dense_count` counts what the same reads would be if zeros were stored too. Both count reading for learning.
+    Of a kernel matrix, an entry is read when it is computed: both count kernel evaluations.
     Reading for anything else is kept apart, by name, in `purposes`.
     """
 
     def __cinit__(self):
-        self.reads.stored = 0
-        self.reads.dense = 0
+        self.reads.entries_read = 0
+        self.reads.dense_count = 0
         self.purposes = {}
 
     @property
-    def stored(self):
-        return self.reads.stored
+    def entries_read(self):
+        return self.reads.entries_read
 
     @property
-    def dense(self):
-        return self.reads.dense
+    def dense_count(self):
+        return self.reads.dense_count
 
     @contextmanager
     def on(self, str purpose):
         """Book what is read inside the `with` block under `purpose`, not under learning."""
-        cdef int64_t stored = self.reads.stored, dense = self.reads.dense
+        cdef int64_t entries_read = self.reads.entries_read, dense_count = self.reads.dense_count
         try:
             yield self
         finally:
-            self.book(purpose, self.reads.stored - stored, self.reads.dense - dense)
-            self.reads.stored, self.reads.dense = stored, dense
+            self.book(purpose, self.reads.entries_read - entries_read, self.reads.dense_count - dense_count)
+            self.reads.entries_read, self.reads.dense_count = entries_read, dense_count
 
-    def book(self, str purpose, int64_t stored, int64_t dense):
+    def book(self, str purpose, int64_t entries_read, int64_t dense_count):
         """Add to the count of a purpose."""
         before = self.purposes.get(purpose, (0, 0))
-        self.purposes[purpose] = (before[0] + stored, before[1] + dense)
+        self.purposes[purpose] = (before[0] + entries_read, before[1] + dense_count)
 
     def count(self, int64_t entries):
         """Add entries that were read in another way than through a Matrix."""
-        self.reads.stored += entries
-        self.reads.dense += entries
+        self.reads.entries_read += entries
+        self.reads.dense_count += entries
 
     def add(self, Ledger other):
         """Add what another ledger holds."""
-        self.reads.stored += other.reads.stored
-        self.reads.dense += other.reads.dense
+        self.reads.entries_read += other.reads.entries_read
+        self.reads.dense_count += other.reads.dense_count
         for purpose, counts in other.purposes.items():
             self.book(purpose, *counts)
 
     def summary(self):
         """Entries read by purpose; for learning also by the dense count."""
-        apart = {purpose: stored for purpose, (stored, _) in self.purposes.items()}
-        return {"learning": self.stored, "learning, dense count": self.dense, **apart}
+        apart = {purpose: entries_read for purpose, (entries_read, _) in self.purposes.items()}
+        return {"learning": self.entries_read, "learning, dense count": self.dense_count, **apart}
 
     def __repr__(self):
-        apart = "".join(f", {name}: {stored:,}" for name, (stored, _) in self.purposes.items())
-        return f"Ledger(stored: {self.stored:,}, dense: {self.dense:,}{apart})"
+        apart = "".join(f", {name}: {entries_read:,}" for name, (entries_read, _) in self.purposes.items())
+        return f"Ledger(entries read: {self.entries_read:,}, dense count: {self.dense_count:,}{apart})"
 
 
 cdef Lines* strided_lines(const Real[:, :] X, Reads* reads) except NULL:
@@ -131,7 +133,6 @@ cdef class Matrix:
 
     # What a problem asks of its data; the rows of a kernel answer otherwise.
     sums_are_cheap = True  # a sum over many rows costs one pass over the data
-    inner_product = True  # products of rows are inner products
 
     def __cinit__(self, source, int64_t threads=1, other_axis=None):
         # A shallow copy keeps hold of the very arrays that are read from, whatever becomes of the caller's matrix:
@@ -144,12 +145,12 @@ cdef class Matrix:
         self.rows = NULL
         self.columns = NULL
         if not sp.issparse(source):
-            self.stored = self.shape[0] * self.shape[1]
+            self.n_stored = self.shape[0] * self.shape[1]
             self.rows = lines_of(source, self.shape[1], &self.ledger.reads)
             self.columns = lines_of(source.T, self.shape[0], &self.ledger.reads)
             self.by_rows = abs(source.strides[0]) >= abs(source.strides[1])
         else:
-            self.stored = int(source.indptr[source.indptr.shape[0] - 1])
+            self.n_stored = int(source.indptr[source.indptr.shape[0] - 1])
             self.by_rows = source.format == "csr"
             if self.by_rows:
                 self.rows = lines_of(source, self.shape[1], &self.ledger.reads)
@@ -199,7 +200,7 @@ cdef class Matrix:
         with self.other_axis.lock:
             if self.other_axis.turned is None:
                 self.other_axis.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
-                self.ledger.book("index", self.stored, self.shape[0] * self.shape[1])
+                self.ledger.book("index", self.n_stored, self.shape[0] * self.shape[1])
         return self.other_axis.turned
 
     cdef Lines* need_rows(self) except NULL:
@@ -211,6 +212,24 @@ cdef class Matrix:
         if self.columns == NULL:
             self.columns = lines_of(self.turn_over(), self.shape[0], &self.ledger.reads)
         return self.columns
+
+    # What a problem asks of any rows, see `maxmargin.core.types.Rows`
+
+    def products_are_inner(self, *points):
+        """Whether products of rows are inner products: those of numbers always are."""
+        return True
+
+    def dot_cost(self, w):
+        """How many entries `dot` reads for the products of w with all rows, beyond a pass over the data."""
+        return 0
+
+    def dot_rounding(self, w, norms):
+        """How far each product of a row with w can be from the exact one; norms() gives the norms of the rows."""
+        return rounding.of_products(self.shape[1], w, norms())
+
+    def square_rounding(self, p, v, norms, scale):
+        """How much larger the exact square of v, the sum of p_i x_i / scale, can be than the computed one."""
+        return rounding.of_square(v, float(np.abs(p) @ norms()), scale, self.shape[0])
 
     # One line
 
@@ -235,20 +254,20 @@ cdef class Matrix:
         fits(w.shape[0], self.shape[1], "w")
         return self.need_rows().dot(checked(i, self.shape[0], "row"), at(w))
 
-    def add_row(self, int64_t i, double scale, double[::1] w):
-        """w <- w + scale * row i, in place."""
+    def add_row(self, int64_t i, double factor, double[::1] w):
+        """w <- w + factor * row i, in place."""
         fits(w.shape[0], self.shape[1], "w")
-        self.need_rows().axpy(checked(i, self.shape[0], "row"), scale, &w[0] if w.shape[0] else NULL)
+        self.need_rows().axpy(checked(i, self.shape[0], "row"), factor, &w[0] if w.shape[0] else NULL)
 
     def dot_column(self, int64_t j, const double[::1] p):
         """<column j, p>."""
         fits(p.shape[0], self.shape[0], "p")
         return self.need_columns().dot(checked(j, self.shape[1], "column"), at(p))
 
-    def add_column(self, int64_t j, double scale, double[::1] p):
-        """p <- p + scale * column j, in place."""
+    def add_column(self, int64_t j, double factor, double[::1] p):
+        """p <- p + factor * column j, in place."""
         fits(p.shape[0], self.shape[0], "p")
-        self.need_columns().axpy(checked(j, self.shape[1], "column"), scale, &p[0] if p.shape[0] else NULL)
+        self.need_columns().axpy(checked(j, self.shape[1], "column"), factor, &p[0] if p.shape[0] else NULL)
 
     # Blocks of rows
 
@@ -314,7 +333,7 @@ cdef class Matrix:
             square_norms(X.rows, out[part], part.start)
 
         if self.by_rows:
-            self.in_parts(rows_of, out.size, self.stored)
+            self.in_parts(rows_of, out.size, self.n_stored)
         else:
             add_squares(self.columns, out)
         return out
@@ -323,21 +342,21 @@ cdef class Matrix:
         """|row i - x|^2 for every i; of dense rows without a loss of digits, however far they are from zero."""
         vector = np.ascontiguousarray(x, dtype=np.float64)
         fits(vector.shape[0], self.shape[1], "x")
-        square, whole = float(vector @ vector), self.stored == self.shape[0] * self.shape[1]
+        square, whole = float(vector @ vector), self.n_stored == self.shape[0] * self.shape[1]
         out = np.full(self.shape[0], 0.0 if whole else square)
 
         def rows_of(Matrix X, part):
             square_distances(X.rows, vector, square, out[part], part.start)
 
         if self.by_rows:
-            self.in_parts(rows_of, out.size, self.stored)
+            self.in_parts(rows_of, out.size, self.n_stored)
         else:
             add_square_distances(self.columns, vector, whole, out)
         return out
 
     cdef int64_t entries_of(self, int64_t rows):
         """About how many entries so many rows hold."""
-        return self.stored * rows // max(1, self.shape[0])
+        return self.n_stored * rows // max(1, self.shape[0])
 
     def first_not_finite(self):
         """Row and column of a NaN or infinite entry, or None."""

@@ -248,8 +248,8 @@ cdef class TopWeights:
 
     cdef double _log_total(self) noexcept nogil:
         cdef double weight[GROUPS]
-        cdef double scale = self.group_weights(weight)
-        return scale + log(weight[0] + weight[1] + weight[2] + weight[3])
+        cdef double log_factor = self.group_weights(weight)
+        return log_factor + log(weight[0] + weight[1] + weight[2] + weight[3])
 
     cdef double _probability(self, int64_t label) noexcept nogil:
         cdef double weight[GROUPS]
@@ -259,15 +259,15 @@ cdef class TopWeights:
     cdef double group_weights(self, double* weight) noexcept nogil:
         """Weigh the groups on one scale: the sum of all weights is exp(the number returned) * sum(weight)."""
         cdef int64_t group
-        cdef double scale, largest = -INFINITY
+        cdef double log_factor, largest = -INFINITY
         for group in range(GROUPS):
             if self.count[group] > 0:
                 if total_weight(self.tree[group]) < LIGHT:
                     self.recentre(group)
                 largest = max(largest, (self.offset[group] + self.reference[group]) * UNIT)
         for group in range(GROUPS):
-            scale = (self.offset[group] + self.reference[group]) * UNIT
-            weight[group] = total_weight(self.tree[group]) * exp(scale - largest) if self.count[group] > 0 else 0.0
+            log_factor = (self.offset[group] + self.reference[group]) * UNIT
+            weight[group] = total_weight(self.tree[group]) * exp(log_factor - largest) if self.count[group] > 0 else 0.0
         return largest
 
     cdef void recentre(self, int64_t group) noexcept nogil:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core import Matrix
+from maxmargin.core.types import Rows
 
 
-def as_matrix(X: Any, threads: int = 1) -> Matrix:
+def as_matrix(X: object, threads: int = 1) -> Matrix:
     """Wrap an array or a sparse matrix for reading, without copying or converting it.
 
     Parameters
@@ -38,13 +39,11 @@ def as_matrix(X: Any, threads: int = 1) -> Matrix:
     >>> X = as_matrix(np.array([[1.0, 0.0], [2.0, 3.0]]))
     >>> X.dot([1.0, 1.0])
     array([1., 5.])
-    >>> X.ledger.stored
+    >>> X.ledger.entries_read
     4
     """
     if isinstance(X, Matrix):
         return X
-    if hasattr(X, "dot_transposed"):  # it can do what a Matrix can, such as the matrix of a kernel
-        return cast(Matrix, X)
     if threads < 1:
         raise ValueError(f"threads must be a whole number of at least 1; got {threads!r}")
     if sp.issparse(X):
@@ -62,6 +61,15 @@ def as_matrix(X: Any, threads: int = 1) -> Matrix:
             "Copy it with np.ascontiguousarray(X)."
         )
     return Matrix(X, threads)
+
+
+def as_rows(X: object, threads: int = 1) -> Rows:
+    """What a problem reads: rows, such as those of a kernel, as they are; anything else as by :func:`as_matrix`."""
+    return X if _are_rows(X) else as_matrix(X, threads)
+
+
+def _are_rows(X: object) -> TypeGuard[Rows]:
+    return hasattr(X, "dot_transposed")
 
 
 def refuse_not_finite(X: Matrix) -> None:

@@ -8,12 +8,14 @@ Algorithms, section 3.1). Certificates are widened by such bounds, so that they 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from maxmargin.core.types import Vector
+
 UNIT = 2.0**-53  # the unit roundoff of float64
+SUM_ROUNDINGS = 16  # roundings of a sum besides one for each term: of scales, labels, biases and the sums of parts
 
 
 def unit_roundoff(dtype: DTypeLike) -> float:
@@ -33,7 +35,22 @@ def relative_error(terms: float, unit: float = UNIT) -> float:
     return terms * unit / (1 - terms * unit) if terms * unit < 0.5 else math.inf
 
 
-def is_finite(value: Any) -> bool:
+def of_products(d: int, w: Vector, norms: Vector) -> Vector:
+    """How far the product of w with each row of d numbers can be from the exact one, for rows of these norms."""
+    return relative_error(d + SUM_ROUNDINGS) * math.sqrt(max(0.0, float(w @ w))) * norms
+
+
+def of_square(v: Vector, total: float, scale: float, n: int) -> float:
+    r"""How much larger the exact square of :math:`v = \sum_i p_i x_i / \text{scale}` can be than the computed one.
+
+    The sum is over n rows, and `total` is :math:`\sum_i |p_i| |x_i|`.
+    """
+    size = math.sqrt(max(0.0, float(v @ v)))
+    off = relative_error(n + SUM_ROUNDINGS) * total / scale
+    return float(2 * size * off + off**2 + relative_error(v.size) * size**2)
+
+
+def is_finite(value: float) -> bool:
     """Whether a number can be computed with: neither NaN nor infinite, nor an integer beyond all floats."""
     try:
         return math.isfinite(value)

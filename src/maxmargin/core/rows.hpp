@@ -13,11 +13,11 @@
 
 namespace maxmargin {
 
-// The number of entries read. `stored` counts each stored entry each time it is read; `dense` is the number that the same
+// The number of entries read. `entries_read` counts each stored entry each time it is read; `dense_count` is the number that the same
 // reads would count if all entries, zeros too, were stored.
 struct Reads {
-    int64_t stored = 0;
-    int64_t dense = 0;
+    int64_t entries_read = 0;
+    int64_t dense_count = 0;
 };
 
 class Lines {
@@ -49,12 +49,12 @@ class Lines {
     Lines(int64_t count_, int64_t width_, Reads* reads) : count(count_), width(width_), reads_(reads) {}
 
     void charge(int64_t i) const {
-        reads_->stored += size(i);
-        reads_->dense += width;
+        reads_->entries_read += size(i);
+        reads_->dense_count += width;
     }
     void charge_one() const {
-        reads_->stored += 1;
-        reads_->dense += 1;
+        reads_->entries_read += 1;
+        reads_->dense_count += 1;
     }
 
   private:

@@ -81,7 +81,7 @@ class SymmetricMatrices:
         (m, n, n).
     ledger : Ledger
         What was read: of sparse matrices the stored entries.
-    stored : bool
+    is_stored : bool
         Whether they are stored, and were checked when they were given; not by entry access.
     most_per_entry, most_per_matrix : int
         The most that is read for one entry of all matrices, and for one matrix.
@@ -90,7 +90,7 @@ class SymmetricMatrices:
     def __init__(self, rows: Matrix | _Entries, n: int, most_per_entry: int, most_per_matrix: int) -> None:
         self.shape = (rows.shape[0], n, n)
         self.most_per_entry, self.most_per_matrix = most_per_entry, most_per_matrix
-        self.stored = isinstance(rows, Matrix)
+        self.is_stored = isinstance(rows, Matrix)
         self._rows = rows
 
     @classmethod
@@ -111,7 +111,7 @@ class SymmetricMatrices:
         >>> import numpy as np
         >>> from maxmargin.data import SymmetricMatrices
         >>> A = SymmetricMatrices.by_entry(3, 2, lambda i, j, l: (i + 1.0) * (j == l))
-        >>> A.entries(1, 1), A.ledger.stored
+        >>> A.entries(1, 1), A.ledger.entries_read
         (array([1., 2., 3.]), 3)
         """
         if not (m >= 1 and n >= 1):
@@ -249,7 +249,7 @@ def _checked(rows: Any, n: int) -> SymmetricMatrices:
             for i in _parts(np.arange(m), n * n):
                 _refuse_asymmetric(rows[i[0] : i[-1] + 1], n, i)
             most = m, n * n
-        read.ledger.count(read.stored)
+        read.ledger.count(read.n_stored)
     return SymmetricMatrices(read, n, *most)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.types import Vector
 from maxmargin.solvers import Trace, Traces
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LABELS = {
     "entries_read": "entries read",
@@ -198,7 +201,7 @@ class ConvergenceDisplay:
         last = [trace[-1] for trace in self.traces.values() if len(trace)]
         if all(row.kernel_evaluations for row in last):
             return "kernel_evaluations"
-        return "entries_read" if all(row.entries_read and not row.kernel_evaluations for row in last) else "seconds"
+        return "entries_read" if all(row.entries_read for row in last) else "seconds"
 
     def _panels(self) -> Sequence[Callable[[Any], None]]:
         traces = self.traces.values()
@@ -227,7 +230,7 @@ class ConvergenceDisplay:
                 parts.append(f"best holdout error {_percent(float(np.nanmin(errors)))}")
         return ": ".join(part for part in (name, ", ".join(parts)) if part)
 
-    def _set_cost_axis(self, axes: Any) -> None:
+    def _set_cost_axis(self, axes: Axes) -> None:
         """A logarithmic axis for costs of many sizes, one from zero for others, with numbers such as "20 M"."""
         from matplotlib.ticker import EngFormatter, NullFormatter
 
@@ -247,7 +250,7 @@ class ConvergenceDisplay:
 
     # The panels
 
-    def _draw_gaps(self, axes: Any) -> None:
+    def _draw_gaps(self, axes: Axes) -> None:
         from matplotlib.ticker import FuncFormatter
 
         gaps = {name: known_gap(trace) for name, trace in self.traces.items()}
@@ -274,7 +277,7 @@ class ConvergenceDisplay:
         axes.set_ylabel("relative gap")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
 
-    def _draw_count(self, axes: Any) -> None:
+    def _draw_count(self, axes: Axes) -> None:
         """How many of the runs are within `tol`, by what each of them has cost until then."""
         tol, ends = self._tol, []
         for trace in self.traces.values():
@@ -287,7 +290,7 @@ class ConvergenceDisplay:
         axes.set_ylim(0, 1.08 * len(self.traces))
         axes.set_ylabel("problems within tol")
 
-    def _draw_values(self, axes: Any) -> None:
+    def _draw_values(self, axes: Axes) -> None:
         values = {}
         for name, style in self._styles(axes, self._last_gaps):
             trace = self.traces[name]
@@ -311,7 +314,7 @@ class ConvergenceDisplay:
         axes.set_ylim(*_near(best[-2:], np.concatenate([*values.values()])))
         axes.ticklabel_format(axis="y", useOffset=False)
 
-    def _draw_errors(self, axes: Any) -> None:
+    def _draw_errors(self, axes: Axes) -> None:
         from matplotlib.ticker import FuncFormatter
 
         errors = {name: trace.column("holdout_error") for name, trace in self.traces.items()}
@@ -326,7 +329,7 @@ class ConvergenceDisplay:
         axes.set_ylabel("holdout error")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
 
-    def _styles(self, axes: Any, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _styles(self, axes: Axes, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The runs that have a size and how to draw each; of many, the largest comes last and stands out."""
         if not self._many:
             for marker, name in zip(MARKERS, self.traces, strict=False):
@@ -371,6 +374,6 @@ def _percent(share: float) -> str:
     return f"{digits if share >= 1e-8 else f'{100 * share:.3g}'} %"
 
 
-def _ink(axes: Any) -> Any:
+def _ink(axes: Axes) -> Any:
     """The colour of text in the style at hand: readable on its background, light or dark."""
     return axes.xaxis.label.get_color()

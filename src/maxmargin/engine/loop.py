@@ -10,19 +10,19 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin.core.matrix import as_matrix
+from maxmargin.core.matrix import as_rows
 from maxmargin.core.threads import limit_blas
-from maxmargin.core.types import Indices
+from maxmargin.core.types import Indices, Point, Vector
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.interrupt import Interrupt, NoModelYet, listen_for_interrupt
 from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Evaluation, Problem, Solution, Trait
 from maxmargin.engine.registry import online_solvers, solvers_for
-from maxmargin.engine.solver import Learned, Reason, Solver, Step
+from maxmargin.engine.solver import AnySolver, Learned, ProblemT, Reason, Solver, StateT, Step
 from maxmargin.engine.stop_rules import UNLIMITED, Limits, StopRules
 from maxmargin.engine.trace import Row, Trace
 
@@ -35,6 +35,8 @@ USUAL_TOL = 1e-3  # the relative gap that numbers are computed for where nobody 
 LONGEST_WAIT = 10  # checks after which the gap is measured again, whatever the solver's estimate says
 BETTER_ESTIMATE = 0.7  # before that, the estimate must have fallen to this share of the one that promised too much
 
+Proof = tuple[Vector | None, Point | None]  # weights of the dual and their sum of rows, where they are known
+
 
 @dataclass(frozen=True)
 class Holdout:
@@ -42,7 +44,7 @@ class Holdout:
 
     Attributes
     ----------
-    X : Matrix or array
+    X : Rows or array
         A matrix that holds the examples.
     y : array
         Their labels, -1 and +1.
@@ -50,13 +52,13 @@ class Holdout:
         Which rows of X they are; None means all.
     """
 
-    X: Any
+    X: object
     y: ArrayLike
     rows: Indices | None = None
 
     def error(self, solution: Solution, scale: float) -> float:
         """The share of the examples that the solution gets wrong."""
-        X = as_matrix(self.X)
+        X = as_rows(self.X)
         with X.ledger.on("holdout"):
             products = X.dot(solution.w, self.rows)
         return float(np.mean(np.where(products / scale + solution.b > 0, 1.0, -1.0) != np.asarray(self.y)))
@@ -71,10 +73,10 @@ class Resume:
         The state.
     """
 
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: object) -> None:
         self.state = state
 
-    def take(self) -> Any:
+    def take(self) -> object:
         """The state, which is gone from here afterwards."""
         if self.state is None:
             raise ValueError(
@@ -155,8 +157,8 @@ class Progress:
 
 
 def solve(
-    problem: Problem,
-    solver: Solver,
+    problem: ProblemT,
+    solver: Solver[ProblemT, StateT],
     stop: StopRules | None = None,
     *,
     tol: float | None = None,
@@ -231,11 +233,12 @@ def solve(
     if rules.early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
     limits = Limits.of(rules, problem, solver)
-    run = _Run(problem, solver, limits, holdout, certify == "checks", warm if isinstance(warm, Result) else None)
+    earlier = warm if isinstance(warm, Result) else None
+    run = _Run(problem, solver, limits, holdout, certify == "checks", earlier)
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
         problem.prepare(USUAL_TOL if limits.tol is None else limits.tol)
-        state = solver.start(problem, rng, warm.resume.take() if isinstance(warm, Result) else warm)
+        state = solver.start(problem, rng, warm if earlier is None else earlier.resume.take())
         status = run.iterate(state, interrupt, rules.early_stopping, callback)
         if interrupt.asked and run.n_iter == 0:
             raise NoModelYet("before the first iteration: there is no model to keep")
@@ -250,7 +253,7 @@ def solve(
         return replace(result, status="interrupted") if interrupt.asked else result
 
 
-def _refuse_mismatch(problem: Problem, solver: Solver, warm: Result | Learned | Solution | None) -> None:
+def _refuse_mismatch(problem: Problem, solver: AnySolver, warm: Result | Learned | Solution | None) -> None:
     """Refuse a problem that the solver cannot take, or a start that it cannot begin at."""
     if reason := solver.why_not(problem):
         wrong_type = not isinstance(problem, solver.solves) or (solver.requires - problem.traits) & READS
@@ -263,13 +266,13 @@ def _refuse_mismatch(problem: Problem, solver: Solver, warm: Result | Learned | 
         raise TypeError(f"solver {solver.name!r} cannot begin at a solution; give the Result of its earlier run")
 
 
-class _Run:
+class _Run(Generic[ProblemT, StateT]):
     """The moving parts of one call of :func:`solve`."""
 
     def __init__(
         self,
-        problem: Problem,
-        solver: Solver,
+        problem: ProblemT,
+        solver: Solver[ProblemT, StateT],
         limits: Limits,
         holdout: Holdout | None,
         every_check: bool,
@@ -282,14 +285,14 @@ class _Run:
         self.trace = Trace(() if warm is None else warm.trace, tol)
         last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
         self.started = time.perf_counter() - last.seconds
-        self.already_read = problem.ledger.stored - last.entries_read
+        self.already_read = problem.ledger.entries_read - last.cost
         self.n_iter = last.iteration
         self.best: Solution | None = None  # None: where the solver stands
         self.best_iter = 0
         self.best_score = -math.inf
         self.proved = Certificate.missing("no check was made")
         self.certificate = self.proved
-        self.proof: tuple[Any, Any] = (None, None)  # the weights of the best bound, and their sum of rows
+        self.proof: Proof = (None, None)  # the weights of the best bound, and their sum of rows
         self.proven_gap = math.inf  # the least of any solution, though another may be the best by a holdout
         self.evaluation: Evaluation | None = None
         self.chunk = 1
@@ -300,7 +303,7 @@ class _Run:
         return time.perf_counter() - self.started
 
     def entries(self) -> int:
-        return self.problem.ledger.stored - self.already_read
+        return self.problem.ledger.entries_read - self.already_read
 
     @property
     def late(self) -> bool:
@@ -309,7 +312,7 @@ class _Run:
 
     def iterate(
         self,
-        state: Any,
+        state: StateT,
         interrupt: Interrupt,
         early_stopping: bool,
         callback: Callable[[Progress], bool | None] | None,
@@ -349,7 +352,7 @@ class _Run:
             return self.limits.last_status
         return "max_time" if self.late else ""
 
-    def _good_enough(self, state: Any, reason: Reason, early_stopping: bool) -> str:
+    def _good_enough(self, state: StateT, reason: Reason, early_stopping: bool) -> str:
         """The rule by which the solution is good enough, or as good as it will become, if there is one."""
         if self.limits.tol is not None and self.proven_gap <= self.limits.tol:
             return "tol"
@@ -359,7 +362,7 @@ class _Run:
             return "max_iter"
         return "early_stopping" if early_stopping and self.stale(state) else ""
 
-    def advance(self, state: Any, until: int, interrupt: Interrupt) -> Reason:
+    def advance(self, state: StateT, until: int, interrupt: Interrupt) -> Reason:
         """Iterate until a count of iterations, or a limit, or Ctrl-C; return why the last step ended."""
         limits, step = self.limits, Step(0)
         until = min(until, limits.max_iter)
@@ -380,7 +383,7 @@ class _Run:
                 self.chunk = max(1, self.chunk // 2)
         return step.reason
 
-    def check(self, state: Any) -> Row:
+    def check(self, state: StateT) -> Row:
         """Measure where the run stands, write it into the trace, and keep the best solution."""
         seconds, error, score = self.seconds(), math.nan, math.nan
         solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
@@ -397,11 +400,12 @@ class _Run:
             solution = solution or self.solution(state)
             error = self.holdout.error(solution, self.problem.scale)
             score = -error
+        on_kernel = Trait.KERNEL in self.problem.traits
         row = Row(
             self.n_iter,
             seconds,
-            self.entries(),
-            self.entries() if Trait.KERNEL in self.problem.traits else 0,
+            entries_read=0 if on_kernel else self.entries(),
+            kernel_evaluations=self.entries() if on_kernel else 0,
             primal=certificate.primal,
             dual=certificate.dual,
             gap=certificate.gap,
@@ -445,16 +449,16 @@ class _Run:
         self.last_estimate, self.waited = (estimate if estimate > 0 and self.measure < math.inf else math.inf), 0
         return True
 
-    def best_solution(self, state: Any) -> Solution:
+    def best_solution(self, state: StateT) -> Solution:
         """The best solution so far."""
         return self.best or self.solution(state)
 
-    def solution(self, state: Any) -> Solution:
+    def solution(self, state: StateT) -> Solution:
         """Where the solver stands. What it may have to read to say so is not learned from."""
         with self.problem.ledger.on("solution"):
             return self.solver.solution(self.problem, state)
 
-    def stale(self, state: Any) -> bool:
+    def stale(self, state: StateT) -> bool:
         """Whether the error on the holdout stayed above its best for longer than the solver has patience for."""
         return self.n_iter >= self.solver.patience(self.problem, state, self.best_iter)
 
@@ -464,7 +468,7 @@ class _Run:
             return True
         return self.problem.evaluation_cost(result.solution.w) <= max(FREE_AFTER_TIME, MOST_AFTER_TIME * self.entries())
 
-    def result(self, status: str, state: Any) -> Result:
+    def result(self, status: str, state: StateT) -> Result:
         return Result(
             self.best_solution(state),
             self.certificate,
@@ -479,23 +483,21 @@ class _Run:
         )
 
 
-def _refuse_not_finite(solution: Solution, solver: Solver) -> None:
+def _refuse_not_finite(solution: Solution, solver: AnySolver) -> None:
     """A model of numbers that are none is of no use to anybody."""
-    w: Any = solution.w
-    if not (np.isfinite(getattr(w, "beta", w)).all() and math.isfinite(solution.b)):
+    numbers = np.asarray(getattr(solution.w, "beta", solution.w))  # of a vector of a kernel's space its coefficients
+    if not (np.isfinite(numbers).all() and math.isfinite(solution.b)):
         raise _out_of_range(solver)
 
 
-def _out_of_range(solver: Solver) -> ValueError:
+def _out_of_range(solver: AnySolver) -> ValueError:
     return ValueError(
         f"solver {solver.name!r} came to numbers beyond what floats can hold. Center and scale the features, for "
         "instance with sklearn.preprocessing.StandardScaler, choose a C or weights nearer to 1, or another solver"
     )
 
 
-def _best_proof(
-    new: Certificate, dual: tuple[Any, Any], known: Certificate, proof: tuple[Any, Any]
-) -> tuple[Certificate, tuple[Any, Any]]:
+def _best_proof(new: Certificate, dual: Proof, known: Certificate, proof: Proof) -> tuple[Certificate, Proof]:
     """The new certificate with the better of two bounds, and the weights that prove it."""
     best = new.tightened(known)
     return best, proof if new and known and best.dual != new.dual else dual

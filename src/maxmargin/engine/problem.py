@@ -6,13 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from maxmargin.core import Ledger
-from maxmargin.core.types import Point, Vector
+from maxmargin.core.types import Point, Readable, Vector
 from maxmargin.engine.certificate import Certificate
 
-Dual = tuple[Vector, Any]  # weights p, and what the problem sums with them: sum p_i y_i x_i, for instance
+Dual = tuple[Vector, Point]  # weights p, and what the problem sums with them: sum p_i y_i x_i, for instance
 
 CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
 
@@ -86,14 +85,14 @@ class Problem(ABC):
 
     Attributes
     ----------
-    X : Matrix, KernelMatrix, or whatever else has a `shape` and a `ledger`
+    X : Readable
         Where entries are read, and counted.
     scale : float
         What the data is divided by.
     """
 
     form: str  # of its certificates, a name of `FORMS`
-    X: Any
+    X: Readable
     scale: float = 1.0
 
     @property
@@ -108,7 +107,12 @@ class Problem(ABC):
     @property
     def ledger(self) -> Ledger:
         """What was read, by purpose."""
-        return self.X.ledger  # type: ignore[no-any-return]
+        return self.X.ledger
+
+    @property
+    def n_samples(self) -> int:
+        """How many samples count: of a problem with weights, those whose weight is not 0."""
+        return self.X.shape[0]
 
     def prepare(self, tol: float) -> None:  # noqa: B027  (most problems have nothing to prepare)
         """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in for this gap."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from maxmargin.engine.problem import Problem, Trait
 
 if TYPE_CHECKING:
-    from maxmargin.engine.solver import Solver
+    from maxmargin.engine.solver import AnySolver
 
-_registered: dict[tuple[str, bool], type[Solver]] = {}  # by name and by whether the solver reads kernel rows
+_registered: dict[tuple[str, bool], type[AnySolver]] = {}  # by name and by whether the solver reads kernel rows
 
 
-def register(solver: type[Solver]) -> None:
+def register(solver: type[AnySolver]) -> None:
     """Add a solver under its name. The same class may be defined again, as in a notebook.
 
     Raises
@@ -35,7 +35,7 @@ def register(solver: type[Solver]) -> None:
     _registered[key] = solver
 
 
-class SolverTable(Mapping[str, "type[Solver]"]):
+class SolverTable(Mapping[str, "type[AnySolver]"]):
     """Some of the registered solvers by name: those defined later are seen too.
 
     Parameters
@@ -44,10 +44,10 @@ class SolverTable(Mapping[str, "type[Solver]"]):
         Whether a solver belongs to the table.
     """
 
-    def __init__(self, wanted: Callable[[type[Solver]], bool]) -> None:
+    def __init__(self, wanted: Callable[[type[AnySolver]], bool]) -> None:
         self._wanted = wanted
 
-    def __getitem__(self, name: str) -> type[Solver]:
+    def __getitem__(self, name: str) -> type[AnySolver]:
         for kernel in (False, True):
             solver = _registered.get((name, kernel))
             if solver is not None and self._wanted(solver):

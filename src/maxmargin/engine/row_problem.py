@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from maxmargin.core import Matrix
-from maxmargin.core.matrix import as_matrix, refuse_not_finite
-from maxmargin.core.rounding import relative_error
-from maxmargin.core.types import Point, Vector
+from maxmargin.core.matrix import as_rows, refuse_not_finite
+from maxmargin.core.types import Point, Rows, Vector, is_features
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Dual, Evaluation, Problem, Trait, length
+from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Dual, Evaluation, Problem, Trait
 
 # Beyond these squared norms of rows, products and sums of products may overflow, or vanish.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e290
-SUMS = 16  # roundings of a sum beside those of its terms: of scales, labels, biases and the sums of parts
 SEMIDEFINITE = "the kernel is positive semidefinite"
 INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
 
@@ -27,11 +25,14 @@ class RowProblem(Problem):
 
     Attributes
     ----------
-    X : Matrix or KernelMatrix
+    X : Rows
+        Rows of features, a Matrix, or of a kernel, such as a KernelMatrix.
     """
 
-    def __init__(self, X: Any) -> None:
-        self.X: Matrix = as_matrix(X)
+    X: Rows
+
+    def __init__(self, X: object) -> None:
+        self.X = as_rows(X)
         n, d = self.X.shape
         if n == 0 or d == 0:
             raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
@@ -86,16 +87,16 @@ class RowProblem(Problem):
             certificate = proof()
         return certificate, dual
 
-    def proof(self, value: float, bound: float, form: str, *sums: Any, rounding: tuple[float, float]) -> Certificate:
+    def proof(self, value: float, bound: float, form: str, *sums: Point, rounding: tuple[float, float]) -> Certificate:
         """The certificate of a value and its bound, which `sums` of rows gave, with the allowances for their rounding.
 
         A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
         product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
         """
-        vectors = self.X.inner_product
-        if vectors is False or (vectors is None and any(w.imaginary for w in sums)):
+        inner = self.X.products_are_inner(*sums)
+        if inner is False:
             return Certificate(value, bound, INDEFINITE, form)
-        return Certificate.proved(value, bound, form, SEMIDEFINITE if vectors is None else "", rounding=rounding)
+        return Certificate.proved(value, bound, form, SEMIDEFINITE if inner is None else "", rounding=rounding)
 
     # Rounding
 
@@ -105,23 +106,14 @@ class RowProblem(Problem):
 
     def response_rounding(self, w: Point) -> Vector:
         """How far the computed response of each row to w can be from the exact one."""
-        if not self.sums_are_cheap:
-            K: Any = self.X
-            return np.asarray(K.measured_rounding(w) / self.scale)
-        return relative_error(self.X.shape[1] + SUMS) * length(w) * self._norms() / self.scale
+        return self.X.dot_rounding(w, self._norms) / self.scale
 
-    def square_rounding(self, p: Vector, v: Any) -> float:
+    def square_rounding(self, p: Vector, v: Point) -> float:
         """How much larger the exact square of v, the sum of p_i x_i with any signs, can be than the computed one."""
-        if not self.sums_are_cheap:
-            K: Any = self.X
-            return float(np.abs(v.beta) @ K.measured_rounding(v))
-        n, d = self.X.shape
-        size = length(v)
-        off = relative_error(n + SUMS) * float(np.abs(p) @ self._norms()) / self.scale
-        return float(2 * size * off + off**2 + relative_error(d) * size**2)
+        return self.X.square_rounding(p, v, self._norms, self.scale)
 
-    def evaluation_cost(self, w: Any) -> int:
-        return 0 if self.sums_are_cheap else int(np.count_nonzero(np.isnan(w.f)) * np.count_nonzero(w.beta))
+    def evaluation_cost(self, w: Point) -> int:
+        return self.X.dot_cost(w)
 
     def _norms(self) -> Vector:
         """The norms of the rows. Where nobody wanted to read them for the scale, the certificate does."""
@@ -147,7 +139,14 @@ class RowProblem(Problem):
     @property
     def sums_are_cheap(self) -> bool:
         """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
-        return bool(self.X.sums_are_cheap)
+        return self.X.sums_are_cheap
+
+    @property
+    def features(self) -> Matrix:
+        """X as a matrix of features, for solvers that require `Trait.FEATURES`; rows of a kernel are refused."""
+        if not is_features(self.X):
+            raise TypeError(f"expected rows of features, a Matrix; got a {type(self.X).__name__}")
+        return self.X
 
     @property
     def traits(self) -> frozenset[Trait]:
@@ -161,25 +160,19 @@ class RowProblem(Problem):
         """How many rows are all zero; None where nobody looked."""
         return None if self._sq_norms is None else int(np.count_nonzero(self._sq_norms == 0))
 
-    def forked(self) -> Self:
-        """The same problem with a ledger of its own, so that another thread may read the data; see `Matrix.fork`."""
-        other = copy.copy(self)
-        other.X = self.X.fork()
-        return other
-
     def _of_dual(self, dual: Dual) -> Evaluation:
         """The evaluation of the point that a point of the dual stands for."""
         return self.evaluate(dual[1])
 
 
-def read_sq_norms(X: Any) -> Vector:
+def read_sq_norms(X: Rows) -> Vector:
     """The squared norms of the rows of a matrix: one pass over the data, counted in the ledger under "scale".
 
     Entries that are not finite, and norms with which sums of products would overflow or vanish, are refused.
     """
     with X.ledger.on("scale"):
-        sq_norms: Vector = X.row_sq_norms()
-    if not np.isfinite(sq_norms).all():
+        sq_norms = X.row_sq_norms()
+    if is_features(X) and not np.isfinite(sq_norms).all():
         refuse_not_finite(X)
     largest = float(sq_norms.max(initial=0.0))
     if not largest < LARGEST_SQUARE:
@@ -195,6 +188,6 @@ def read_sq_norms(X: Any) -> Vector:
     return sq_norms
 
 
-def _squares_vanish(X: Any) -> bool:
+def _squares_vanish(X: Rows) -> bool:
     """Whether entries of a matrix are not zero, though all norms of rows are: their squares are below any float."""
-    return isinstance(X, Matrix) and bool(X.dot_transposed(np.ones(X.shape[0])).any())
+    return is_features(X) and bool(X.dot_transposed(np.ones(X.shape[0])).any())

@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from maxmargin.engine.registry import online_solvers, register
 
 FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
 CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
+
+
+ProblemT = TypeVar("ProblemT", bound=Problem)
+StateT = TypeVar("StateT")
 
 
 class Reason(Enum):
@@ -55,8 +59,11 @@ class Step:
         return cls(made, Reason.DONE if made == wanted else Reason.BUDGET)
 
 
-class Solver(ABC):
-    """An algorithm and its hyper-parameters. A subclass that states a `name` is registered by being defined."""
+class Solver(ABC, Generic[ProblemT, StateT]):
+    """An algorithm and its hyper-parameters. A subclass that states a `name` is registered by being defined.
+
+    A type checker is told which problem it takes and what its state is: ``class Simba(Solver[SlackSVM, Game])``.
+    """
 
     name: ClassVar[str] = ""
     solves: ClassVar[type[Problem]]
@@ -81,67 +88,70 @@ class Solver(ABC):
         missing = sorted(cls.requires - problem.traits, key=lambda trait: trait.name)
         return " and ".join(f"needs {trait.value}; got {problem.instead_of(trait)}" for trait in missing)
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: ProblemT) -> bool:
         """Whether nothing that matters is drawn at random, so that every seed gives the same answer to this problem."""
         return False
 
     @abstractmethod
-    def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Any:
+    def start(self, problem: ProblemT, rng: np.random.Generator, warm: object = None) -> StateT:
         """The state before the first iteration.
 
-        `warm` is the state of an earlier run on the same data, or what an online solver has learned from other rows, or
-        a solution to begin at.
+        `warm` is the state of an earlier run on the same data, perhaps by another solver, or what an online solver has
+        learned from other rows, or a solution to begin at.
         """
 
     @abstractmethod
-    def step(self, problem: Any, state: Any, iterations: int, budget: int) -> Step:
+    def step(self, problem: ProblemT, state: StateT, iterations: int, budget: int) -> Step:
         """Make up to `iterations` iterations that read at most `budget` entries together."""
 
     @abstractmethod
-    def solution(self, problem: Any, state: Any) -> Solution:
+    def solution(self, problem: ProblemT, state: StateT) -> Solution:
         """What the solver would answer now."""
 
-    def learned(self, problem: Any, state: Any) -> Learned:
+    def learned(self, problem: ProblemT, state: StateT) -> Learned:
         """What an online solver takes along to other rows."""
         raise TypeError(f"solver {self.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")
 
-    def iterations(self, problem: Any) -> int | None:
+    def iterations(self, problem: ProblemT) -> int | None:
         """The number of iterations after which the algorithm itself ends, where it has one."""
         return None
 
-    def iterations_per_pass(self, problem: Any) -> int:
+    def iterations_per_pass(self, problem: ProblemT) -> int:
         """How many iterations visit as many samples as there are; 1 for a solver whose iterations are not visits.
 
         This is the unit of `max_iter` and `n_iter_` of the estimators.
         """
-        return max(1, int(np.count_nonzero(problem.s))) if self.visits_samples else 1
+        return max(1, problem.n_samples) if self.visits_samples else 1
 
-    def default_iterations(self, problem: Any) -> int:
+    def default_iterations(self, problem: ProblemT) -> int:
         """After how many iterations to stop where the user gave no stop rule and the algorithm has no end."""
         return 1000
 
-    def next_check(self, problem: Any, state: Any, done: int) -> int:
+    def next_check(self, problem: ProblemT, state: StateT, done: int) -> int:
         """The count of iterations at which to look next; growing steps keep the cost of looking a fixed share."""
         return max(done + 1, math.ceil(done * CHECK_GROWTH))
 
-    def patience(self, problem: Any, state: Any, best_iter: int) -> float:
+    def patience(self, problem: ProblemT, state: StateT, best_iter: int) -> float:
         """The count of iterations to wait for a better one than the best so far: twice its own, and enough to tell."""
         return max(2 * best_iter, min(FEWEST_BEFORE_STALE, self.default_iterations(problem) // 4))
 
-    def exhausted(self, problem: Any, state: Any) -> bool:
+    def exhausted(self, problem: ProblemT, state: StateT) -> bool:
         """Whether a run without a limit from the user has worked long enough, though it has iterations left."""
         return False
 
-    def estimated_gap(self, problem: Any, state: Any) -> float:
+    def estimated_gap(self, problem: ProblemT, state: StateT) -> float:
         """The solver's own estimate of the relative gap, which costs nothing: above `tol`, a check does not measure it.
 
         NaN where the solver has no estimate: then every check measures the gap.
         """
         return math.nan
 
-    def promise(self, problem: Any) -> dict[str, float]:
+    def promise(self, problem: ProblemT) -> dict[str, float]:
         """What the algorithm's theorem promises after all its iterations, where it does."""
         return {}
+
+
+AnySolver = Solver[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from maxmargin.engine.problem import Problem, Trait
 
 if TYPE_CHECKING:
-    from maxmargin.engine.solver import Solver
+    from maxmargin.engine.solver import AnySolver
 
 UNLIMITED = 2**62  # iterations or entries, more than any run makes: no limit
 
@@ -84,7 +84,7 @@ class Limits:
     endless: bool
 
     @classmethod
-    def of(cls, rules: StopRules, problem: Problem, solver: Solver) -> Limits:
+    def of(cls, rules: StopRules, problem: Problem, solver: AnySolver) -> Limits:
         """The limits of a run, with the defaults of the solver where there is no rule."""
         tol = solver.default_tol if rules.tol is None else rules.tol
         # Iterations on kernel rows that are cached cost nothing: a budget alone might never end them.

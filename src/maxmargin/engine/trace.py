@@ -23,9 +23,9 @@ class Row:
     seconds : float
         Time since the run began.
     entries_read : int
-        Entries read so far of the matrix that the problem is on: of a kernel's matrix, each is a kernel evaluation.
+        Entries of the data read so far to learn; 0 where the problem is on a kernel matrix.
     kernel_evaluations : int
-        The same number where the problem is on a kernel's matrix, else 0.
+        Entries of the kernel matrix computed so far to learn; 0 where the problem is not on a kernel matrix.
     primal, dual, gap : float
         The value reached, the bound that no solution can beat, and their distance, where the check certified them.
     holdout_error : float
@@ -45,6 +45,11 @@ class Row:
     estimated_gap: float = math.nan
 
     @property
+    def cost(self) -> int:
+        """What a budget limits: kernel evaluations on a kernel matrix, else entries read."""
+        return self.entries_read + self.kernel_evaluations
+
+    @property
     def relative_gap(self) -> float:
         """The certified gap as a share of the larger of value and bound, which is what `tol` is compared with."""
         size = max(abs(self.primal), abs(self.dual))
@@ -53,7 +58,7 @@ class Row:
     def line(self) -> str:
         """The row for a person to read: what was measured."""
         what = "kernel evaluations" if self.kernel_evaluations else "entries read"
-        parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.entries_read:,} {what}"]
+        parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.cost:,} {what}"]
         if not math.isnan(self.gap):
             parts.append(f"value {self.primal:.4g}, bound {self.dual:.4g}")
         elif math.isfinite(self.estimated_gap):
@@ -92,7 +97,7 @@ class Trace(Sequence[Row]):
         self._rows.append(row)
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column of the table as an array: a field of :class:`Row`, or its `relative_gap`."""
+        """One column of the table as an array: a field of :class:`Row`, its `cost` or its `relative_gap`."""
         return np.array([getattr(row, name) for row in self._rows])
 
     def to_pandas(self) -> Any:

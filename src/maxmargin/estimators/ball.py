@@ -18,8 +18,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.core.threads import limit_blas, thread_count
-from maxmargin.core.types import Vector
+from maxmargin.core.types import Rows, Vector
 from maxmargin.data import as_matrix, refuse_not_finite
+from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.callbacks import FitCallbacks
@@ -27,10 +28,12 @@ from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import solver_named
+from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.functions import KERNELS
+from maxmargin.kernels.rows import kernel_rows
 from maxmargin.problems import EnclosingBall as BallProblem
 from maxmargin.problems import Kernel, KernelMatrix, Solution, make_kernel
-from maxmargin.solvers import OTHER_SOLVERS, CoreSet, Result, Solver, solve
+from maxmargin.solvers import OTHER_SOLVERS, CoreSet, Result, solve
 
 BALL_SOLVERS = {name: solver for name, solver in OTHER_SOLVERS.items() if issubclass(solver.solves, BallProblem)}
 BALL_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # a row's kernel with itself must be known
@@ -126,7 +129,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     True
     """
 
-    _solvers: ClassVar[Mapping[str, type[Solver]]] = BALL_SOLVERS
+    _solvers: ClassVar[Mapping[str, type[AnySolver]]] = BALL_SOLVERS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu": [Interval(Real, 0, 1, closed="both")],
         "kernel": [StrOptions(set(BALL_KERNELS)), callable, None],
@@ -145,7 +148,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         degree: int = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
-        solver: str | Solver = "auto",
+        solver: str | AnySolver = "auto",
         tol: float | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -250,7 +253,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
     # Fitting
 
-    def _matrix(self, X: Any, threads: int) -> Any:
+    def _matrix(self, X: Any, threads: int) -> Rows:
         self.gamma_ = np.nan
         if self.kernel is None:
             return as_matrix(X, threads)  # entries that are not finite are found when norms are computed
@@ -262,20 +265,20 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
     def _predictor(self, X: Any, problem: BallProblem, solution: Solution) -> dict[str, Any]:
         """The attributes that predict."""
-        w: Any = solution.w
-        K: Any = problem.X
+        w = solution.w
         rounding = (DISTANCE_ROUNDING if self.kernel is None else KERNEL_DISTANCE_ROUNDING) * problem.spread
         common = {"radius_": solution.b, "offset_": -math.sqrt(solution.b**2 + rounding), "_sq_center": float(w @ w)}
         if self.kernel is None:
             return {**common, "center_": np.asarray(w)}
-        own = np.flatnonzero(w.beta)
-        return {**common, **self._center_in_kernel(K.kernel, X[own], w.beta[own])}
+        beta = Expansion.of(w).beta
+        own = np.flatnonzero(beta)
+        return {**common, **self._center_in_kernel(kernel_rows(problem.X).kernel, X[own], beta[own])}
 
     def _center_in_kernel(self, kernel: Kernel, vectors: Any, weights: Vector) -> dict[str, Any]:
         """The centre as the weighted sum of vectors in the kernel's space."""
         return {"_kernel": kernel, "_packed_vectors": PackedVectors(), "_vectors": vectors, "_weights": weights}
 
-    def _publish(self, X: Any, problem: BallProblem, solver: Solver, result: Result) -> None:
+    def _publish(self, X: Any, problem: BallProblem, solver: AnySolver, result: Result) -> None:
         solution, certificate = result.solution, result.certificate
         for name, value in self._predictor(X, problem, solution).items():
             setattr(self, name, value)
@@ -285,7 +288,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         self.objective_, self.objective_bound_ = certificate.primal, certificate.dual if certificate else 0.0
         self.certificate_, self.trace_, self.stopped_ = certificate, result.trace, result.status
         self.n_iter_, self.promise_, self.solver_ = result.n_iter, result.promise, solver.name
-        read = int(problem.ledger.stored)
+        read = int(problem.ledger.entries_read)
         self.entries_read_, self.kernel_evaluations_ = (read, 0) if self.kernel is None else (0, read)
         self.reads_ = result.reads
 

@@ -23,6 +23,7 @@ from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import refuse_not_finite
 from maxmargin.engine.problem import Trait
+from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class, warn_unless_converged
 from maxmargin.estimators.binary import BinaryModel
@@ -46,7 +47,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     (`_predictor`); the rest of a fit is the same for all.
     """
 
-    _solvers: ClassVar[Mapping[str, type[Solver]]]
+    _solvers: ClassVar[Mapping[str, type[AnySolver]]]
     _dual_name: ClassVar[str]  # the attribute with the dual variables, which a warm start needs
     _readable: ClassVar[Mapping[str, Any]] = {
         "accept_sparse": ("csr", "csc"),
@@ -223,7 +224,8 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         if not solver.resumes:
             others = ", ".join(repr(name) for name, other in self._solvers.items() if other.resumes)
             return f"solver {solver.name!r} cannot begin at an earlier model, only {others} can"
-        needed = fit.rows.matrix.stored * len(fit.problems)  # each binary problem reads all of its data to begin there
+        # Each binary problem reads all of its data to begin there.
+        needed = fit.rows.matrix.n_stored * len(fit.problems)
         if self.budget is not None and self.budget < needed:
             return f"the budget of {self.budget:,} is below the {needed:,} that it takes to begin at the earlier model"
         if self._dual_name not in before:
@@ -272,7 +274,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         self.stopped_, self.promise_ = each("stopped"), each("promise")
         self.n_iter_: Any = max(m.n_iter for m in models)
         kernel, ledger = Trait.KERNEL in fit.recipe.solver.requires, fit.rows.matrix.ledger
-        read = int(ledger.stored)
+        read = int(ledger.entries_read)
         self.scale_, self.reads_ = float(fit.scale), ledger.summary()
         self.entries_read_ = self.reads_.get(ENTRIES, 0) if kernel else read
         self.kernel_evaluations_ = read if kernel else 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.types import Point
 from maxmargin.problems import (
     Certificate,
     Expansion,
@@ -46,7 +46,7 @@ class BinaryModel:
         The samples of its problem that it was found on, where these are a part of them only; None: all.
     """
 
-    coef: Any  # an array or an Expansion
+    coef: Point
     intercept: float
     margin: float = math.nan
     slack: float = math.nan
@@ -65,7 +65,7 @@ class BinaryModel:
 
     @classmethod
     def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
-        """The model that a run has found; `C` where the user gave it, `scale` the largest norm of a row."""
+        """The model that a run has found; `C` where the user gave it, `scale` as in `Fit`."""
         model = cls(
             result.solution.w,
             result.solution.b,
@@ -94,7 +94,7 @@ class BinaryModel:
         return least > 0 or largest < 0 or least == largest
 
     @classmethod
-    def unreached(cls, zero: Any, n: int) -> BinaryModel:
+    def unreached(cls, zero: Point, n: int) -> BinaryModel:
         """Stands for the model of a binary problem that has none yet: its decision values are all -1."""
         return cls(zero, -1.0, alpha=np.zeros(n))
 

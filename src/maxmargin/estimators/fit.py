@@ -38,7 +38,7 @@ class Fit:
     rows : TrainingRows
         What the binary problems read.
     scale : float
-        The scale that the user gave, or the largest norm of a row of all data.
+        What rows are divided by in the slack form: as the user gave it, or the largest norm of a row of all data.
     problems : list of BinaryProblem
         The samples of each binary problem.
     positions : array of shape (n,)

@@ -20,6 +20,7 @@ from maxmargin.core import Matrix
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
+from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit
@@ -30,7 +31,7 @@ from maxmargin.estimators.training_rows import KernelRows
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.mixed_rows import far_from_zero
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, Solution, make_kernel
-from maxmargin.solvers import KERNEL_SOLVERS, Solver
+from maxmargin.solvers import KERNEL_SOLVERS
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
@@ -194,7 +195,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     (3, 2)
     """
 
-    _solvers: ClassVar[Mapping[str, type[Solver]]] = KERNEL_SOLVERS
+    _solvers: ClassVar[Mapping[str, type[AnySolver]]] = KERNEL_SOLVERS
     _dual_name: ClassVar[str] = "_dual_coef"
     _readable: ClassVar[Mapping[str, Any]] = {**MarginClassifier._readable, "accept_sparse": "csr"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -228,7 +229,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         coef0: float = 0.0,
         shrinking: bool = True,
         probability: bool = False,
-        solver: str | Solver = "auto",
+        solver: str | AnySolver = "auto",
         fit_intercept: bool = True,
         tol: float | None = None,
         max_iter: int | None = None,
@@ -378,12 +379,13 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         beta = beta if fit.order is None else beta[fit.order]
         beta = beta if problem.rows is None else beta[problem.rows]
         # The products with the rows are unknown: the rows may be others than those of the earlier fit.
-        w: Any = Expansion(beta, np.full(beta.size, np.nan))
-        return Solution(w, float(before["intercept_"][k]) + _shift(fit, k, beta), beta * problem.y)
+        return Solution(
+            Expansion.unknown(beta), float(before["intercept_"][k]) + _shift(fit, k, beta), beta * problem.y
+        )
 
     def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
         """Support vectors, those of the first class first, and their coefficients in LIBSVM's layout."""
-        betas = [model.coef.beta for model in models]
+        betas = [Expansion.of(model.coef).beta for model in models]
         coefficients = fit.strategy.coefficients(fit.problems, betas, fit.label.size)
         support = np.flatnonzero(coefficients.any(axis=0))
         positions = support if fit.order is None else fit.order[support]  # in X

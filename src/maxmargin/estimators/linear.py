@@ -21,6 +21,7 @@ from maxmargin.core import Matrix
 from maxmargin.core.threads import LEAST_WORK, limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.registry import online_solvers
+from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier, classes_of
 from maxmargin.estimators.binary import BinaryModel
@@ -30,7 +31,7 @@ from maxmargin.estimators.packed_vectors import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.training_rows import FeatureRows
 from maxmargin.problems import LOSSES, KernelMatrix, Solution
-from maxmargin.solvers import SOLVERS, Learned, Solver
+from maxmargin.solvers import SOLVERS, Learned
 
 
 class _WithOnlineSolver(_AvailableIfDescriptor):  # type: ignore[misc]
@@ -214,7 +215,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     True
     """
 
-    _solvers: ClassVar[Mapping[str, type[Solver]]] = SOLVERS
+    _solvers: ClassVar[Mapping[str, type[AnySolver]]] = SOLVERS
     _dual_name: ClassVar[str] = "dual_coef_"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MarginClassifier._parameter_constraints,
@@ -242,7 +243,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         C: float = 1.0,
         slack: float | None = None,
         multi_class: str = "ovr",
-        solver: str | Solver = "auto",
+        solver: str | AnySolver = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
         max_iter: int | None = None,
@@ -399,16 +400,16 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         return Solution(w, float(before["intercept_"][k]), alpha * fit.problems[k].y)
 
     def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
+        coef = [np.asarray(model.coef) for model in models]
         return {
             "classes_": self.classes_,
             # The coefficients of a single model are not copied: they may be as large as the data.
-            "coef_": np.stack([model.coef for model in models]) if len(models) > 1 else models[0].coef.reshape(1, -1),
+            "coef_": np.stack(coef) if len(models) > 1 else coef[0].reshape(1, -1),
             "intercept_": np.array([model.intercept for model in models]),
         }
 
     def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
         super()._publish(fit, models)
-        assert isinstance(fit.rows, FeatureRows)
         self.n_zero_rows_ = fit.rows.zero_rows
         self._training_data = _reference(fit.given)
         # An earlier fit may have set these.

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.types import Rows
 from maxmargin.engine.problem import Trait
+from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import LOSSES, Certificate, MarginProblem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.solvers import (
     KERNEL_SOLVERS,
     SOLVERS,
+    Holdout,
     Learned,
     OnlineSolver,
+    Progress,
     Result,
     Solver,
     auto_solver,
@@ -27,6 +31,17 @@ from maxmargin.solvers import (
 )
 
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
+
+
+class SolverParameters(Protocol):
+    """The parameters of an estimator that a recipe depends on, and the solvers that it offers by name."""
+
+    solver: str | AnySolver
+    C: float
+    slack: float | None
+    budget: int | None
+    fit_intercept: bool
+    _solvers: ClassVar[Mapping[str, type[AnySolver]]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,7 @@ class Recipe:
         What rows are divided by in the slack form, where the user said so.
     """
 
-    solver: Solver
+    solver: AnySolver
     loss: str
     C: float | None
     slack: float | None
@@ -61,8 +76,8 @@ class Recipe:
     @classmethod
     def of(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: SolverParameters,
+        X: Rows,
         *,
         loss: str | None,
         intercept_scaling: float | None = None,
@@ -115,19 +130,32 @@ class Recipe:
 
     def problem(
         self,
-        X: Any,
+        X: Rows,
         y: NDArray[np.float64],
         weights: NDArray[np.float64],
         *,
         scale: float | None = None,
-        **options: Any,
+        part: bool = False,
     ) -> MarginProblem:
-        """The problem for these labels and weights; `scale` where it is known, though the user did not say."""
-        options |= {"bias": self.bias, "sample_weight": weights}
+        """The problem for these labels and weights.
+
+        `scale` is given where it is known, though the user did not say; `part` is as in the problems.
+        """
         if issubclass(self.solver.solves, RegularizedSVM):
             assert self.C is not None
-            return RegularizedSVM(X, y, self.C, loss=self.loss, intercept_scaling=self.intercept_scaling, **options)
-        return SlackSVM(X, y, self.slack or 0.0, scale=self.scale or scale, **options)
+            return RegularizedSVM(
+                X,
+                y,
+                self.C,
+                loss=self.loss,
+                bias=self.bias,
+                intercept_scaling=self.intercept_scaling,
+                sample_weight=weights,
+                part=part,
+            )
+        return SlackSVM(
+            X, y, self.slack or 0.0, bias=self.bias, sample_weight=weights, scale=self.scale or scale, part=part
+        )
 
     def fit(
         self,
@@ -136,10 +164,14 @@ class Recipe:
         warm: Solution | Learned | None = None,
         *,
         stop: StopRules,
-        **options: Any,
+        holdout: Holdout | None,
+        certify: bool | str,
+        callback: Callable[[Progress], bool | None],
+        random_state: int,
     ) -> BinaryModel:
-        """The model of one binary problem; `options` are those of :func:`maxmargin.solvers.solve`.
+        """The model of one binary problem; see :func:`maxmargin.solvers.solve` for the parameters by name.
 
+        `scale` is what rows are divided by in the slack form: the slack of a model of either form is in its units.
         `stop.max_iter` counts passes over the samples where the solver visits them one by one, else iterations; so does
         `n_iter` of the model. A solver of the slack form that is led to a C cannot begin at `warm`.
         """
@@ -147,13 +179,31 @@ class Recipe:
         if stop.max_iter is not None:
             stop = replace(stop, max_iter=stop.max_iter * per_pass)
         if isinstance(problem, SlackSVM) and self.C is not None:
-            problem, result = solve_for_C(problem, self.solver, self.C, **asdict(stop), **options)
+            problem, result = solve_for_C(
+                problem,
+                self.solver,
+                self.C,
+                stop,
+                holdout=holdout,
+                certify=certify,
+                callback=callback,
+                random_state=random_state,
+            )
         else:
             # To find the range takes two passes over the data, which is too much where the user limits what is read.
             unlimited = self.scale is None and stop.budget is None and problem.sums_are_cheap
             if isinstance(problem, SlackSVM) and problem.slack > 0 and unlimited:
                 _refuse_out_of_range(problem)
-            result = solve(problem, self.solver, warm=warm, stop=stop, **options)
+            result = solve(
+                problem,
+                self.solver,
+                stop,
+                holdout=holdout,
+                certify=certify,
+                callback=callback,
+                random_state=random_state,
+                warm=warm,
+            )
         model = replace(
             BinaryModel.of(problem, result, self.C, scale),
             n_iter=math.ceil(result.n_iter / per_pass),
@@ -197,7 +247,7 @@ class Recipe:
         return None if result.certificate and result.certificate.relative_gap <= tol else tol
 
 
-def solver_named(solver: str | Solver, solvers: Mapping[str, type[Solver]]) -> Solver | None:
+def solver_named(solver: str | AnySolver, solvers: Mapping[str, type[AnySolver]]) -> AnySolver | None:
     """The solver itself, by its name in the table where one was given; None for "auto"."""
     kernel = solvers is KERNEL_SOLVERS
     if isinstance(solver, Solver) and (Trait.FEATURES if kernel else Trait.KERNEL) not in solver.requires:

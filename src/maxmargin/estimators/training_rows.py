@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from maxmargin.core import Matrix
-from maxmargin.core.types import Indices, Vector
+from maxmargin.core.types import Indices, Point, Rows, Vector
 from maxmargin.data import as_matrix
 from maxmargin.engine.row_problem import read_sq_norms
 from maxmargin.estimators.multiclass import BinaryProblem, MulticlassStrategy
 from maxmargin.estimators.recipe import Recipe
+from maxmargin.kernels.rows import kernel_rows
 from maxmargin.problems import Expansion, KernelMatrix, MarginProblem
 
 # Passes over the stored entries that a binary fit takes, about: tells whether several threads pay.
@@ -38,19 +39,24 @@ class TrainingRows(ABC):
 
     @abstractmethod
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:
-        """A binary problem to be solved by the calling thread; `scale` is the largest norm of a row of all data."""
+        """A binary problem for the calling thread to solve; `scale` is what rows are divided by in the slack form."""
 
     @abstractmethod
     def part(self, samples: Indices) -> Self:
         """The rows of some of the samples, with a ledger of their own."""
 
     @abstractmethod
-    def zero(self, samples: BinaryProblem) -> Any:
+    def zero(self, samples: BinaryProblem) -> Point:
         """The direction w = 0 of a binary problem."""
 
     @abstractmethod
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
         """About how many multiply-adds it takes to fit one binary model, on average."""
+
+    @property
+    def zero_rows(self) -> int | None:
+        """How many rows are all zero; None where nobody looked."""
+        return None
 
     def largest_norm(self) -> float:
         """The largest norm of a row; 1 where all rows are zero."""
@@ -60,7 +66,7 @@ class TrainingRows(ABC):
         """The squared norms of the rows."""
         return read_sq_norms(self.matrix)
 
-    def add_reads(self, matrix: Any) -> None:
+    def add_reads(self, matrix: Rows) -> None:
         """Count what was read of another matrix of these rows; what was read of this one is counted already."""
         if matrix is not self.matrix:
             self.matrix.ledger.add(matrix.ledger)
@@ -83,9 +89,9 @@ class FeatureRows(TrainingRows):
         self.X, self.matrix = X, as_matrix(X, threads)
         self.known_sq_norms: Vector | None = None
 
-    def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float, **options: Any) -> MarginProblem:
-        """A binary problem; `options` are those of the problem's class."""
-        problem = recipe.problem(self.matrix.fork(), samples.y, samples.weights, scale=scale, **options)
+    def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float, *, part: bool = False) -> MarginProblem:
+        """A binary problem; `part`: on a part of the samples only, as in the problems."""
+        problem = recipe.problem(self.matrix.fork(), samples.y, samples.weights, scale=scale, part=part)
         return problem if self.known_sq_norms is None else problem.with_sq_norms(self.known_sq_norms)
 
     def part(self, samples: Indices) -> Self:
@@ -95,7 +101,7 @@ class FeatureRows(TrainingRows):
         return np.zeros(self.matrix.shape[1])
 
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
-        return PASSES * float(self.matrix.stored)
+        return PASSES * float(self.matrix.n_stored)
 
     def sq_norms(self) -> Vector:
         """The squared norms of the rows: a pass over the data, the first time."""
@@ -152,7 +158,7 @@ class KernelRows(TrainingRows):
         evaluations = float(np.mean([problem.size**2 for problem in problems]))
         return KERNEL_OPERATION_COST * evaluations * self.operations_per_evaluation
 
-    def add_reads(self, matrix: Any) -> None:
+    def add_reads(self, matrix: Rows) -> None:
         super().add_reads(matrix)
         if matrix is not self.matrix:
-            self.matrix.saved += matrix.saved
+            self.matrix.saved += kernel_rows(matrix).saved

@@ -74,7 +74,7 @@ class GameState:
 
 
 @dataclass(frozen=True)
-class PrimalDual(Solver):
+class PrimalDual(Solver[MaxMin, GameState]):
     r"""Two players: x against weights on the :math:`c_i`, by variance multiplicative weights on clipped estimates.
 
     A round t draws :math:`i_t \sim p_t` for the player of x, who is told the gradient of :math:`c_{i_t}`, and estimates
@@ -155,7 +155,7 @@ class PrimalDual(Solver):
                 "more slowly than T"
             ) from None
 
-    def start(self, problem: MaxMin, rng: np.random.Generator, warm: Any = None) -> GameState:
+    def start(self, problem: MaxMin, rng: np.random.Generator, warm: object = None) -> GameState:
         if isinstance(warm, GameState):
             return warm
         return GameState(rng, self._new_run(problem))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxmargin.core.types import Vector
+from maxmargin.core.types import Point, Vector
 
 # How negative a square may be by rounding of float32 rows, as a share of the sum of the sizes of its terms. A more
 # negative square of a vector, or eigenvalue of a matrix, shows that the kernel is not an inner product.
@@ -44,6 +44,18 @@ class Expansion:
     f: Vector
 
     __array_ufunc__ = None  # a NumPy number times an Expansion is an Expansion, not an array of them
+
+    @classmethod
+    def of(cls, w: Point) -> Expansion:
+        """The vector itself; a point of another space is refused."""
+        if not isinstance(w, cls):
+            raise TypeError(f"rows of a kernel have products with an Expansion only; got {type(w).__name__}")
+        return w
+
+    @classmethod
+    def unknown(cls, beta: Vector) -> Expansion:
+        """The vector with these coefficients, whose products with the rows are not computed yet."""
+        return cls(beta, np.full(beta.size, np.nan))
 
     @property
     def size(self) -> int:

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from maxmargin.core import l1_samples
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels.functions import Linear, Poly, Rbf
-from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.kernels.mixed_rows import Samples
+from maxmargin.kernels.rows import KernelRows
 
 # The purposes in the ledger of a KernelMatrix under which entries of X are counted, apart from kernel evaluations.
 ENTRIES, NORMS = "entries of X", "norms of X"
@@ -47,21 +47,21 @@ class FeatureSamples(ABC):
     ----------
     columns : array of shape (n,)
         How many columns an estimate for each sample is expected to read, at most.
-    stored, read : int
+    n_stored, entries_read : int
         The number of entries of X, and how many of them draws and estimates have read.
     """
 
     columns: Vector
 
-    def __init__(self, K: KernelMatrix) -> None:
+    def __init__(self, K: KernelRows) -> None:
         self.ledger, self.X = K.ledger, K.source
         self.by_column = self.X.tocsc() if sp.issparse(self.X) else self.X
         self.n, self.d = self.X.shape
-        self.stored, self.read = int(self.X.nnz if sp.issparse(self.X) else self.X.size), 0
+        self.n_stored, self.entries_read = int(self.X.nnz if sp.issparse(self.X) else self.X.size), 0
         self.centre = np.zeros(self.d)
 
     @classmethod
-    def of(cls, K: KernelMatrix, used: NDArray[np.bool_]) -> FeatureSamples:
+    def of(cls, K: KernelRows, used: NDArray[np.bool_]) -> FeatureSamples:
         """The estimates of the kernel of this matrix; only samples that are used count for the mean of X.
 
         Examples
@@ -131,14 +131,14 @@ class FeatureSamples(ABC):
 
     def _count(self, entries: Samples) -> None:
         stored = int(entries.nnz if sp.issparse(entries) else entries.size)
-        self.read += stored
+        self.entries_read += stored
         self.ledger.book(ENTRIES, stored, int(np.prod(entries.shape)))
 
 
 class PowerSamples(FeatureSamples):
     r"""Estimates of :math:`(\gamma\langle x, z\rangle + c_0)^q`."""
 
-    def __init__(self, K: KernelMatrix, gamma: float, coef0: float, degree: int) -> None:
+    def __init__(self, K: KernelRows, gamma: float, coef0: float, degree: int) -> None:
         super().__init__(K)
         self.gamma, self.coef0, self.degree = gamma, coef0, degree
         self.columns = np.full(self.n, float(degree))
@@ -156,7 +156,7 @@ class PowerSamples(FeatureSamples):
 class GaussianSamples(FeatureSamples):
     r"""Estimates of :math:`e^{-\gamma|x - z|^2}`."""
 
-    def __init__(self, K: KernelMatrix, used: NDArray[np.bool_], gamma: float) -> None:
+    def __init__(self, K: KernelRows, used: NDArray[np.bool_], gamma: float) -> None:
         super().__init__(K)
         X = self.X
         if sp.issparse(X):
@@ -165,7 +165,7 @@ class GaussianSamples(FeatureSamples):
             self.centre = X[used].mean(axis=0, dtype=np.float64)
             sq_norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
             sq_norms += self.centre @ self.centre - 2 * np.einsum("ij,j->i", X, self.centre, dtype=np.float64)
-        self.ledger.book(NORMS, self.stored, self.n * self.d)
+        self.ledger.book(NORMS, self.n_stored, self.n * self.d)
         self.exponent = gamma * np.maximum(sq_norms, 0)
         self.columns = 2 * self.exponent
 

@@ -6,19 +6,20 @@ import math
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from maxmargin.core import Ledger
-from maxmargin.core.types import Block, Indices, Vector
+from maxmargin.core.types import Block, Indices, Point, Vector
 from maxmargin.kernels.expansion import NEGATIVE_SQUARE, Expansion
 from maxmargin.kernels.functions import ASYMMETRY, Kernel
 from maxmargin.kernels.mixed_rows import Samples, Selection
 from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.kernels.rounding import factor_between, float32_suffices, product_error_bound
 from maxmargin.kernels.row_cache import BATCH, RowCache, RowLookup, RowView
+from maxmargin.kernels.rows import KernelRows
 
 COLUMN_BATCH = 4 * BATCH  # columns of a block that is computed, multiplied by coefficients and thrown away
 MAX_CACHE_SIZE = 1e12  # megabytes; larger limits are the same as none
@@ -72,7 +73,7 @@ class KernelMatrix:
     >>> K = KernelMatrix(np.array([[0.0], [1.0], [3.0]]), Rbf(gamma=1.0))
     >>> K.rows(np.array([0])).round(2)
     array([[1.  , 0.37, 0.  ]], dtype=float32)
-    >>> K.ledger.stored, K.saved
+    >>> K.ledger.entries_read, K.saved
     (3, 0)
     """
 
@@ -111,7 +112,7 @@ class KernelMatrix:
 
     def _start(self, n: int) -> None:
         """Begin with an empty cache and nothing counted."""
-        self.shape, self.stored = (n, n), n * n
+        self.shape, self.n_stored = (n, n), n * n
         self.ledger = Ledger()
         self._diagonal: Vector | None = None
         self._measured: tuple[Expansion, Vector] | None = None  # the last vector whose rounding was measured, and that
@@ -242,7 +243,7 @@ class KernelMatrix:
             The relative gap to be reached.
         """
         largest = float(np.abs(self.row_sq_norms()).max(initial=0.0))
-        float64_fits = 8 * self.stored <= self.cache_bytes
+        float64_fits = 8 * self.n_stored <= self.cache_bytes
         if self.dtype == np.float64 or float32_suffices(largest, weight, tol, float64_fits=float64_fits):
             return
         self.dtype = np.dtype(np.float64)
@@ -266,12 +267,13 @@ class KernelMatrix:
         """
         return product_error_bound(self.packed, self.row_sq_norms(), beta, dtype)
 
-    def measured_rounding(self, w: Expansion) -> Vector:
+    def measured_rounding(self, w: Point) -> Vector:
         """The error of each product that w knows, estimated from some that are recomputed in float64.
 
         Sums that were updated for long may have lost more digits than sums that are computed at once. So the bound for
         the latter is enlarged, for all products, to twice the largest error among the recomputed ones.
         """
+        w = Expansion.of(w)
         if self._measured is not None:
             before, error = self._measured
             factor = factor_between(w, before)
@@ -288,7 +290,26 @@ class KernelMatrix:
         self._measured = w, error
         return error
 
-    # What a problem requires of a matrix
+    # What a problem asks of any rows, see `maxmargin.core.types.Rows`
+
+    def products_are_inner(self, *points: Point) -> bool | None:
+        """Whether K is positive semidefinite; it is not where the square of one of these vectors is negative."""
+        if self.inner_product is None and any(Expansion.of(w).imaginary for w in points):
+            return False
+        return self.inner_product
+
+    def dot_cost(self, w: Point) -> int:
+        """The kernel evaluations that the products of w with all rows take."""
+        w = Expansion.of(w)
+        return int(np.count_nonzero(np.isnan(w.f)) * np.count_nonzero(w.beta))
+
+    def dot_rounding(self, w: Point, norms: Callable[[], Vector]) -> Vector:
+        """How far each product that w knows can be from the exact one, as measured."""
+        return self.measured_rounding(w)
+
+    def square_rounding(self, p: Vector, v: Point, norms: Callable[[], Vector], scale: float) -> float:
+        """How much larger the exact square of v can be than the computed one, as measured."""
+        return float(np.abs(Expansion.of(v).beta) @ self.measured_rounding(v))
 
     @cached_property
     def inner_product(self) -> bool | None:
@@ -305,12 +326,13 @@ class KernelMatrix:
             self._diagonal = self.packed.diagonal()
         return self._diagonal
 
-    def sq_distances(self, w: Expansion) -> Vector:
+    def sq_distances(self, w: Point) -> Vector:
         """The squared distance of each row from w."""
         return np.asarray(self.row_sq_norms() - 2 * self.dot(w) + w @ w)
 
-    def dot(self, w: Expansion, rows: Indices | None = None) -> Vector:
-        """The products of w with the rows; those that w does not know are computed, and stored in w."""
+    def dot(self, w: Point, rows: Indices | None = None) -> Vector:
+        """The products of w with the rows; those that w does not know are computed, and written into w."""
+        w = Expansion.of(w)
         unknown = np.isnan(w.f)
         unknown = np.flatnonzero(unknown if rows is None else unknown[rows])
         if unknown.size:
@@ -330,3 +352,8 @@ class KernelMatrix:
             some = nonzero[start : start + batch]
             f += beta[some] @ self.rows(some)
         return Expansion(np.array(beta, dtype=np.float64), f)
+
+
+if TYPE_CHECKING:
+    # A type checker sees here that nothing is missing of what problems and solvers ask of kernel rows.
+    _complete: type[KernelRows] = KernelMatrix

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import DTypeLike
 
-from maxmargin.core.rounding import UNIT, relative_error, unit_roundoff
+from maxmargin.core.rounding import SUM_ROUNDINGS, UNIT, relative_error, unit_roundoff
 from maxmargin.core.types import Vector
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.packed_rows import SAFE_RANGE, PackedRows
@@ -18,7 +18,6 @@ from maxmargin.kernels.packed_rows import SAFE_RANGE, PackedRows
 # in float32 at a factor of 73, small data sets at C = 1,000 do not always converge at 100.
 TOLERATED_ROUNDING, TOLERATED_IF_MEMORY_IS_SHORT = 20.0, 500.0
 FINEST_TOL = 1e-6  # smaller relative gaps do not make the choice of a precision any stricter
-SUM_ROUNDINGS = 16  # roundings of a sum of products besides one for each term
 # Two vectors are multiples of each other if all entries agree up to this relative error; a factor that they differ by
 # is enlarged by more than that error, so that a bound stays a bound.
 MULTIPLE_RTOL, MULTIPLE_MARGIN = 1e-12, 1e-9

@@ -228,7 +228,7 @@ class _Search:
     tries: list[SdpTry] = field(default_factory=list)
 
     def run(self, max_tries: int, callback: Any, interrupt: Interrupt) -> SdpResult:
-        self.started, self.already_read = time.perf_counter(), self.program.ledger.stored
+        self.started, self.already_read = time.perf_counter(), self.program.ledger.entries_read
         self.round_reads = self.program.feasibility().round_reads
         self.prove(np.zeros(self.program.m))
         middle = self.measure(np.zeros((self.program.size, self.program.size)))
@@ -251,7 +251,7 @@ class _Search:
         """Ask for an X with C.X >= asked, or for any; keep the best answer and the best bound that come of it."""
         value = None if math.isnan(asked) else asked
         problem = self.program.feasibility(value)
-        before = self.program.ledger.stored
+        before = self.program.ledger.entries_read
         last: SdpAnswer | None = None
         verdict, due, rounds = "", FIRST_LOOK, 0
 
@@ -287,7 +287,7 @@ class _Search:
                 break
         if not verdict and value is not None:
             self.in_vain = min(self.in_vain, asked)
-        read = self.program.ledger.stored - before
+        read = self.program.ledger.entries_read - before
         return SdpTry(asked, last, self.bound, rounds, read, verdict or result.status)
 
     def games(self) -> Iterator[float]:
@@ -351,4 +351,4 @@ class _Search:
 
     def entries_left(self) -> int:
         assert self.budget is not None
-        return self.budget - (self.program.ledger.stored - self.already_read)
+        return self.budget - (self.program.ledger.entries_read - self.already_read)

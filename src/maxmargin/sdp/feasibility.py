@@ -79,7 +79,7 @@ class SemidefiniteFeasibility(MaxMin):
     def _scale(self, scale: float | None) -> float:
         if scale is not None and not (np.isfinite(scale) and scale > 0):
             raise ValueError(f"scale must be a positive number or None; got {scale!r}")
-        if scale is not None and not self.X.stored:
+        if scale is not None and not self.X.is_stored:
             return float(scale)
         with self.ledger.on("scale"):
             norms = self.X.frobenius()

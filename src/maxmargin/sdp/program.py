@@ -268,7 +268,7 @@ class Folded(SymmetricMatrices):
             b, norms = np.append(b, value), np.append(norms, program.value_norm(value))
         self.which, self.of_matrix, self.of_identity = which, signs * program.trace_bound / norms, -signs * b / norms
         self.shape = (which.size, program.size, program.size)
-        self.stored = False  # as they are here: that the norms are 1 need not be checked
+        self.is_stored = False  # as they are here: that the norms are 1 need not be checked
         self.most_per_entry = program.A.most_per_entry + 1
         self.most_per_matrix = max(program.A.most_per_matrix, program.C.size)
 

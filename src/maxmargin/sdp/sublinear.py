@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,7 +42,7 @@ METHODS = ("exact", "projection", "eigenvector")
 
 
 @dataclass(frozen=True)
-class SublinearSdp(Solver):
+class SublinearSdp(Solver[SemidefiniteFeasibility, GameState]):
     r"""Algorithm 3 of the survey, by one of three players for X.
 
     Parameters
@@ -115,7 +115,7 @@ class SublinearSdp(Solver):
             return LazyGradient(HazanSpectrahedron(n, self.exactly, accuracy=(self.eps / 2) ** 2))
         return LazyGradient(Spectrahedron(n, self.exactly))
 
-    def start(self, problem: SemidefiniteFeasibility, rng: np.random.Generator, warm: Any = None) -> GameState:
+    def start(self, problem: SemidefiniteFeasibility, rng: np.random.Generator, warm: object = None) -> GameState:
         return self.game(problem).start(problem, rng, warm)
 
     def step(self, problem: SemidefiniteFeasibility, state: GameState, iterations: int, budget: int) -> Step:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from maxmargin.core import Matrix
+from maxmargin.core.types import Rows
 from maxmargin.engine.problem import Problem
-from maxmargin.engine.solver import Solver
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.engine.solver import AnySolver
 from maxmargin.svm.kernel.decomposition import Decomposition
 from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
 from maxmargin.svm.linear.newton import Newton
@@ -16,15 +15,15 @@ from maxmargin.svm.regularized import RegularizedSVM
 FEW_FEATURES = 1000
 
 
-def auto_solver(form: type[Problem], X: Matrix | KernelMatrix, budget: int | None = None) -> Solver:
+def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnySolver:
     """The solver to take for a problem of this form on data of this shape; docs/solvers.md has the same as a table.
 
     Parameters
     ----------
     form : type of Problem
         SlackSVM or RegularizedSVM.
-    X : Matrix or KernelMatrix
-        The data: of a matrix, what counts is its shape.
+    X : Rows
+        The data: of features, what counts is its shape.
     budget : int or None
         The entries that may be read, where that is limited: Newton's method begins with several passes.
 

@@ -18,11 +18,10 @@ import math
 import numpy as np
 
 from maxmargin.core.line_search import least
-from maxmargin.core.rounding import relative_error
+from maxmargin.core.rounding import SUM_ROUNDINGS, relative_error
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.problem import Evaluation, length
-from maxmargin.engine.row_problem import SUMS
 from maxmargin.svm.regularized import RegularizedSVM
 from maxmargin.svm.slack import SlackSVM
 
@@ -90,7 +89,7 @@ def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float, v: Point |
     t = scaled_C / problem.cap(p)
     t = min(t, 1 / size**2) if size > 0 else t
     dual = t - 0.5 * t**2 * size**2
-    sums = relative_error(2 * problem.y.size + SUMS)
+    sums = relative_error(2 * problem.y.size + SUM_ROUNDINGS)
     # Classes that do not quite balance cost the bound their difference times the best bias.
     imbalance = problem.imbalance(p) * (1 + math.sqrt(2 * primal)) if problem.bias else 0.0
     return problem.proof(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+
+import numpy as np
 
 from maxmargin.core.threads import limit_blas
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.loop import Progress, Result, certified, solve
+from maxmargin.engine.loop import Holdout, Progress, Result, certified, solve
 from maxmargin.engine.problem import Evaluation
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import AnySolver
+from maxmargin.engine.stop_rules import StopRules
 from maxmargin.svm.convert import certify_C, equivalent_slack
 from maxmargin.svm.slack import SlackSVM
 
@@ -24,19 +26,21 @@ MOST_TRIES = 50  # to come within `tol`
 @limit_blas()
 def solve_for_C(
     problem: SlackSVM,
-    solver: Solver,
+    solver: AnySolver,
     C: float,
+    stop: StopRules | None = None,
     *,
+    holdout: Holdout | None = None,
     certify: bool | str = True,
     callback: Callable[[Progress], bool | None] | None = None,
-    **options: Any,
+    random_state: int | np.random.Generator | None = None,
 ) -> tuple[SlackSVM, Result]:
     r"""Solve the regularised form :math:`\frac12|w|^2 + C\sum_i s_i\,\text{hinge}_i` by a solver of the slack form.
 
     The slack that fits C is read off the best direction so far, at first the centroid of the data, and set anew after a
     tenth, a quarter and a half of the work, and at the end. Where the direction is near its optimum, so is the slack.
     The certificate is one of the regularised form: it tells if it is not.
-    With `tol` the run goes on until the gap of the regularised form is within it.
+    With a `tol` among the stop rules the run goes on until the gap of the regularised form is within it.
 
     Parameters
     ----------
@@ -46,7 +50,9 @@ def solve_for_C(
         A solver of the slack form.
     C : float
         The weight of the hinge losses, in the units of the data as given (not scaled).
-    certify, callback, **options
+    stop : StopRules or None
+        When to stop; None: by the defaults of the solver.
+    holdout, certify, callback, random_state
         As in :func:`maxmargin.solvers.solve`.
 
     Returns
@@ -63,8 +69,8 @@ def solve_for_C(
         stopped_by_user = callback is not None and bool(callback(progress))
         return stopped_by_user or due <= progress.done < 1
 
-    keep_bias, tol = options.get("holdout") is not None, options.pop("tol", None)
-    tol, finer = solver.default_tol if tol is None else float(tol), 1.0
+    rules, keep_bias, finer = stop or StopRules(), holdout is not None, 1.0
+    tol = solver.default_tol if rules.tol is None else float(rules.tol)
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
     largest = problem.largest_slack(at.responses)
@@ -73,9 +79,16 @@ def solve_for_C(
         _, part = TRIES[min(k, len(TRIES) - 1)]
         due = TRIES[k + 1][0] if k + 1 < len(TRIES) else math.inf
         problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
-        each = certify if certify == "checks" else False
-        inner = {**options, "tol": None if tol is None else finer * tol, "certify": each}
-        result = solve(problem, solver, callback=stop_to_set_slack, warm=result, **inner)
+        result = solve(
+            problem,
+            solver,
+            replace(rules, tol=None if tol is None else finer * tol),
+            holdout=holdout,
+            certify=certify if certify == "checks" else False,
+            callback=stop_to_set_slack,
+            random_state=random_state,
+            warm=result,
+        )
         with problem.X.ledger.on("slack for C"):
             at = problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
             # What was proved for another slack is no proof for the one that fits.
@@ -89,7 +102,7 @@ def solve_for_C(
     result = replace(result, evaluation=None, certificate=Certificate.missing("certify=False"))
     if not certify:
         return fitting, result
-    tightened = certified(fitting, replace(result, evaluation=at), tighten=options.get("budget") is None)
+    tightened = certified(fitting, replace(result, evaluation=at), tighten=rules.budget is None)
     best = max((_proof(fitting, at, of, C) for of in (result, tightened)), key=lambda proof: proof.dual)
     return fitting, replace(tightened, certificate=best, reads=problem.X.ledger.summary())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ class MarginProblem(RowProblem):
 
     Attributes
     ----------
-    X : Matrix
+    X : Rows
     y, s : arrays of shape (n,)
         Labels and weights (1 where none were given).
     bias : bool
@@ -37,7 +37,7 @@ class MarginProblem(RowProblem):
     """
 
     def __init__(
-        self, X: Any, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None, part: bool = False
+        self, X: object, y: ArrayLike, *, bias: bool, sample_weight: ArrayLike | None, part: bool = False
     ) -> None:
         super().__init__(X)
         self.part = part
@@ -51,6 +51,10 @@ class MarginProblem(RowProblem):
         """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
 
     # The same for all
+
+    @property
+    def n_samples(self) -> int:
+        return int(np.count_nonzero(self.s))
 
     def responses(self, w: Point) -> Vector:
         """y_i <w, x_i> for every i: one pass over the data."""

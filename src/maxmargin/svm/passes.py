@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from maxmargin.engine.problem import Problem
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import Solver, StateT
 from maxmargin.svm.slack import SlackSVM
 
 ORDERS = ("permuted", "given", "iid")
@@ -19,7 +19,7 @@ def check_order(order: str) -> None:
 
 
 @dataclass(frozen=True)
-class PerceptronPasses(Solver):
+class PerceptronPasses(Solver[SlackSVM, StateT]):
     """The parameters of the perceptron, on features or on a kernel, and how long it runs."""
 
     solves: ClassVar[type[Problem]] = SlackSVM
@@ -35,11 +35,11 @@ class PerceptronPasses(Solver):
         if self.passes is not None and not (isinstance(self.passes, int) and self.passes >= 1):
             raise ValueError(f"passes must be a whole number of at least 1, or None; got {self.passes!r}")
 
-    def deterministic(self, problem: Problem) -> bool:
+    def deterministic(self, problem: SlackSVM) -> bool:
         return self.order == "given"
 
-    def iterations(self, problem: Problem) -> int | None:
+    def iterations(self, problem: SlackSVM) -> int | None:
         return None if self.passes is None else self.passes * self.iterations_per_pass(problem)
 
-    def default_iterations(self, problem: Problem) -> int:
+    def default_iterations(self, problem: SlackSVM) -> int:
         return self.iterations_per_pass(problem)

@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.core.rounding import UNIT, is_finite, relative_error
+from maxmargin.core.rounding import SUM_ROUNDINGS, UNIT, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.problem import Dual, Evaluation, Trait
-from maxmargin.engine.row_problem import SUMS
+from maxmargin.kernels.expansion import Expansion
+from maxmargin.kernels.rows import KernelRows, is_kernel
 from maxmargin.svm.losses import Loss, loss_of
 from maxmargin.svm.margin import BALANCED, MarginProblem
 
@@ -75,7 +76,7 @@ class RegularizedSVM(MarginProblem):
 
     def __init__(
         self,
-        X: Any,
+        X: object,
         y: ArrayLike,
         C: float = 1.0,
         *,
@@ -194,11 +195,10 @@ class RegularizedSVM(MarginProblem):
                 "sums of such numbers would overflow or vanish. Choose a C nearer to 1, divide sample_weight and "
                 "class_weight by a constant (a weight of 0 leaves a sample out), or divide X by a constant"
             )
-        if not self.sums_are_cheap:  # coefficients are at most C s_i
-            K: Any = self.X
-            K.choose_precision(float(np.linalg.norm(self.u)), tol)
+        if is_kernel(self.X):  # coefficients are at most C s_i
+            self.X.choose_precision(float(np.linalg.norm(self.u)), tol)
 
-    def proof(self, value: float, bound: float, form: str, *sums: Any, rounding: tuple[float, float]) -> Certificate:
+    def proof(self, value: float, bound: float, form: str, *sums: Point, rounding: tuple[float, float]) -> Certificate:
         """No objective is below 0, which is the bound of the weights alpha = 0: there is never need for a worse one."""
         if not bound - rounding[1] > 0:
             bound, rounding = 0.0, (rounding[0], 0.0)
@@ -208,13 +208,13 @@ class RegularizedSVM(MarginProblem):
         p, v = dual
         n = self.y.size
         _, q = self.loss.dual_box(self.u)
-        if self.sums_are_cheap:
+        if is_kernel(self.X):
+            value, bound = self._measured_rounding(self.X, at, Expansion.of(v))
+        else:
             off = self.response_rounding(at.w)
             value, bound = self._off_by(at, off), 0.5 * self.square_rounding(p, v)
-        else:
-            value, bound = self._measured_rounding(at, v)
-        value += relative_error(2 * n + SUMS) * at.value
-        bound += relative_error(2 * n + SUMS) * float(
+        value += relative_error(2 * n + SUM_ROUNDINGS) * at.value
+        bound += relative_error(2 * n + SUM_ROUNDINGS) * float(
             p.sum() + 0.5 * (q @ p**2) + self.bias_feature**2 * (p @ self.y) ** 2
         )
         if self.free_bias:
@@ -230,15 +230,14 @@ class RegularizedSVM(MarginProblem):
         off = off + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
         return float(self.u @ (self.loss.value(margins - off) - self.loss.value(margins)))
 
-    def _measured_rounding(self, at: Evaluation, v: Any) -> tuple[float, float]:
+    def _measured_rounding(self, K: KernelRows, at: Evaluation, v: Expansion) -> tuple[float, float]:
         """What kernel rows in float32 did to value and bound, from responses that are computed anew in float64.
 
         Bounds that hold for any roundings would be too coarse: the roundings of many entries go up and down, and hardly
         add up. So what they did is measured, on all responses that count where these are few. Otherwise it is estimated
         from a sample of them, drawn by how much each may add, with six standard errors on top.
         """
-        K: Any = self.X
-        w: Any = at.w
+        w = Expansion.of(at.w)
         reach, signed = K.rounding(w.beta, K.dtype), self.y * at.b
         margins = at.responses + signed
         close = margins < 1 + 10 * reach
@@ -251,7 +250,7 @@ class RegularizedSVM(MarginProblem):
         anew = self.y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
         bound = 0.5 * v.beta[rows] * (anew - v.f[rows])
         fine = K.rounding(w.beta, np.float64) + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
-        certain = 0.5 * (np.abs(w.beta) @ fine) + self._off_by(at, np.where(close, fine, 0.0))
+        certain = 0.5 * float(np.abs(w.beta) @ fine) + self._off_by(at, np.where(close, fine, 0.0))
         return (
             _estimate(value, share) + certain,
             _estimate(bound, share) + 0.5 * float(np.abs(v.beta) @ K.rounding(v.beta, np.float64)),

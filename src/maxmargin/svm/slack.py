@@ -13,17 +13,16 @@ from __future__ import annotations
 import copy
 import math
 import reprlib
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core import water_level, water_levels
 from maxmargin.core.line_search import least
-from maxmargin.core.rounding import is_finite, relative_error
+from maxmargin.core.rounding import SUM_ROUNDINGS, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.problem import Dual, Evaluation, Trait, length
-from maxmargin.engine.row_problem import SUMS
+from maxmargin.kernels.rows import is_kernel
 from maxmargin.svm.margin import BALANCED, MarginProblem
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # of a sample: beyond them sums of weights overflow, or vanish
@@ -64,7 +63,7 @@ class SlackSVM(MarginProblem):
 
     def __init__(
         self,
-        X: Any,
+        X: object,
         y: ArrayLike,
         slack: float,
         *,
@@ -141,7 +140,7 @@ class SlackSVM(MarginProblem):
 
     # The whole data set
 
-    def centroid(self) -> Vector:
+    def centroid(self) -> Point:
         """The direction between the class means (without a bias, the mean of y_i x_i): what needs no solver.
 
         On a kernel matrix, the means of a few examples of each class, as every one costs a row.
@@ -150,9 +149,10 @@ class SlackSVM(MarginProblem):
         weights = weights / weights.sum()
         if self.bias:
             weights = self._balance(weights)
-        v = self.X.dot_transposed(weights * self.y) / self.scale
+        v: Point = self.X.dot_transposed(weights * self.y) / self.scale
         size = length(v)
-        return v / size if size > 0 else 0.0 * v
+        direction: Point = v / size if size > 0 else 0.0 * v
+        return direction
 
     def largest_slack(self, c: Vector | None = None) -> float:
         """The slack at which the centroid has every example inside the margin: more slack changes nothing.
@@ -219,15 +219,14 @@ class SlackSVM(MarginProblem):
                 f"{LARGEST_WEIGHT:g} sums of such numbers would overflow or vanish. Divide sample_weight and "
                 "class_weight by a constant (a weight of 0 leaves a sample out)"
             )
-        if not self.sums_are_cheap:
-            K: Any = self.X
-            K.choose_precision(1 / self.scale**2, tol)
+        if is_kernel(self.X):
+            self.X.choose_precision(1 / self.scale**2, tol)
 
     def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
         used = self.s > 0
         # If no response is off by more, neither is the margin; |w| may be above 1 by rounding, which costs its share.
-        sums = relative_error(2 * self.y.size + SUMS)
+        sums = relative_error(2 * self.y.size + SUM_ROUNDINGS)
         value = float(self.response_rounding(at.w)[used].max()) + sums * (abs(at.value) + abs(at.b))
         value += abs(at.value) * max(0.0, self.largest_square(at.w) - 1)
         size = length(v)

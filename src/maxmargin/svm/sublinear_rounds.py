@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.engine.problem import Problem
-from maxmargin.engine.solver import Solver
+from maxmargin.engine.solver import Solver, StateT
 from maxmargin.svm.slack import SlackSVM
 
 CONSTANT = 30.0  # of the number of rounds: with less, the survey's last inequality promises nothing
 
 
 @dataclass(frozen=True)
-class SublinearRounds(Solver):
+class SublinearRounds(Solver[SlackSVM, StateT]):
     """T rounds of the game of Irpan and Kwan (2015), Algorithm 1, for a margin within eps of the best."""
 
     solves: ClassVar[type[Problem]] = SlackSVM

@@ -33,6 +33,15 @@ def test_an_older_model_has_kept_its_certificate_and_trace(name):
     assert model.stopped_ == "tol"
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"), [("linear_two_classes", "entries_read"), ("rbf_two_classes", "kernel_evaluations")]
+)
+def test_a_check_of_an_older_model_has_one_cost(name, unit):
+    """Older versions wrote kernel evaluations as entries read too."""
+    last = load_model(FILES / f"{name}.mm").trace_[-1]
+    assert getattr(last, unit) == last.cost == last.entries_read + last.kernel_evaluations > 0
+
+
 def test_an_older_model_goes_on_learning():
     X, y = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]] * 5), np.array([0, 1] * 5)
     online = load_model(FILES / "linear_online.mm")

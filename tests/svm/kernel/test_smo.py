@@ -120,7 +120,7 @@ def test_rows_are_read_once_while_they_are_kept():
     assert result.reads["learning"] == 400 * rows
     assert np.count_nonzero(result.solution.p) <= rows < 400
     # Two rows a step were asked for; those of catching up are not steps.
-    steps = (K.saved + K.ledger.stored) / 800
+    steps = (K.saved + K.ledger.entries_read) / 800
     assert steps == int(steps)
     assert 0.99 * result.n_iter <= steps <= result.n_iter
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from maxmargin.engine.stop_rules import UNLIMITED
+from maxmargin.engine.stop_rules import UNLIMITED, StopRules
 from maxmargin.kernels.functions import Poly, Rbf
 from maxmargin.problems import KernelMatrix, SlackSVM, equivalent_slack
 from maxmargin.solvers import Holdout, solve, solve_for_C
@@ -86,7 +86,7 @@ def test_as_written(bias, slack):
     np.testing.assert_allclose(w.beta * problem.y, alpha, atol=1e-9)
     np.testing.assert_allclose(problem.responses(w), c, atol=1e-6)
     assert math.sqrt(w @ w) <= 1 + 1e-9
-    assert problem.X.ledger.stored == 80 * np.count_nonzero(alpha)  # a row for each point that was drawn
+    assert problem.X.ledger.entries_read == 80 * np.count_nonzero(alpha)  # a row for each point that was drawn
 
 
 @each_bias
@@ -174,7 +174,7 @@ def test_what_is_kept_up(bias, slack, weighted, cache_size):
     problem.X.packed.block_of = lambda numbers, *rest: (computed.append(len(numbers)), block_of(numbers, *rest))[1]
     for _ in range(120):
         assert state.iterate(problem, UNLIMITED)
-    assert problem.X.ledger.stored == 600 * sum(computed)
+    assert problem.X.ledger.entries_read == 600 * sum(computed)
     K, y = whole(problem), problem.y
     np.testing.assert_allclose(state.h, K @ (state.alpha * y), atol=1e-6)
     assert state.sq_norm == pytest.approx(state.alpha @ (y * state.h), rel=1e-9)
@@ -188,10 +188,10 @@ def test_what_is_kept_up(bias, slack, weighted, cache_size):
     if bias:
         assert state.alpha @ y == pytest.approx(0, abs=1e-12)
     solution = StochasticBatchPerceptron().solution(problem, state)
-    before = problem.X.ledger.stored
+    before = problem.X.ledger.entries_read
     p, v = problem.dual_point(solution.p, solution.v)
     np.testing.assert_allclose(v.f, K @ (p * y), atol=1e-6)
-    assert problem.X.ledger.stored == before
+    assert problem.X.ledger.entries_read == before
 
 
 @each_method
@@ -204,7 +204,7 @@ def test_however_iterations_are_cut_into_chunks(solver):
             assert solver.step(problem, state, chunk, UNLIMITED).iterations == chunk
             solver.solution(problem, state)  # looking changes nothing
             solver.estimated_gap(problem, state)
-        found.append((solver.solution(problem, state), problem.X.ledger.stored))
+        found.append((solver.solution(problem, state), problem.X.ledger.entries_read))
     for solution, evaluations in found[1:]:
         np.testing.assert_array_equal(solution.w.beta, found[0][0].w.beta)
         np.testing.assert_array_equal(solution.w.f, found[0][0].w.f)
@@ -292,7 +292,7 @@ def test_another_slack_half_way(solver):
 def test_a_given_C(C, rule):
     X, y = rings(n=300, noise=0.4)
     K = KernelMatrix(X, Rbf(gamma=1.0))
-    found, result = solve_for_C(SlackSVM(K, y, 0.0), StochasticBatchPerceptron(), C, random_state=0, **rule)
+    found, result = solve_for_C(SlackSVM(K, y, 0.0), StochasticBatchPerceptron(), C, StopRules(**rule), random_state=0)
     # Nothing but the rows of a few examples to begin with.
     assert result.reads["slack for C"] <= 128 * 300
     assert result.reads.get("slack range", 0) == 0

@@ -126,7 +126,7 @@ def test_estimates_read_entries_and_evaluate_only_for_the_norm():
     state.run(200, UNLIMITED)
     assert state.products is None
     drawn = np.count_nonzero(state.a)
-    assert problem.X.ledger.stored == drawn * (drawn - 1) // 2
+    assert problem.X.ledger.entries_read == drawn * (drawn - 1) // 2
     entries = problem.X.ledger.summary()[ENTRIES]
     assert entries % (200 + 2 * 60) == 0  # an estimate: a row, and two columns
     assert entries >= 199 * (200 + 2 * 60)
@@ -137,7 +137,7 @@ def test_rows_of_the_kernel_are_computed_where_that_reads_less():
     state = started(problem, eps=0.5)
     state.run(3000, UNLIMITED)
     assert state.products is not None
-    assert problem.X.ledger.stored <= 1.5 * 60 * 60
+    assert problem.X.ledger.entries_read <= 1.5 * 60 * 60
     before = problem.X.ledger.summary()[ENTRIES]
     state.run(100, UNLIMITED)
     assert problem.X.ledger.summary()[ENTRIES] == before

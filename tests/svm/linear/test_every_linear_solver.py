@@ -67,7 +67,7 @@ def reads_by_iteration(case, X, y, most):
     state, ends = case.solver.start(problem, np.random.default_rng(0)), [0]
     for _ in range(most):
         case.solver.step(problem, state, 1, UNLIMITED)
-        ends.append(problem.X.ledger.stored)
+        ends.append(problem.X.ledger.entries_read)
     return np.diff(ends)
 
 
@@ -88,9 +88,9 @@ def test_early_stopping_returns_the_best_by_holdout(case, certify):
     assert result.status != "early_stopping" or result.n_iter >= 2 * best
     # Rows of the training data may serve as well; reading them is booked apart.
     inside = Holdout(problem.X, y[:5], np.arange(5))
-    before = problem.X.ledger.stored
+    before = problem.X.ledger.entries_read
     assert inside.error(result.solution, problem.scale) == Holdout(X[:5], y[:5]).error(result.solution, problem.scale)
-    assert problem.X.ledger.stored == before
+    assert problem.X.ledger.entries_read == before
     assert problem.X.ledger.purposes["holdout"][0] == 30
 
 

@@ -149,14 +149,14 @@ def test_a_round_reads_its_rows_and_columns_and_nothing_else(lagged):
     row_size, column_size = (
         np.array([line(i)[0].size for i in range(k)]) for line, k in ((X.row, 200), (X.column, 100))
     )
-    wanted = X.ledger.stored
+    wanted = X.ledger.entries_read
     for t in range(100):
         game.run(1, UNLIMITED)
         rows, columns = game.last_draws
         wanted += row_size[rows].sum()
         if t > 0 or not lagged:  # x_1 = 0 in the survey
             wanted += column_size[columns].sum()
-        assert X.ledger.stored == wanted
+        assert X.ledger.entries_read == wanted
     assert set(X.ledger.purposes) == {"scale", "index"}
 
 
@@ -171,9 +171,9 @@ def test_cut_anywhere_by_the_budget_the_game_goes_on_as_if_never_cut(lagged, bud
     whole.run(100, UNLIMITED)
     played = 0
     for budget in [*budgets, UNLIMITED]:
-        before = cut.X.ledger.stored
+        before = cut.X.ledger.entries_read
         played += cut.run(100 - played, budget)
-        assert cut.X.ledger.stored - before <= budget
+        assert cut.X.ledger.entries_read - before <= budget
         assert played == cut.rounds
     assert played == 100
     np.testing.assert_array_equal(cut.answer()[0], whole.answer()[0])

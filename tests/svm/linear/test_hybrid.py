@@ -102,9 +102,9 @@ def test_the_gap_is_known_without_a_look_at_the_data():
     for iterations in (60, 5, 5):
         solver.step(problem, state, iterations, UNLIMITED)
         found = solver.solution(problem, state)
-        before = problem.X.ledger.stored
+        before = problem.X.ledger.entries_read
         estimate = solver.estimated_gap(problem, state)
-        assert problem.X.ledger.stored == before
+        assert problem.X.ledger.entries_read == before
         value = problem.evaluate(found.w).value
         assert estimate == pytest.approx((value - problem.bound(found.p)) / value, rel=1e-6, abs=1e-12)
 
@@ -228,7 +228,7 @@ def test_the_batch_grows_as_in_the_paper():
         assert set(state.batch) == set(state.order[:size])
         assert (state.evaluations - reads) % size == 0  # the new ones once, and the batch once a try
         reads = state.evaluations
-        assert problem.X.ledger.stored == 6 * state.evaluations
+        assert problem.X.ledger.entries_read == 6 * state.evaluations
     assert size == used
     assert (problem.s[state.batch] > 0).all()
 
@@ -288,10 +288,10 @@ def test_budgets_cut_nothing(solver, bias, budget):
     done, allowed = 0, 0
     while done < 40:
         allowed += budget
-        done += solver.step(cut, other, 40 - done, allowed - cut.X.ledger.stored).iterations
-        assert cut.X.ledger.stored <= allowed
+        done += solver.step(cut, other, 40 - done, allowed - cut.X.ledger.entries_read).iterations
+        assert cut.X.ledger.entries_read <= allowed
         solver.solution(cut, other)  # looking changes nothing
-    assert cut.X.ledger.stored == whole.X.ledger.stored == 6 * one.evaluations
+    assert cut.X.ledger.entries_read == whole.X.ledger.entries_read == 6 * one.evaluations
     assert one.evaluations == other.evaluations
     np.testing.assert_array_equal(solver.solution(cut, other).w, solver.solution(whole, one).w)
     assert solver.solution(cut, other).b == solver.solution(whole, one).b
@@ -328,11 +328,11 @@ def test_a_warm_start_goes_on_and_takes_another_C(solver):
     both = solve(problem, solver, tol=0.0, max_iter=60, certify=False, warm=first)
     np.testing.assert_array_equal(both.solution.w, whole.solution.w)
     elsewhere = problem_for("free", C=0.01)  # the same data, read on another ledger
-    before = problem.X.ledger.stored
+    before = problem.X.ledger.entries_read
     other = solve(elsewhere, solver, max_iter=5000, tol=1e-3, warm=both)
     assert other.certificate.relative_gap < 0.02
-    assert elsewhere.X.ledger.stored > 0
-    assert problem.X.ledger.stored == before
+    assert elsewhere.X.ledger.entries_read > 0
+    assert problem.X.ledger.entries_read == before
 
 
 def test_a_warm_start_pays():

@@ -287,13 +287,13 @@ def test_an_iteration_reads_its_rows_once_and_all_rows_at_most_twice():
     for solver in (Pegasos(), Pegasos(batch=7), Pegasos(batch=7, free_bias="batch")):
         state = solver.start(problem, np.random.default_rng(0))
         for _ in range(30):
-            before = problem.X.ledger.stored
+            before = problem.X.ledger.entries_read
             solver.step(problem, state, 1, UNLIMITED)
-            assert problem.X.ledger.stored - before == sizes[state.last_rows].sum()
+            assert problem.X.ledger.entries_read - before == sizes[state.last_rows].sum()
     state = Pegasos(batch=None).start(problem, np.random.default_rng(0))
-    before = problem.X.ledger.stored
+    before = problem.X.ledger.entries_read
     state.run(10, UNLIMITED)
-    assert 10 * sizes.sum() <= problem.X.ledger.stored - before <= 20 * sizes.sum()
+    assert 10 * sizes.sum() <= problem.X.ledger.entries_read - before <= 20 * sizes.sum()
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ def test_no_call_reads_more_than_its_budget(budgets, sparse):
     problem = make_problem(sparse=sparse)
     tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
     for budget in budgets:
-        before = problem.X.ledger.stored
+        before = problem.X.ledger.entries_read
         tracker.run(100, budget)
-        assert problem.X.ledger.stored - before <= budget
+        assert problem.X.ledger.entries_read - before <= budget
 
 
 def test_columns_are_read_about_as_much_as_rows():
@@ -70,7 +70,7 @@ def test_columns_are_read_about_as_much_as_rows():
     tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
     tracker.run(2000, UNLIMITED)
     rows = 2000 * 400
-    assert rows < problem.X.ledger.stored <= 2 * rows + 400
+    assert rows < problem.X.ledger.entries_read <= 2 * rows + 400
 
 
 def test_reads_on_sparse_data_are_a_few_rows_and_columns():
@@ -78,9 +78,9 @@ def test_reads_on_sparse_data_are_a_few_rows_and_columns():
     problem = make_problem(n=2000, d=3000, sparse=True, slack=0.02)
     tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
     longest = max(problem.X.row(i)[0].size for i in range(2000))
-    before = problem.X.ledger.stored
+    before = problem.X.ledger.entries_read
     tracker.run(300, UNLIMITED)
-    assert problem.X.ledger.stored - before <= 2 * 300 * longest
+    assert problem.X.ledger.entries_read - before <= 2 * 300 * longest
 
 
 @pytest.mark.parametrize("method", ["tracked", "paper"])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.engine.solver import AnySolver
 from maxmargin.solvers import Solver
 
 NUMERIC_LABELS = (
@@ -33,7 +34,7 @@ class Wrong(ValueError):
 # Writing
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Any:
     """Plain Python, with null for NaN and strings for infinities: JSON has neither."""
     if isinstance(value, dict):
         return {name: to_json(item) for name, item in value.items()}
@@ -44,7 +45,7 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def parameter_to_json(name: str, value: Any, solvers: Mapping[str, type[Solver]]) -> Any:
+def parameter_to_json(name: str, value: object, solvers: Mapping[str, type[AnySolver]]) -> Any:
     """The value of a parameter; a solver by its name in the table of those that there are."""
     if isinstance(value, Solver):
         if solvers.get(value.name) is not type(value):
@@ -80,17 +81,17 @@ def labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
 # Reading
 
 
-def expected(what: str, value: Any) -> Wrong:
+def expected(what: str, value: object) -> Wrong:
     return Wrong(f"expected {what}; found {reprlib.repr(value)}")
 
 
-def count(value: Any) -> int:
+def count(value: object) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
         raise expected("a count", value)
     return value
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     if type(value) is not str:
         raise expected("a string", value)
     return value
@@ -104,7 +105,7 @@ def number(value: Any) -> float:
     raise expected("a number, null or an infinity", value)
 
 
-def scalar(value: Any) -> Any:
+def scalar(value: object) -> Any:
     if value in ("inf", "-inf"):
         return float(value)
     if not isinstance(value, (str, bool, int, float, type(None))):
@@ -117,7 +118,7 @@ def optional(read: Reader) -> Reader:
 
 
 def list_of(read: Reader) -> Reader:
-    def read_list(value: Any) -> list[Any]:
+    def read_list(value: object) -> list[Any]:
         if not isinstance(value, list):
             raise expected("a list", value)
         return [read(item) for item in value]
@@ -128,7 +129,7 @@ def list_of(read: Reader) -> Reader:
 def table(read: Reader) -> Reader:
     """An object with any names, its values all of one kind."""
 
-    def read_table(value: Any) -> dict[str, Any]:
+    def read_table(value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise expected("an object", value)
         return {name: read(item) for name, item in value.items()}
@@ -139,7 +140,7 @@ def table(read: Reader) -> Reader:
 def record(**fields: Reader) -> Reader:
     """An object with these names and no others."""
 
-    def read_record(value: Any) -> dict[str, Any]:
+    def read_record(value: object) -> dict[str, Any]:
         if not isinstance(value, dict) or value.keys() != fields.keys():
             raise expected(f"an object with {', '.join(fields)}", value)
         result = {}
@@ -153,10 +154,10 @@ def record(**fields: Reader) -> Reader:
     return read_record
 
 
-def parameter(solvers: Mapping[str, type[Solver]]) -> Reader:
+def parameter(solvers: Mapping[str, type[AnySolver]]) -> Reader:
     """The value of a parameter; a solver by its name in a table of those that there are."""
 
-    def read_parameter(value: Any) -> Any:
+    def read_parameter(value: object) -> Any:
         if not isinstance(value, dict):
             return scalar(value)
         if value.keys() == {"items"}:
@@ -180,7 +181,7 @@ def made(what: str, name: str, kind: Callable[..., Any], fields: Mapping[str, An
         raise Wrong(f"the {what} {name!r} cannot be made ({error})") from error
 
 
-def labels(value: Any) -> NDArray[Any]:
+def labels(value: object) -> NDArray[Any]:
     found = record(type=text, values=list_of(scalar))(value)
     name, values = found["type"], found["values"]
     kinds: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": (int, float)}

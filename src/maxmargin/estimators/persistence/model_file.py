@@ -136,10 +136,13 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         if wrong := set(archive.namelist()) ^ {_HEADER, *(f"{name}.npy" for name in shapes)}:
             raise Wrong(f"missing or not expected in it: {', '.join(sorted(wrong))}")
         arrays = {name: _read_array(archive, f"{name}.npy", *shape) for name, shape in shapes.items()}
-        columns = {name: arrays.pop(f"trace_{name}").tolist() for name in _TRACE_TYPES}
+        cells = {name: arrays.pop(f"trace_{name}") for name in _TRACE_TYPES}
+        # Older versions wrote the kernel evaluations of a check as entries read too.
+        cells["entries_read"] = np.where(cells["kernel_evaluations"] > 0, 0, cells["entries_read"])
         layout.restore(model, header, arrays)
 
-    rows = [Row(**dict(zip(columns, cells, strict=True))) for cells in zip(*columns.values(), strict=True)]
+    columns = (column.tolist() for column in cells.values())
+    rows = [Row(**dict(zip(cells, row, strict=True))) for row in zip(*columns, strict=True)]
     ends = pairwise(accumulate(checks, initial=0))
     traces = [Trace(rows[start:end], of["tol"]) for (start, end), of in zip(ends, header["traces"], strict=True)]
     model.trace_ = layout.of_all_problems(model, Traces, traces)
@@ -298,7 +301,7 @@ def _no_constant(text: str) -> Any:
     raise ValueError(f"it holds {text}")
 
 
-def _estimator(value: Any) -> str:
+def _estimator(value: object) -> str:
     if value not in LAYOUTS:
         raise expected(_ESTIMATORS, value)
     return str(value)

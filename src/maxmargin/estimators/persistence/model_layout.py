@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,12 +40,14 @@ from maxmargin.solvers import Learned
 Arrays = dict[str, NDArray[Any]]
 Shapes = dict[str, tuple[str, tuple[int, ...]]]  # type and shape of the array of each name
 
+ModelT = TypeVar("ModelT")
+ClassifierT = TypeVar("ClassifierT", bound=MarginClassifier)
 
 _LEARNED_VECTORS = ("w", "mean_w")
 _LEARNED = record(t=count, b=number, mean_b=number, weights=number, scale=number, seen=number)
 
 
-class Layout:
+class Layout(Generic[ModelT]):
     """What all estimators have.
 
     Attributes
@@ -74,30 +76,30 @@ class Layout:
         "promise": table(number),
     }
 
-    def problems(self, model: Any) -> int:
+    def problems(self, model: ModelT) -> int:
         """How many problems were solved."""
         return 1
 
-    def of_all_problems(self, model: Any, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]) -> Any:
+    def of_all_problems(self, model: ModelT, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]) -> Any:
         """The value of the one problem, or a collection where there are several."""
         return values[0]
 
-    def begin(self, model: Any, header: Mapping[str, Any]) -> None:
+    def begin(self, model: ModelT, header: Mapping[str, Any]) -> None:
         """Set what the number of problems and the shapes of arrays follow from."""
 
-    def describe(self, model: Any) -> dict[str, Any]:
+    def describe(self, model: ModelT) -> dict[str, Any]:
         """The fields of a model."""
         return {name: to_json(getattr(model, f"{name}_")) for name in self.whole}
 
-    def arrays(self, model: Any) -> Arrays:
+    def arrays(self, model: ModelT) -> Arrays:
         """The arrays of a model."""
         raise NotImplementedError
 
-    def shapes(self, model: Any, header: Mapping[str, Any]) -> Shapes:
+    def shapes(self, model: ModelT, header: Mapping[str, Any]) -> Shapes:
         """What arrays there must be for these fields; `model` has its parameters and classes."""
         raise NotImplementedError
 
-    def restore(self, model: Any, header: Mapping[str, Any], arrays: Arrays) -> None:
+    def restore(self, model: ModelT, header: Mapping[str, Any], arrays: Arrays) -> None:
         """Set the attributes; arrays are of the shapes above."""
         for name in self.whole:
             setattr(model, f"{name}_", header[name])
@@ -105,29 +107,29 @@ class Layout:
             setattr(model, f"{name}_", array)
 
 
-class ClassifierLayout(Layout):
+class ClassifierLayout(Layout[ClassifierT]):
     """Classes, and what the binary problems have in common."""
 
     whole: ClassVar[dict[str, Reader]] = {**Layout.whole, "scale": number, "loss": text}
     more: ClassVar[dict[str, Reader]] = {"classes": labels}
     problem: ClassVar[dict[str, Reader]] = {"margin": number, "slack": number, "C": number, **Layout.problem}
 
-    def problems(self, model: MarginClassifier) -> int:
+    def problems(self, model: ClassifierT) -> int:
         return len(model._strategy.classes_by_model)
 
     def of_all_problems(
-        self, model: MarginClassifier, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]
+        self, model: ClassifierT, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]
     ) -> Any:
         return model._of_all_problems(collection, values)
 
-    def begin(self, model: MarginClassifier, header: Mapping[str, Any]) -> None:
+    def begin(self, model: ClassifierT, header: Mapping[str, Any]) -> None:
         model.classes_ = header["classes"]
 
-    def describe(self, model: MarginClassifier) -> dict[str, Any]:
+    def describe(self, model: ClassifierT) -> dict[str, Any]:
         return {"classes": labels_to_json(model.classes_), **super().describe(model)}
 
 
-class LinearLayout(ClassifierLayout):
+class LinearLayout(ClassifierLayout[LinearSVC]):
     """Coefficients and, where they are kept, the dual variables; of an online solver, what it goes on from."""
 
     estimator = LinearSVC
@@ -255,7 +257,7 @@ class StoredRows:
 SUPPORT_VECTORS, CENTER_VECTORS = StoredRows("support_vectors", "vectors"), StoredRows("center_vectors", "center")
 
 
-class KernelLayout(ClassifierLayout):
+class KernelLayout(ClassifierLayout[SVC]):
     """The kernel, the support vectors and their coefficients."""
 
     estimator = SVC
@@ -321,7 +323,7 @@ class KernelLayout(ClassifierLayout):
         model._kernel, model._packed_vectors = kernel, PackedVectors()
 
 
-class BallLayout(Layout):
+class BallLayout(Layout[EnclosingBall]):
     """The ball, the rows whose mean its centre is, and the rows that prove how small it can be."""
 
     estimator = EnclosingBall
@@ -391,7 +393,7 @@ class BallLayout(Layout):
         super().restore(model, header, arrays)
 
 
-LAYOUTS: dict[str, Layout] = {
+LAYOUTS: dict[str, Layout[Any]] = {
     layout.estimator.__name__: layout for layout in (LinearLayout(), KernelLayout(), BallLayout())
 }
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,8 @@ from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_one, ascend_by_pairs
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.kernels.row_cache import RowView
+from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.regularized import RegularizedSVM
 
 MANY = 0.25  # the share of a part with a weight from which on no other part follows but all
@@ -85,7 +85,7 @@ class DecompositionState:
 
 
 @dataclass(frozen=True)
-class Decomposition(Solver):
+class Decomposition(Solver[RegularizedSVM, DecompositionState]):
     r"""The exact solver of kernel SVMs with the hinge, on a growing part of the data.
 
     An iteration takes in a block of examples, computes their rows of K, and solves the dual over all worked on.
@@ -132,7 +132,7 @@ class Decomposition(Solver):
     growth: float = 3.0
     block: int = 512
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> DecompositionState:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> DecompositionState:
         if problem.loss.smooth or problem.bias_feature:
             raise ValueError(
                 "decomposition solves the problem with the hinge and a free bias or none; got "
@@ -143,25 +143,25 @@ class Decomposition(Solver):
         upper, _ = problem.loss.dual_box(problem.u)
         if isinstance(warm, Solution) and warm.p is not None:
             alpha, w = problem.dual_point(warm.p)
-            state = DecompositionState(problem.rules, upper, alpha, cast(Any, w).f, upper.size, b=warm.b)
-            _kernel(problem).release(np.arange(upper.size))
+            state = DecompositionState(problem.rules, upper, alpha, Expansion.of(w).f, upper.size, b=warm.b)
+            kernel_rows(problem.X).release(np.arange(upper.size))
             self._judge(problem, state)
             return state
         m = self._first_part(problem, upper)
         state = DecompositionState(problem.rules, upper, np.zeros(upper.size), np.zeros(upper.size), m)
-        few = upper.size <= self._room(_kernel(problem))
+        few = upper.size <= self._room(kernel_rows(problem.X))
         if few:  # all are worked on from the start
             state.tolerance = TIGHT
         # Of each class alike, as nothing is known yet.
-        most = upper.size if few else self._room(_kernel(problem)) // 2
+        most = upper.size if few else self._room(kernel_rows(problem.X)) // 2
         classes = [np.flatnonzero((problem.y[:m] == label) & (upper[:m] > 0))[:most] for label in (1, -1)]
         state.waiting = np.sort(np.concatenate(classes))
         return state
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: RegularizedSVM) -> bool:
         return True
 
-    def _room(self, K: KernelMatrix, blocks: int = 1) -> int:
+    def _room(self, K: KernelRows, blocks: int = 1) -> int:
         """How many examples may be taken in at once: where not all can be worked on, half of those that can."""
         most = _most_worked_on(K)
         return min(blocks * self.block, most if most == K.shape[0] else most // 2)
@@ -187,9 +187,9 @@ class Decomposition(Solver):
         return self._part(state.upper, m * (n / m) ** (1 / parts))
 
     def step(self, problem: RegularizedSVM, state: DecompositionState, iterations: int, budget: int) -> Step:
-        before = problem.X.ledger.stored
+        before = problem.X.ledger.entries_read
         for done in range(iterations):
-            if self._cost(problem, state) > budget - (problem.X.ledger.stored - before):
+            if self._cost(problem, state) > budget - (problem.X.ledger.entries_read - before):
                 return Step(done, Reason.BUDGET)
             if state.grows:
                 self._grow(problem, state)
@@ -206,14 +206,14 @@ class Decomposition(Solver):
             return int(np.count_nonzero(state.alpha)) * self._next_part(state)
         if state.rounded.size:
             return int(np.count_nonzero(state.alpha)) * (state.rounded.size + 2 * PROBED)
-        K = _kernel(problem)
+        K = kernel_rows(problem.X)
         wanted = np.concatenate([state.W, state.waiting])
         probes = 2 * PROBED * (np.count_nonzero(state.alpha) + wanted.size)
         return int(K.missing(wanted, state.m).sum() + probes)
 
     def _iterate(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Work on those that wait too: solve the dual over all that are worked on, and tell all others."""
-        y, upper, K = problem.y, state.upper, _kernel(problem)
+        y, upper, K = problem.y, state.upper, kernel_rows(problem.X)
         rows = self._take_in(K, state)
         W = state.W
         alpha, e = state.alpha[W], y[W] - state.f[W]
@@ -241,7 +241,7 @@ class Decomposition(Solver):
         rising, falling = np.where(y > 0, more, less), np.where(y > 0, less, more)
         return 0.5 * float(e[rising].max() + e[falling].min())
 
-    def _take_in(self, K: KernelMatrix, state: DecompositionState) -> RowView:
+    def _take_in(self, K: KernelRows, state: DecompositionState) -> RowView:
         """Let those that wait be worked on; the rows of all that are."""
         before, new = state.W.size, state.waiting
         state.W = np.concatenate([state.W, new])
@@ -268,7 +268,7 @@ class Decomposition(Solver):
         state.rounded = self._rounded(problem, state)
         if state.rounded.size:
             return
-        self._leave_alone(_kernel(problem), state, short)
+        self._leave_alone(kernel_rows(problem.X), state, short)
         state.waiting = self._violators(problem, state, short)
         state.grows = not state.whole and state.waiting.size < self.block // 2
         if state.whole and not state.waiting.size and state.converged:
@@ -298,12 +298,12 @@ class Decomposition(Solver):
         least = matters / (0.4 * float(state.upper[free].sum())) if free.size else math.inf
         if state.error > least:
             some = free[:: -(-free.size // PROBED)]
-            error = _kernel(problem).dot_precisely(state.alpha * problem.y, some) - state.f[some]
+            error = kernel_rows(problem.X).dot_precisely(state.alpha * problem.y, some) - state.f[some]
             state.error = math.sqrt(float(np.mean(error**2)))
         return free if state.error > least else free[:0]
 
     def _refresh(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        state.f[state.rounded] = _kernel(problem).dot_precisely(state.alpha * problem.y, state.rounded)
+        state.f[state.rounded] = kernel_rows(problem.X).dot_precisely(state.alpha * problem.y, state.rounded)
         state.error = 0.0
         self._judge(problem, state)
 
@@ -312,7 +312,7 @@ class Decomposition(Solver):
 
         If all were to pull the bias to one side, it would swing from one iteration to the next.
         """
-        K, m = _kernel(problem), state.m
+        K, m = kernel_rows(problem.X), state.m
         y, alpha, upper = problem.y[:m], state.alpha[:m], state.upper[:m]
         pull = np.where(alpha < upper, np.maximum(short, 0), 0) - np.where(alpha > 0, np.maximum(-short, 0), 0)
         pull *= y
@@ -324,7 +324,7 @@ class Decomposition(Solver):
         worst = [side[np.argpartition(-abs(pull[side]), half)[:half]] if side.size > half else side for side in sides]
         return np.sort(np.concatenate(worst))
 
-    def _leave_alone(self, K: KernelMatrix, state: DecompositionState, short: Vector) -> None:
+    def _leave_alone(self, K: KernelRows, state: DecompositionState, short: Vector) -> None:
         """Those whose weight is at a bound and surely stays there need no work, nor must their rows be kept.
 
         Where there is no room for the rows of the others, the surest of those go as well: they come back in turn.
@@ -344,7 +344,7 @@ class Decomposition(Solver):
     def _grow(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Go over to more examples: work on those with a weight, and compute what they say of the new ones."""
         weighted = state.alpha[state.W] > 0
-        _kernel(problem).release(state.W[~weighted])
+        kernel_rows(problem.X).release(state.W[~weighted])
         self._keep(state, weighted)
         before, state.m = state.m, self._next_part(state)
         self._tell(problem, state, before)
@@ -352,7 +352,7 @@ class Decomposition(Solver):
 
     def _tell(self, problem: RegularizedSVM, state: DecompositionState, before: int) -> None:
         """The responses of examples that come into use, from all that have a weight."""
-        K, m = _kernel(problem), state.m
+        K, m = kernel_rows(problem.X), state.m
         others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
         scratch = empty_by_pages((min(self.block, others.size), m - before), K.dtype)
         for numbers, kept in ((others, False), (state.W, True)):
@@ -367,7 +367,7 @@ class Decomposition(Solver):
     def solution(self, problem: RegularizedSVM, state: DecompositionState) -> Solution:
         f = state.f.copy()
         f[state.m :] = np.nan  # not known, and computed if anyone asks
-        w: Any = Expansion(state.alpha * problem.y, f)
+        w = Expansion(state.alpha * problem.y, f)
         return Solution(w, state.b, state.alpha.copy(), w)
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
@@ -390,10 +390,6 @@ class Decomposition(Solver):
         return state.gap / (abs(state.dual) + state.gap) if state.gap > 0 else 0.0
 
 
-def _kernel(problem: RegularizedSVM) -> KernelMatrix:
-    return cast(KernelMatrix, problem.X)
-
-
-def _most_worked_on(K: KernelMatrix) -> int:
+def _most_worked_on(K: KernelRows) -> int:
     """Their rows must fit the cache, and the matrix between them must not be larger than that."""
     return min(K.cached_rows, math.isqrt(K.cache_bytes // K.dtype.itemsize))

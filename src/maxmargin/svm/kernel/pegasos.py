@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -73,7 +73,6 @@ class Descent(Visits):
         super().go_on(rows)
 
     def solution(self) -> Solution:
-        w: Any
         if self.average is None:
             w, b = self.sum.answer(1.0 / max(1, self.t)), self.b
         else:
@@ -82,7 +81,7 @@ class Descent(Visits):
 
 
 @dataclass(frozen=True)
-class KernelPegasos(Solver):
+class KernelPegasos(Solver[RegularizedSVM, Descent]):
     r"""Steps along sub-gradients of the loss of a few examples.
 
     As in the paper: ``KernelPegasos(order="iid", average=None)``.
@@ -138,10 +137,10 @@ class KernelPegasos(Solver):
         if self.average is not None and not self.average >= 0:
             raise ValueError(f"average must be at least 0, or None for the last iterate; got {self.average!r}")
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: RegularizedSVM) -> bool:
         return self.order == "given"
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Descent:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> Descent:
         if not isinstance(problem.loss, Hinge):
             raise ValueError(f"pegasos on a kernel has the hinge loss; got {problem.loss.name!r}, which sdca takes too")
         if isinstance(warm, Descent):

@@ -10,7 +10,7 @@ With M mistakes it takes M n kernel evaluations at most: a mistake costs the row
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Mistakes(Visits):
 
 
 @dataclass(frozen=True)
-class KernelPerceptron(PerceptronPasses):
+class KernelPerceptron(PerceptronPasses[Mistakes]):
     """Rows that are on the wrong side are added to w, one at a time.
 
     Parameters and notes: see :class:`maxmargin.solvers.Perceptron`.
@@ -73,7 +73,7 @@ class KernelPerceptron(PerceptronPasses):
     name: ClassVar[str] = "perceptron"
     requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL})
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Mistakes:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Mistakes:
         if isinstance(warm, Mistakes):
             return warm
         return Mistakes(problem, Order(problem.s, self.order, rng), self.average)

@@ -16,7 +16,7 @@ centre b_0, which moves to it after each sweep.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from maxmargin.core.types import Indices
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Solver, Step
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.rows import kernel_rows
 from maxmargin.svm.kernel._smo import RowFinder, visit
 from maxmargin.svm.kernel.visits import Order, change_of_C
 from maxmargin.svm.passes import check_order
@@ -35,7 +35,7 @@ class Ascent:
     """The point of the dual, and what it makes of every example."""
 
     def __init__(self, problem: RegularizedSVM, order: Order) -> None:
-        self.K, self.y, self.order = cast(KernelMatrix, problem.X), problem.y, order
+        self.K, self.y, self.order = kernel_rows(problem.X), problem.y, order
         self.diagonal = problem.sq_norms()
         self.alpha, self.f = np.zeros((2, self.y.size))
         self.b = self.centre = 0.0
@@ -70,12 +70,12 @@ class Ascent:
 
     def run(self, iterations: int, budget: int) -> int:
         """Make up to so many visits of at most `budget` kernel evaluations; return how many."""
-        done, end = 0, self.K.ledger.stored + budget
+        done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations:
             made, missing = self.visit(min(self.left, iterations - done))
             done += made
             if missing.size:
-                if self.K.missing(missing).sum() > end - self.K.ledger.stored:
+                if self.K.missing(missing).sum() > end - self.K.ledger.entries_read:
                     break
                 self.K.prefetch(missing)
         return done
@@ -104,7 +104,7 @@ class Ascent:
 
 
 @dataclass(frozen=True)
-class KernelSdca(Solver):
+class KernelSdca(Solver[RegularizedSVM, Ascent]):
     r"""Dual coordinate ascent on a kernel (Hsieh et al. 2008; Shalev-Shwartz and Zhang 2013).
 
     An iteration visits one example and maximises the dual over its weight :math:`\alpha_i` alone. It costs the row of K
@@ -147,10 +147,10 @@ class KernelSdca(Solver):
     def __post_init__(self) -> None:
         check_order(self.order)
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: RegularizedSVM) -> bool:
         return self.order == "given"
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Ascent:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> Ascent:
         if isinstance(warm, Ascent):
             factor = change_of_C(warm.problem, problem)
             if factor:
@@ -163,7 +163,7 @@ class KernelSdca(Solver):
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:
         alpha = state.alpha.copy()
-        w: Any = Expansion(alpha * problem.y, state.f.copy())
+        w = Expansion(alpha * problem.y, state.f.copy())
         return Solution(w, state.b, alpha, w)
 
     def default_iterations(self, problem: RegularizedSVM) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Solver, Step
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.kernels.row_cache import RowView
+from maxmargin.kernels.rows import kernel_rows
 from maxmargin.svm.kernel._smo import RowFinder, ascend_by_one, ascend_by_pairs
 from maxmargin.svm.kernel.visits import change_of_C
 from maxmargin.svm.losses import Hinge
@@ -42,7 +42,7 @@ class Ascent:
     """The point of the dual, and what it makes of the examples that take part."""
 
     def __init__(self, problem: RegularizedSVM, shrink: bool) -> None:
-        self.K, self.y, self.shrink = cast(KernelMatrix, problem.X), problem.y, shrink
+        self.K, self.y, self.shrink = kernel_rows(problem.X), problem.y, shrink
         self.diagonal, n = problem.sq_norms(), self.y.size
         self.alpha, self.e, self.dual = np.zeros(n), self.y.copy(), 0.0
         self.active = self.everyone = np.arange(n)
@@ -76,9 +76,9 @@ class Ascent:
 
     def run(self, iterations: int, budget: int) -> int:
         """Make up to so many iterations of at most `budget` kernel evaluations; return how many."""
-        done, end = 0, self.K.ledger.stored + budget
+        done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations and not self.settled:
-            left = end - self.K.ledger.stored
+            left = end - self.K.ledger.entries_read
             if self.due:
                 if self.missing_rows().size * (self.y.size - self.active.size) > left:
                     return done
@@ -192,12 +192,12 @@ class Ascent:
 
     def solution(self) -> Solution:
         beta, fixed = self.alpha * self.y, 0.0 if self.problem.free_bias else self.bias()
-        w: Any = Expansion(beta, self.y - self.e_of_all() - fixed)
+        w = Expansion(beta, self.y - self.e_of_all() - fixed)
         return Solution(w, self.bias(), self.alpha.copy(), w)
 
 
 @dataclass(frozen=True)
-class Smo(Solver):
+class Smo(Solver[RegularizedSVM, Ascent]):
     r"""Steps on the pair of weights that the second order says brings most, with shrinking.
 
     An iteration is such a step, which costs the rows of K of two examples if they are not kept (or of one, without a
@@ -238,10 +238,10 @@ class Smo(Solver):
 
     shrink: bool = True
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: RegularizedSVM) -> bool:
         return True
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Ascent:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> Ascent:
         if not isinstance(problem.loss, Hinge):
             raise ValueError(f"smo has the hinge loss; got {problem.loss.name!r}, which sdca takes too")
         if isinstance(warm, Ascent):

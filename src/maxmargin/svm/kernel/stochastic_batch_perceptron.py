@@ -21,7 +21,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +31,15 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.problem import Problem, Solution, Trait, length
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.kernels.row_cache import BATCH, MIN_ROWS
+from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.slack import SlackSVM
 
 METHODS = ("kept", "paper")
 
 
 @dataclass(frozen=True)
-class StochasticBatchPerceptron(Solver):
+class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
     r"""Wet points are drawn and added to w; all responses are kept up.
 
     Parameters
@@ -94,7 +94,7 @@ class StochasticBatchPerceptron(Solver):
         """The gap of the paper's means closes slowly, so that no tolerance is a good one."""
         return 0.01 if self.method == "kept" else None
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Iterates:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Iterates:
         if isinstance(warm, Iterates):
             warm.set_slack(problem)
             return warm
@@ -103,9 +103,9 @@ class StochasticBatchPerceptron(Solver):
         return WithRowsKept(problem, rng, self.block, self.average)
 
     def step(self, problem: SlackSVM, state: Iterates, iterations: int, budget: int) -> Step:
-        end = problem.X.ledger.stored + budget
+        end = problem.X.ledger.entries_read + budget
         for done in range(iterations):
-            if not state.iterate(problem, end - problem.X.ledger.stored):
+            if not state.iterate(problem, end - problem.X.ledger.entries_read):
                 return Step(done, Reason.BUDGET)
         return Step(iterations)
 
@@ -190,7 +190,7 @@ class AsWritten(Iterates):
         self.sum_alpha, self.sum_c, self.summed = np.zeros_like(self.alpha), np.zeros_like(self.c), 0
 
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
-        K, y = _kernel(problem), problem.y
+        K, y = kernel_rows(problem.X), problem.y
         if self.drawn is None:
             self.drawn = int(self.rng.choice(self.n, p=self._minimax_p(problem)))  # steps 1 and 2
         j = self.drawn
@@ -282,7 +282,7 @@ class WithRowsKept(Iterates):
         self.sum_alpha, self.sum_h, self.weight = np.zeros(self.n), np.zeros(self.n), 0.0
 
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
-        K = _kernel(problem)
+        K = kernel_rows(problem.X)
         c = problem.y * self.h / (problem.scale**2 * self.size)
         wet = [self._enough(K, c, *basin) for basin in zip(self.basins, self.wet(problem, c), strict=True)]
         if self.drawn is None:
@@ -303,7 +303,7 @@ class WithRowsKept(Iterates):
         self.drawn = None
         return True
 
-    def _enough(self, K: KernelMatrix, c: Vector, basin: Indices, wet: Indices) -> Indices:
+    def _enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Indices) -> Indices:
         """The wet points; where they are few and rows of the lowest ones are missing, as many as are drawn."""
         count = min(self.draws, basin.size)
         if wet.size >= count:
@@ -311,16 +311,16 @@ class WithRowsKept(Iterates):
         lowest = np.sort(basin[np.argpartition(c[basin], count - 1)[:count]])
         return wet if self.known(K, lowest).all() else lowest
 
-    def known(self, K: KernelMatrix, points: Indices) -> NDArray[np.bool_]:
+    def known(self, K: KernelRows, points: Indices) -> NDArray[np.bool_]:
         """Which points can take part exactly: their rows are in the sums, or kept."""
         return np.asarray(self.inside[points] | (K.missing(points) == 0))
 
     def draw(self, problem: SlackSVM, wet: list[Indices]) -> list[Indices]:
         """For each basin, some of the wet points that are not known."""
-        unknown = (points[~self.known(_kernel(problem), points)] for points in wet)
+        unknown = (points[~self.known(kernel_rows(problem.X), points)] for points in wet)
         return [_draw_apart(self.rng, points, problem.s, self.draws) for points in unknown]
 
-    def _add_up(self, K: KernelMatrix, problem: SlackSVM, changed: Indices) -> None:
+    def _add_up(self, K: KernelRows, problem: SlackSVM, changed: Indices) -> None:
         """Let these points into the sums, or out where they are inside."""
         factors = np.where(self.inside[changed], -1.0, 1.0) * problem.s[changed] * problem.y[changed]
         self.inside[changed] ^= True
@@ -387,21 +387,17 @@ class WithRowsKept(Iterates):
         return Solution(at.w, at.b, self.alpha.copy(), _expansion(problem, self.alpha, self.h))
 
 
-def _kernel(problem: SlackSVM) -> KernelMatrix:
-    return cast(KernelMatrix, problem.X)
-
-
-def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Any:
+def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Expansion:
     """sum alpha_i y_i x_i, where h = sum alpha_i y_i K_i."""
     return Expansion(alpha * problem.y / problem.scale, h / problem.scale)
 
 
-def _evaluations(K: KernelMatrix, numbers: Indices) -> int:
+def _evaluations(K: KernelRows, numbers: Indices) -> int:
     """What it costs to have these rows."""
     return int(K.missing(numbers).sum())
 
 
-def _add(K: KernelMatrix, numbers: Indices, factors: Vector, f: Vector) -> None:
+def _add(K: KernelRows, numbers: Indices, factors: Vector, f: Vector) -> None:
     """f <- f + sum of factor times row of K."""
     most = min(BATCH, K.cached_rows)
     for start in range(0, numbers.size, most):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from maxmargin.engine.solver import Step
 from maxmargin.game.weights import Weights
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.feature_samples import FeatureSamples
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.slack import SlackSVM
 from maxmargin.svm.sublinear_rounds import SublinearRounds
 
@@ -41,7 +41,7 @@ NUMBERS = 2**18  # of estimates that are made at a time
 
 
 @dataclass(frozen=True)
-class KernelSublinearPerceptron(SublinearRounds):
+class KernelSublinearPerceptron(SublinearRounds["Sums"]):
     """Algorithm 1 of the survey in the space of a kernel, which is estimated from entries of X.
 
     Parameters and notes: see :class:`maxmargin.solvers.SublinearPerceptron`. It takes the kernels linear, rbf, and
@@ -72,7 +72,7 @@ class KernelSublinearPerceptron(SublinearRounds):
     requires: ClassVar[frozenset[Trait]] = frozenset({Trait.KERNEL, Trait.SEPARABLE})
     visits_samples: ClassVar[bool] = True
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Sums:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Sums:
         return warm if isinstance(warm, Sums) else Sums(problem, rng, self.iterations(problem))
 
     def step(self, problem: SlackSVM, state: Sums, iterations: int, budget: int) -> Step:
@@ -80,7 +80,7 @@ class KernelSublinearPerceptron(SublinearRounds):
 
     def solution(self, problem: SlackSVM, state: Sums) -> Solution:
         beta, b = state.answer()
-        return Solution(cast(Any, Expansion(beta, np.full(beta.size, np.nan))), b, state.a.copy())
+        return Solution(Expansion.unknown(beta), b, state.a.copy())
 
 
 class Sums:
@@ -97,7 +97,7 @@ class Sums:
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator, T: int) -> None:
-        self.K, self.rng, self.T = cast(KernelMatrix, problem.X), rng, T
+        self.K, self.rng, self.T = kernel_rows(problem.X), rng, T
         self.y, self.bias, self.scale = problem.y, problem.bias, problem.scale
         n, used = self.y.size, problem.s > 0
         self.samples = FeatureSamples.of(self.K, used)
@@ -112,7 +112,7 @@ class Sums:
 
     def run(self, rounds: int, budget: int) -> int:
         """Play up to so many rounds of at most `budget` kernel evaluations together; return how many."""
-        end = self.K.ledger.stored + budget
+        end = self.K.ledger.entries_read + budget
         for played in range(rounds):
             if not self.play(end):
                 return played
@@ -124,11 +124,11 @@ class Sums:
         if i is None:
             i = self.drawn = l1_sample(p, self.rng.random())  # line 5
         if self.products is None and self.exact_is_cheaper():
-            if self.evaluations_of_all() > end - self.K.ledger.stored:
+            if self.evaluations_of_all() > end - self.K.ledger.entries_read:
                 return False
             beta = self.a * self.y / self.scale
             self.products = self.K.dot_transposed(beta).f / self.scale
-        if self.evaluations_of(i) > end - self.K.ledger.stored:
+        if self.evaluations_of(i) > end - self.K.ledger.entries_read:
             return False
         self.drawn = None
         shrink = 1 / max(1.0, math.sqrt(self.norm2))
@@ -163,10 +163,10 @@ class Sums:
         chances = self.a * np.sqrt(self.sq_norms)
         if not chances.any():
             return False
-        n, d, stored = self.y.size, self.samples.d, self.samples.stored
+        n, d, stored = self.y.size, self.samples.d, self.samples.n_stored
         columns = float(chances @ self.samples.columns / chances.sum())
         coming = self.estimates_needed * (stored / n + columns * stored / d)
-        return bool(self.samples.read + coming >= stored * np.count_nonzero(self.a))
+        return bool(self.samples.entries_read + coming >= stored * np.count_nonzero(self.a))
 
     def evaluations_of_all(self) -> int:
         """How many the rows of K take of all rows that were drawn."""
@@ -200,7 +200,7 @@ class Sums:
 class Gram:
     """The kernel of every two rows that were drawn, evaluated once."""
 
-    def __init__(self, K: KernelMatrix) -> None:
+    def __init__(self, K: KernelRows) -> None:
         self.K = K
         self.place: dict[int, int] = {}
         self.numbers, self.kernels = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)

@@ -11,13 +11,12 @@ As nothing happens between two changes, many visits ahead are looked at together
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import cast
 
 import numpy as np
 
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.margin import MarginProblem
 from maxmargin.svm.regularized import RegularizedSVM
 
@@ -87,13 +86,13 @@ class Sum:
 
     Parameters
     ----------
-    K : KernelMatrix
+    K : KernelRows
         The rows.
     averaging : bool
         Whether to keep the average.
     """
 
-    def __init__(self, K: KernelMatrix, averaging: bool) -> None:
+    def __init__(self, K: KernelRows, averaging: bool) -> None:
         n = K.shape[0]
         self.K, self.averaging = K, averaging
         self.beta, self.f = np.zeros(n), np.zeros(n)
@@ -141,14 +140,14 @@ class Visits(ABC):
     """
 
     def __init__(self, problem: MarginProblem, order: Order, batch: int = 1) -> None:
-        self.K, self.y = cast(KernelMatrix, problem.X), problem.y
+        self.K, self.y = kernel_rows(problem.X), problem.y
         self.order, self.batch = order, batch
         self.t = 0  # iterations made
         self.ahead = 1  # iterations to look at next
 
     def run(self, iterations: int, budget: int) -> int:
         """Make up to so many iterations of at most `budget` kernel evaluations; return how many."""
-        done, end = 0, self.K.ledger.stored + budget
+        done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations:
             count = min(self.ahead, iterations - done)
             rows = self.order.ahead(count * self.batch).reshape(count, self.batch)
@@ -161,7 +160,7 @@ class Visits(ABC):
             self.ahead = min(2 * quiet + 1, MOST_AHEAD)
             if first.size:
                 numbers, change = _each_once(rows[quiet], changes[quiet])
-                if self.K.missing(numbers).sum() > end - self.K.ledger.stored:
+                if self.K.missing(numbers).sum() > end - self.K.ledger.entries_read:
                     break
                 self.learn(numbers, change)
                 self.go_on(rows[quiet : quiet + 1])

@@ -149,14 +149,14 @@ cdef class Tracker:
         """Make up to so many iterations that read at most `budget` entries together; return how many were made."""
         cdef Lines* rows = self.X.need_rows()
         cdef Lines* columns = self.X.need_columns()
-        cdef int64_t done = 0, limit = self.X.ledger.reads.stored + budget
+        cdef int64_t done = 0, limit = self.X.ledger.reads.entries_read + budget
         cdef bint fits = True
         while done < iterations and fits:
             if self.is_due():
                 self.find_wet_rows()
             with nogil:
                 while done < iterations:
-                    fits = self.iterate(rows, columns, limit - self.X.ledger.reads.stored)
+                    fits = self.iterate(rows, columns, limit - self.X.ledger.reads.entries_read)
                     if not fits:
                         break
                     done += 1

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class BatchPerceptronState:
 
 
 @dataclass(frozen=True)
-class BatchPerceptron(Solver):
+class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
     """The row that is classified worst is added to w, again and again.
 
     Every iteration reads all of the data, and nothing is drawn at random.
@@ -78,20 +78,21 @@ class BatchPerceptron(Solver):
     solves: ClassVar[type[Problem]] = SlackSVM
     requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES, Trait.SEPARABLE})
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: SlackSVM) -> bool:
         return True
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> BatchPerceptronState:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> BatchPerceptronState:
         if isinstance(warm, BatchPerceptronState):
             return warm
         groups = [np.flatnonzero(group) for group in problem.groups]
         return BatchPerceptronState(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
 
     def step(self, problem: SlackSVM, state: BatchPerceptronState, iterations: int, budget: int) -> Step:
-        most = problem.X.stored + len(state.groups) * problem.X.shape[1]  # an iteration reads no more than this
-        end = problem.X.ledger.stored + budget
+        # An iteration reads no more than this.
+        most = problem.features.n_stored + len(state.groups) * problem.X.shape[1]
+        end = problem.X.ledger.entries_read + budget
         for done in range(iterations):
-            if problem.X.ledger.stored + most > end:
+            if problem.X.ledger.entries_read + most > end:
                 return Step(done, Reason.BUDGET)
             self._iterate(problem, state)
         return Step(iterations)
@@ -112,7 +113,7 @@ class BatchPerceptron(Solver):
 
     def _sum_of(self, problem: SlackSVM, rows: NDArray[np.int64]) -> tuple[Vector, Vector]:
         """The sum of y_i x_i over some rows, and the responses of all rows to it."""
-        direction = problem.X.dot_transposed(problem.y[rows], rows) / problem.scale
+        direction = problem.features.dot_transposed(problem.y[rows], rows) / problem.scale
         return direction, problem.responses(direction)
 
     def solution(self, problem: SlackSVM, state: BatchPerceptronState) -> Solution:

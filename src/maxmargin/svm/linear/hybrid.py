@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ MOST_TRIES = 30  # of a line search; then the memory is of no use, and is droppe
 
 
 @dataclass(frozen=True)
-class Hybrid(Solver):
+class Hybrid(Solver[RegularizedSVM, "HybridState"]):
     r"""Quasi-Newton steps on a growing batch, reading only the examples that may have a loss.
 
     Parameters
@@ -93,12 +93,12 @@ class Hybrid(Solver):
             if not (isinstance(value, int) and value >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: RegularizedSVM) -> bool:
         return math.isinf(self.growth)
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> HybridState:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> HybridState:
         if isinstance(warm, HybridState):
-            warm.reader = Reader(problem.X)
+            warm.reader = Reader(problem.features)
             if warm.C != problem.C:
                 # Sums over examples are kept without C; what was learned of the curvature was learned with it.
                 warm.C, warm.search = problem.C, None
@@ -109,7 +109,7 @@ class Hybrid(Solver):
         return HybridState(
             C=problem.C,
             order=rng.permutation(used),
-            reader=Reader(problem.X),
+            reader=Reader(problem.features),
             bounds=Bounds(n, self.points if self.shrinking == "tight" else 1),
             point=np.zeros(d + problem.bias),
             pairs=deque(maxlen=self.memory),
@@ -117,7 +117,7 @@ class Hybrid(Solver):
         )
 
     def step(self, problem: RegularizedSVM, state: HybridState, iterations: int, budget: int) -> Step:
-        last = problem.X.ledger.stored + budget
+        last = problem.X.ledger.entries_read + budget
         for done in range(iterations):
             if not self._iterate(problem, state, last):
                 return Step(done, Reason.BUDGET)
@@ -215,7 +215,7 @@ class Hybrid(Solver):
     ) -> Visit | None:
         """What some examples add at a point; None where reading them would go over the budget."""
         w, b = _split(problem, point)
-        seen = state.reader.visit(rows, problem.y, problem.s, w, b, last - problem.X.ledger.stored)
+        seen = state.reader.visit(rows, problem.y, problem.s, w, b, last - problem.X.ledger.entries_read)
         if seen is None:
             return None
         responses, pulls, sq_norms, pull = seen

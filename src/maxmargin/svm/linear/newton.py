@@ -102,7 +102,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Newton(Solver):
+class Newton(Solver[RegularizedSVM, NewtonState]):
     r"""Newton's method for few features, on a growing part of the data.
 
     An iteration reads the rows in use once for the margins along the step, and those whose weight has changed once
@@ -144,7 +144,7 @@ class Newton(Solver):
         if not (isinstance(self.first, int) and self.first >= 1):
             raise ValueError(f"first must be a whole number of at least 1; got {self.first!r}")
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> NewtonState:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> NewtonState:
         d = problem.X.shape[1]
         if d > MOST_FEATURES:
             raise ValueError(
@@ -166,11 +166,12 @@ class Newton(Solver):
         return self._first_part(problem) == np.count_nonzero(problem.s)
 
     def step(self, problem: RegularizedSVM, state: NewtonState, iterations: int, budget: int) -> Step:
-        before = problem.X.ledger.stored
+        before = problem.X.ledger.entries_read
         for done in range(iterations):
-            left = budget - (problem.X.ledger.stored - before)
+            left = budget - (problem.X.ledger.entries_read - before)
             # The margins of a new part, its weights, the Hessian, the margins along the step, and the weights after it.
-            if left < 5 * problem.X.stored and left < 5 * int(problem.X.row_sizes()[state.order[: state.size]].sum()):
+            X = problem.features
+            if left < 5 * X.n_stored and left < 5 * int(X.row_sizes()[state.order[: state.size]].sum()):
                 return Step(done, Reason.BUDGET)
             with np.errstate(over="ignore", invalid="ignore"):  # rows may be as uneven as floats allow
                 self._iterate(problem, state)
@@ -205,7 +206,8 @@ class Newton(Solver):
         state.b += t * s_b
         c = c + t * along
         a = weigh(c, *law, state.softness)
-        part.v += problem.X.dot_transposed((a - before) * y, rows)  # rows whose weight does not change are not read
+        # Rows whose weight does not change are not read.
+        part.v += problem.features.dot_transposed((a - before) * y, rows)
         part.c[awake], part.a[awake] = c, a
         # Sleeping examples add nothing to the gap: they have the weight that is best for them.
         state.gap = float(gap_of(c, a, *law[1:]).sum())
@@ -233,7 +235,7 @@ class Newton(Solver):
         a = weigh(c, centre, upper, q, state.softness)
         norms = np.sqrt(problem.sq_norms()[rows] + problem.bias)
         known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
-        v = problem.X.dot_transposed(a * y, rows)
+        v = problem.features.dot_transposed(a * y, rows)
         inside, products = np.zeros(rows.size, dtype=bool), np.zeros((v.size + 1, v.size + 1))
         seen_from = np.append(state.w, state.b)
         return Part(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, seen_from, inside, products)
@@ -245,7 +247,7 @@ class Newton(Solver):
         state.solved = False
         awake = np.flatnonzero(part.known)
         a = weigh(part.c[awake], *part.law(awake), state.softness)
-        part.v += problem.X.dot_transposed((a - part.a[awake]) * part.y[awake], part.rows[awake])
+        part.v += problem.features.dot_transposed((a - part.a[awake]) * part.y[awake], part.rows[awake])
         part.a[awake] = a
 
     def _direction(self, problem: RegularizedSVM, state: NewtonState, part: Part) -> tuple[Vector, float]:
@@ -277,10 +279,10 @@ class Newton(Solver):
         else:
             signs = np.where(inside[changed], 1.0, -1.0)
         part.inside = inside
-        X, rows, d = problem.X, part.rows[changed], part.v.size
+        X, rows, d = problem.features, part.rows[changed], part.v.size
         weights = signs / part.q[changed] if problem.loss.smooth else signs
         part.products[d, d] += weights.sum()
-        if X.stored < SPARSE * X.shape[0] * d:
+        if X.n_stored < SPARSE * X.shape[0] * d:
             products = part.products
 
             def outer_products(reader: Matrix, part: slice) -> Vector:
@@ -288,7 +290,7 @@ class Newton(Solver):
                 add_outer_products(reader, rows[part], weights[part], H)
                 return H
 
-            work = rows.size * (X.stored // X.shape[0]) ** 2 // 4
+            work = rows.size * (X.n_stored // X.shape[0]) ** 2 // 4
             for H in X.in_parts(outer_products, rows.size, work - 64 * d**2)[1:]:
                 products += H
             if problem.bias:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from maxmargin.engine.solver import Learned, Solver, Step
+from maxmargin.engine.solver import Learned, ProblemT, Solver, Step
 from maxmargin.svm.linear._online import Learner
 from maxmargin.svm.passes import check_order
 
+LearnerT = TypeVar("LearnerT", bound=Learner)
 
-class OnlineSolver(Solver):
+
+class OnlineSolver(Solver[ProblemT, LearnerT]):
     """A solver that visits rows, and can go on with others: ``solve(problem, solver, warm=solver.learned(...))``.
 
     Examples
@@ -41,12 +43,12 @@ class OnlineSolver(Solver):
         check_order(self.order)
 
     @abstractmethod
-    def start(self, problem: Any, rng: np.random.Generator, warm: Any = None) -> Learner: ...
+    def start(self, problem: ProblemT, rng: np.random.Generator, warm: object = None) -> LearnerT: ...
 
-    def step(self, problem: Any, state: Learner, iterations: int, budget: int) -> Step:
+    def step(self, problem: ProblemT, state: LearnerT, iterations: int, budget: int) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
-    def learned(self, problem: Any, state: Learner) -> Learned:
+    def learned(self, problem: ProblemT, state: LearnerT) -> Learned:
         """What goes along to other rows; the duals of these rows stay behind."""
         w, b = state.last()
         mean_w, mean_b, weights = state.mean()

@@ -18,22 +18,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from maxmargin.engine.problem import Problem, Solution
+from maxmargin.engine.solver import Learned
 from maxmargin.svm.linear._online import Descent
 from maxmargin.svm.linear.online import OnlineSolver
 from maxmargin.svm.losses import Hinge, SquaredHinge
-from maxmargin.svm.margin import MarginProblem
 from maxmargin.svm.regularized import RegularizedSVM
 
 FREE_BIASES = ("step", "batch", "search", "feature")
 
 
 @dataclass(frozen=True)
-class Pegasos(OnlineSolver):
+class Pegasos(OnlineSolver[RegularizedSVM, Descent]):
     r"""Steps along sub-gradients of the loss of a few examples, each step followed by a projection.
 
     As in the paper: ``Pegasos(order="iid", average=None)``. The projected sub-gradient method: ``Pegasos(batch=None)``.
@@ -105,17 +105,18 @@ class Pegasos(OnlineSolver):
         if self.free_bias == "batch" and self.batch == 1:
             raise ValueError('free_bias="batch" cannot tell the best bias from a batch of one row: give a larger batch')
 
-    def deterministic(self, problem: Any) -> bool:
+    def deterministic(self, problem: RegularizedSVM) -> bool:
         return self.order == "given" or self.iterations_per_pass(problem) == 1  # all rows at once
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Descent:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> Descent:
         if not isinstance(problem.loss, Hinge | SquaredHinge):
             raise TypeError(f"pegasos knows the losses hinge and squared_hinge; got {problem.loss!r}")
         if isinstance(warm, Descent):
             warm.set_C(problem)
             return warm
         bias, feature = self._bias(problem)
-        return Descent(problem, rng, self.order, self.batch or 0, feature, self.average, warm, bias, self.project)
+        learned = warm if isinstance(warm, Learned) else None
+        return Descent(problem, rng, self.order, self.batch or 0, feature, self.average, learned, bias, self.project)
 
     def _bias(self, problem: RegularizedSVM) -> tuple[str, float]:
         """How b is learned beside w, or the value of the constant feature that it is the weight of."""
@@ -128,7 +129,7 @@ class Pegasos(OnlineSolver):
         w, b, _ = state.mean()
         return Solution(w, b, state.dual_weights(), w if state.own else None)
 
-    def iterations_per_pass(self, problem: MarginProblem) -> int:
+    def iterations_per_pass(self, problem: RegularizedSVM) -> int:
         return math.ceil(super().iterations_per_pass(problem) / self.batch) if self.batch else 1
 
     def default_iterations(self, problem: RegularizedSVM) -> int:

@@ -11,11 +11,12 @@ some w of norm 1).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from maxmargin.engine.problem import Solution
+from maxmargin.engine.solver import Learned
 from maxmargin.svm.linear._online import Mistakes
 from maxmargin.svm.linear.online import OnlineSolver
 from maxmargin.svm.passes import PerceptronPasses
@@ -23,7 +24,7 @@ from maxmargin.svm.slack import SlackSVM
 
 
 @dataclass(frozen=True)
-class Perceptron(PerceptronPasses, OnlineSolver):
+class Perceptron(PerceptronPasses[Mistakes], OnlineSolver[SlackSVM, Mistakes]):
     """Rows that are on the wrong side are added to w, one at a time.
 
     Parameters
@@ -60,11 +61,12 @@ class Perceptron(PerceptronPasses, OnlineSolver):
 
     name: ClassVar[str] = "perceptron"
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Mistakes:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Mistakes:
         if isinstance(warm, Mistakes):
             return warm
         average = 0.0 if self.average else None
-        return Mistakes(problem, rng, self.order, 1, float(problem.bias), average, warm)
+        learned = warm if isinstance(warm, Learned) else None
+        return Mistakes(problem, rng, self.order, 1, float(problem.bias), average, learned)
 
     def solution(self, problem: SlackSVM, state: Mistakes) -> Solution:
         w, b, _ = state.mean()

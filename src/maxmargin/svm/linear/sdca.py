@@ -9,7 +9,7 @@ point alpha of the dual that proves how good they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ LONG = 0.05  # w is long beside the data if it has more features than this share
 
 
 @dataclass(frozen=True)
-class Sdca(Solver):
+class Sdca(Solver[RegularizedSVM, Descent]):
     r"""Dual coordinate ascent (Hsieh et al. 2008; Shalev-Shwartz and Zhang 2013).
 
     An iteration visits one example and maximises the dual over its weight :math:`\alpha_i` alone. Examples are visited
@@ -79,11 +79,11 @@ class Sdca(Solver):
         if not (isinstance(self.extrapolate, int) and self.extrapolate >= 0):
             raise ValueError(f"extrapolate must be a whole number of at least 0; got {self.extrapolate!r}")
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> Descent:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> Descent:
         if isinstance(warm, Descent):
             warm.set_problem(problem)
             return warm
-        long = problem.X.shape[1] > LONG * problem.X.stored
+        long = problem.X.shape[1] > LONG * problem.features.n_stored
         state = Descent(problem, rng, self.shrink, self.extrapolate * (2 if long else 1))
         if isinstance(warm, Solution) and warm.p is not None:
             state.begin_at(warm.p, warm.b)
@@ -101,7 +101,7 @@ class Sdca(Solver):
 
     def next_check(self, problem: RegularizedSVM, state: Descent, done: int) -> int:
         """At the end of a sweep; of several, where they are short."""
-        entries = problem.X.stored / problem.y.size * max(1, state.active)
+        entries = problem.features.n_stored / problem.y.size * max(1, state.active)
         sweeps = min(state.sweeps // 4, MOST_SWEEPS_BETWEEN_CHECKS, int(ENTRIES_BETWEEN_CHECKS / (1 + entries)))
         return done + (state.active - state.position) + sweeps * state.active
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ METHODS = ("tracked", "paper")
 
 
 @dataclass(frozen=True)
-class Simba(Solver):
+class Simba(Solver[SlackSVM, Game | Tracker]):
     r"""SIMBA: as we find it reads the fewest entries (the default), or exactly as in the paper.
 
     Parameters
@@ -95,7 +95,7 @@ class Simba(Solver):
         if not self.average >= 0:
             raise ValueError(f"average must be at least 0; got {self.average!r}")
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Game | Tracker:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Game | Tracker:
         if isinstance(warm, Game | Tracker):
             warm.set_slack(problem)
             return warm

@@ -9,7 +9,7 @@ Returned: the last w, which comes near the optimum fast and then wanders about i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ BLOCK = 1024  # examples drawn at a time
 
 
 @dataclass(frozen=True)
-class StochasticGradient(Solver):
+class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
     r"""One random example an iteration: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
 
     Parameters
@@ -61,13 +61,13 @@ class StochasticGradient(Solver):
         if not (np.isfinite(self.rate) and self.rate > 0):
             raise ValueError(f"rate must be a positive number, such as 0.1; got {self.rate!r}")
 
-    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: Any = None) -> StochasticGradientState:
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> StochasticGradientState:
         if isinstance(warm, StochasticGradientState):
-            warm.reader = Reader(problem.X)
+            warm.reader = Reader(problem.features)
             return warm
         typical = float(problem.s @ problem.sq_norms() / problem.s.sum()) + bias_feature(problem) ** 2
         return StochasticGradientState(
-            rng, Reader(problem.X), np.zeros(problem.X.shape[1]), np.cumsum(problem.s), typical
+            rng, Reader(problem.features), np.zeros(problem.X.shape[1]), np.cumsum(problem.s), typical
         )
 
     def step(self, problem: RegularizedSVM, state: StochasticGradientState, iterations: int, budget: int) -> Step:
@@ -75,7 +75,7 @@ class StochasticGradient(Solver):
         regularization = 1 / (problem.C * total)
         length = self.rate / (2 * state.sq_norm + regularization)
         shrink = 1 - length * regularization
-        last, done = problem.X.ledger.stored + budget, 0
+        last, done = problem.X.ledger.entries_read + budget, 0
         while done < iterations:
             if state.drawn.size == 0:
                 # Above 0, so that no example of weight zero is ever drawn.
@@ -92,7 +92,7 @@ class StochasticGradient(Solver):
                 shrink,
                 length * feature**2,
                 1.0 if problem.free_bias else shrink,
-                last - problem.X.ledger.stored,
+                last - problem.X.ledger.entries_read,
             )
             state.drawn = state.drawn[visited:]
             state.evaluations += visited

@@ -10,7 +10,7 @@ Symbols here and in the survey: w is its x, u its y, q its w.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from maxmargin.svm.sublinear_rounds import SublinearRounds
 
 
 @dataclass(frozen=True)
-class SublinearPerceptron(SublinearRounds):
+class SublinearPerceptron(SublinearRounds[Game]):
     r"""Algorithm 1 of the survey, on the engine of SIMBA.
 
     Parameters
@@ -57,14 +57,14 @@ class SublinearPerceptron(SublinearRounds):
     requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES, Trait.SEPARABLE})
     visits_samples: ClassVar[bool] = True
 
-    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> Any:
+    def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Game:
         if isinstance(warm, Game):
             return warm
         return Game(problem, rng, rows=1, columns=1, horizon=self.iterations(problem), lagged=True)
 
-    def step(self, problem: SlackSVM, state: Any, iterations: int, budget: int) -> Step:
+    def step(self, problem: SlackSVM, state: Game, iterations: int, budget: int) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
-    def solution(self, problem: SlackSVM, state: Any) -> Solution:
+    def solution(self, problem: SlackSVM, state: Game) -> Solution:
         w, b = state.answer()
         return Solution(w, b, state.dual_weights())
