@@ -142,7 +142,7 @@ def test_bad_parameters():
             EnclosingBall(**wrong).fit(X)
     with pytest.raises(ValueError, match="here it must be 'auto', a Solver, or one of core_set, sublinear_ball"):
         EnclosingBall(solver="sdca").fit(X)
-    with pytest.raises(TypeError, match="'sdca' solves a RegularizedSVM; got a EnclosingBall"):
+    with pytest.raises(TypeError, match="'sdca' solves a RegularizedSVM; got a MinimumEnclosingBall"):
         EnclosingBall(solver=Sdca()).fit(X)
     with pytest.raises(ValueError, match="encloses all rows"):
         EnclosingBall(0.2, solver="sublinear_ball").fit(X)

@@ -137,7 +137,7 @@ class MaxMin(Problem):
         c = self.values(w)
         wet = np.zeros(self.n)
         wet[np.argmin(c)] = 1
-        return Evaluation(w, c, float(c.min()), 0.0, wet)
+        return Evaluation(w, float(c.min()), wet)
 
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0

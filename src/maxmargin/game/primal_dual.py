@@ -44,24 +44,37 @@ class Run:
 
 
 @dataclass
-class Best:
-    """Of several runs: the best answer by its value, and the best proof by its bound, which may be of another run."""
+class BestRun:
+    """The best value of several runs, and the best bound, which may come from another run.
+
+    Attributes
+    ----------
+    w : array or None
+        The answer with the best value; None before the first run has ended.
+    value : float
+        Its value.
+    proof : tuple
+        The dual weights with the best bound, and their sum of rows; (None, None) before the first run has ended.
+    bound : float
+        Their bound.
+    """
 
     w: Any = None
     value: float = -math.inf
-    proof: tuple[Any, ...] = ()
+    proof: tuple[Any, Any] = (None, None)
     bound: float = math.inf
 
     def keep(self, answer: Solution, value: float, bound: float) -> None:
-        """The answer of another run."""
+        """Compare the answer of another run with the best so far."""
         if value > self.value:
             self.w, self.value = answer.w, value
-        if answer.p is not None and (not self.proof or bound < self.bound):
+        if answer.p is not None and (self.proof[0] is None or bound < self.bound):
             self.proof, self.bound = (answer.p, answer.v), bound
 
     def solution(self) -> Solution:
         """The best answer with the best proof."""
-        return Solution(self.w, 0.0, *self.proof)
+        p, v = self.proof
+        return Solution(self.w, p=p, v=v)
 
 
 @dataclass
@@ -70,7 +83,7 @@ class GameState:
 
     rng: np.random.Generator
     run: Run
-    best: Best = field(default_factory=Best)
+    best: BestRun = field(default_factory=BestRun)
 
 
 @dataclass(frozen=True)
@@ -198,7 +211,7 @@ class PrimalDual(Solver):
         """Line 12: the mean of x_t, and of the weights."""
         if not run.t:
             return Solution(np.array(run.player.x))
-        return Solution(self.player.settle(run.sum_x / run.t), 0.0, run.sum_p / run.t)
+        return Solution(self.player.settle(run.sum_x / run.t), p=run.sum_p / run.t)
 
     def solution(self, problem: MaxMin, state: GameState) -> Solution:
         """The mean of x_t, of the best run where there are several; the last one counts when it has ended."""

@@ -10,9 +10,9 @@ from typing import Any
 from maxmargin.core.threads import limit_blas
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.loop import Progress, Result, certified, solve
-from maxmargin.engine.problem import Evaluation
 from maxmargin.engine.solver import Solver
 from maxmargin.svm.convert import certify_C, equivalent_slack
+from maxmargin.svm.margin import MarginEvaluation
 from maxmargin.svm.slack import SlackSVM
 
 # The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
@@ -94,7 +94,7 @@ def solve_for_C(
     return fitting, replace(tightened, certificate=best, reads=problem.X.ledger.summary())
 
 
-def _proof(problem: SlackSVM, at: Evaluation, result: Result, C: float) -> Certificate:
+def _proof(problem: SlackSVM, at: MarginEvaluation, result: Result, C: float) -> Certificate:
     """The certificate for C from the dual weights of a result: one pass over the data."""
     p, v = (at.wet, None) if result.solution.p is None else (result.solution.p, result.solution.v)
     with problem.X.ledger.on("certificate"):
