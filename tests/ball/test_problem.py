@@ -9,6 +9,7 @@ from maxmargin.ball.problem import _onto_capped_simplex
 from maxmargin.data import as_matrix
 from maxmargin.kernels.functions import Linear, Rbf, Sigmoid
 from maxmargin.problems import Certificate, KernelMatrix, MinimumEnclosingBall
+from maxmargin.solvers import CoreSet, solve
 
 
 def cloud(n=30, d=4, seed=0):
@@ -170,3 +171,9 @@ def test_a_matrix_keeps_its_ledger():
     X = as_matrix(cloud())
     MinimumEnclosingBall(X).evaluate(np.zeros(4))
     assert X.ledger.stored == X.stored
+
+
+def test_a_solved_ball_has_a_radius_and_no_bias():
+    result = solve(MinimumEnclosingBall(cloud()), CoreSet(), certify="checks")
+    assert result.evaluation.radius == result.evaluation.value == pytest.approx(result.certificate.primal)
+    assert result.solution.b == 0

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin.game.primal_dual import CONSTANT
+from maxmargin.game.primal_dual import THEOREM_CONSTANT
 from maxmargin.kernels.functions import Linear
 from maxmargin.problems import KernelMatrix, MaxMin, MinimumEnclosingBall
 from maxmargin.solvers import CoreSet, PrimalDual, RunningMean, SublinearBall, solve
@@ -163,8 +163,8 @@ def test_what_is_promised():
     n, T = 6, proper.rounds(MinimumEnclosingBall(X))  # fewer rows count as 6
     regret, alpha = 2 * (1 + math.log(T)), 2 * (1 + math.log(T)) / math.sqrt(T * math.log(n))
     assert alpha < 1
-    assert CONSTANT * math.sqrt(math.log(n) / T) + regret / (alpha * T) <= 0.45
-    assert pytest.approx((2 * (CONSTANT + 1) / 0.9) ** 2 * math.log(n), rel=1e-3) == T
+    assert THEOREM_CONSTANT * math.sqrt(math.log(n) / T) + regret / (alpha * T) <= 0.45
+    assert pytest.approx((2 * (THEOREM_CONSTANT + 1) / 0.9) ** 2 * math.log(n), rel=1e-3) == T
 
 
 @pytest.mark.parametrize("columns", [1, 4])

@@ -30,7 +30,14 @@ from maxmargin.core.types import Vector
 from maxmargin.engine.problem import Problem, Solution
 from maxmargin.engine.solver import Solver, Step
 from maxmargin.game.players import RunningMean
-from maxmargin.game.primal_dual import CONSTANT, BestRun, check_promise, fewest_rounds, rate_of_weights, runs_for
+from maxmargin.game.primal_dual import (
+    THEOREM_CONSTANT,
+    BestRun,
+    check_promise,
+    fewest_rounds,
+    rate_of_weights,
+    runs_for,
+)
 from maxmargin.game.weights import Weights
 
 DEFAULT_ROUNDS = 2000  # rounds of a run that neither eps nor any stop rule ends
@@ -118,7 +125,7 @@ class SublinearBall(Solver):
 
     eps: float | None = None
     confidence: float = 0.5
-    constant: float = CONSTANT
+    constant: float = THEOREM_CONSTANT
     columns: int = 1
     update: float | None = None
     centred: bool = True
@@ -265,7 +272,7 @@ class SublinearBall(Solver):
         return DEFAULT_ROUNDS
 
     def promise(self, problem: MinimumEnclosingBall) -> dict[str, float]:
-        if self.eps is None or self.constant < CONSTANT:
+        if self.eps is None or self.constant < THEOREM_CONSTANT:
             return {}
         return {"eps": self.eps, "failure_probability": 0.5**self.runs}
 
