@@ -99,7 +99,7 @@ def read_table(
     path : str or path
         The file, or "-" for standard input.
     format : str
-        The format of the file; "auto": told from its first bytes, its name, then its first lines.
+        The format of the file; "auto": recognised by its first bytes, its name, then its first lines.
     label_column : str or int
         Where the labels are in CSV and .npy files: "first", "last", a name in the header, or a position counted from
         0 (from the end if negative). A name in the header comes before the words "first" and "last".

@@ -244,13 +244,13 @@ def _checked(rows: Any, n: int) -> SymmetricMatrices:
     with read.ledger.on("validation"):
         if sp.issparse(rows):
             _refuse_asymmetric_sparse(rows, n)
-            most = int(np.bincount(rows.indices, minlength=1).max()), int(np.diff(rows.indptr).max())
+            most_read = int(np.bincount(rows.indices, minlength=1).max()), int(np.diff(rows.indptr).max())
         else:
             for i in _row_blocks(np.arange(m), n * n):
                 _refuse_asymmetric(rows[i[0] : i[-1] + 1], n, i)
-            most = m, n * n
+            most_read = m, n * n
         read.ledger.count(read.stored)
-    return SymmetricMatrices(read, n, *most)
+    return SymmetricMatrices(read, n, *most_read)
 
 
 def _row_blocks(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.int64]]:

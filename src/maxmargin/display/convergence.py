@@ -19,7 +19,7 @@ LABELS = {
     "kernel_evaluations": "kernel evaluations",
 }
 
-MOST_COLOURS = 6  # runs that are told apart by colour and marker; of more, only the one with the largest gap is
+MOST_COLOURS = 6  # runs; up to so many have a colour and a marker each, of more only the one with the largest gap
 MARKERS = "os^DvP"  # one a run, so that runs can be told apart without colours
 LOG_COST = 50.0  # the axis of the cost is logarithmic if the largest cost is at least this many times the smallest
 SMALLEST_GAP = 1e-12  # relative gaps below this are rounding errors, and are drawn at the bottom of the axis

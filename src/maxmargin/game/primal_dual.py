@@ -91,7 +91,7 @@ class GameState:
 class PrimalDual(Solver):
     r"""Two players: x against weights on the :math:`c_i`, by variance multiplicative weights on clipped estimates.
 
-    A round t draws :math:`i_t \sim p_t` for the player of x, who is told the gradient of :math:`c_{i_t}`, and estimates
+    A round t draws :math:`i_t \sim p_t` for the player of x, who gets the gradient of :math:`c_{i_t}`, and estimates
     all :math:`c_i(x_t)` for the weights: :math:`w_{t+1}(i) = w_t(i)(1 - \eta v_t(i) + \eta^2 v_t(i)^2)`.
 
     Parameters
