@@ -32,7 +32,7 @@ from sklearn.svm import OneClassSVM
 
 import maxmargin
 from maxmargin import solve
-from maxmargin.problems import EnclosingBall
+from maxmargin.problems import MinimumEnclosingBall
 from maxmargin.solvers import CoreSet, Progress, Solver, SublinearBall
 
 PARTS = ("dense", "wide", "mnist", "soft", "promise", "growth")
@@ -90,9 +90,9 @@ def made(n: int, d: int, seed: int = 0) -> Any:
 
 
 def race(X: Any, passes: float) -> list[dict[str, Any]]:
-    exact = solve(EnclosingBall(X), CoreSet(), tol=1e-6)
+    exact = solve(MinimumEnclosingBall(X), CoreSet(), tol=1e-6)
     least = exact.certificate.dual
-    mean = EnclosingBall(X).evaluate(X.mean(axis=0, dtype=np.float64)).value
+    mean = MinimumEnclosingBall(X).evaluate(X.mean(axis=0, dtype=np.float64)).value
     print(
         f"{X.shape[0]:,} x {X.shape[1]:,}: least radius {least:.6g} ({exact.n_iter} iterations of core_set to a gap of "
         f"1e-6); around the mean of all rows {mean / least - 1:.1%} more\n"
@@ -122,7 +122,7 @@ def race(X: Any, passes: float) -> list[dict[str, Any]]:
 
 def reach(X: Any, solver: Solver, least: float, passes: float) -> dict[str, Any]:
     """Run until the radius is within 1 % of the least, or so many passes were read."""
-    problem, watch = EnclosingBall(X), Watch(least)
+    problem, watch = MinimumEnclosingBall(X), Watch(least)
     watch.problem = problem
     started = time.process_time()
     result = solve(
@@ -148,7 +148,7 @@ def reach(X: Any, solver: Solver, least: float, passes: float) -> dict[str, Any]
 class Watch:
     """Stops a run that is within 1 %; what it takes to see that is not counted."""
 
-    problem: EnclosingBall
+    problem: MinimumEnclosingBall
 
     def __init__(self, least: float) -> None:
         self.least, self.above, self.seconds = least, math.inf, 0.0
@@ -199,13 +199,15 @@ def soft(X: Any) -> list[dict[str, Any]]:
 def promise(seeds: int) -> list[dict[str, Any]]:
     """How large the error is, of squares in units of the largest distance from the origin, as a share of eps."""
     X = made(500, 50)
-    problem = EnclosingBall(X)
+    problem = MinimumEnclosingBall(X)
     least, largest = solve(problem, CoreSet(), tol=1e-8).certificate.dual, math.sqrt(problem.sq_norms().max())
     runs = []
     for constant in (1.0, 3.0):
         for eps in (0.4, 0.2, 0.1):
             solver = SublinearBall(eps=eps, constant=constant, centred=False)
-            values = [solve(EnclosingBall(X), solver, random_state=seed).certificate.primal for seed in range(seeds)]
+            values = [
+                solve(MinimumEnclosingBall(X), solver, random_state=seed).certificate.primal for seed in range(seeds)
+            ]
             errors = [(value**2 - least**2) / largest**2 / eps for value in values]
             runs.append({"constant": constant, "eps": eps, "T": solver.rounds(problem), "errors": errors})
     print(f"500 x 50, {seeds} seeds; the theorem: a constant of 23, and a share below 1 in half of the runs\n")
@@ -245,7 +247,7 @@ def growth(seeds: int) -> dict[str, Any]:
 def read(n: int, d: int, eps: float, seeds: int) -> dict[str, float]:
     X, columns, rows = made(n, d), [], []
     for seed in range(seeds):
-        result = solve(EnclosingBall(X), SublinearBall(eps=eps, constant=1.0), certify=False, random_state=seed)
+        result = solve(MinimumEnclosingBall(X), SublinearBall(eps=eps, constant=1.0), certify=False, random_state=seed)
         rows.append(d * result.state.run.draws)
         columns.append(result.reads["learning"] - rows[-1])
     return {"columns": float(np.mean(columns)), "rows": float(np.mean(rows))}

@@ -17,8 +17,9 @@ NAMES = {
         EnclosingBall LinearSVC ModelFileError RegularizedSVM SVC SlackSVM load_model save_model solve
     """,
     "maxmargin.problems": """
-        Certificate Certificates EnclosingBall Evaluation Expansion Hinge Kernel KernelMatrix LOSSES Loss
-        MarginProblem MaxMin Problem RegularizedSVM SemidefiniteFeasibility SemidefiniteProgram SlackSVM
+        BallEvaluation Certificate Certificates Evaluation Expansion Hinge Kernel KernelMatrix LOSSES Loss
+        MarginEvaluation MarginProblem MaxMin MinimumEnclosingBall Problem RegularizedSVM
+        SemidefiniteFeasibility SemidefiniteProgram SlackSVM
         Solution SquaredHinge certify_C equivalent_C equivalent_slack factor length make_kernel reached_slack
     """,
     "maxmargin.solvers": """

@@ -1,6 +1,6 @@
 """What is solved: values, dual bounds and certificates, and nothing about how."""
 
-from maxmargin.ball.problem import EnclosingBall
+from maxmargin.ball.problem import BallEvaluation, MinimumEnclosingBall
 from maxmargin.engine.certificate import Certificate, Certificates
 from maxmargin.engine.problem import Evaluation, Problem, Solution, length
 from maxmargin.game.max_min import MaxMin
@@ -12,23 +12,25 @@ from maxmargin.sdp.feasibility import SemidefiniteFeasibility
 from maxmargin.sdp.program import SemidefiniteProgram
 from maxmargin.svm.convert import certify_C, equivalent_C, equivalent_slack, reached_slack
 from maxmargin.svm.losses import LOSSES, Hinge, Loss, SquaredHinge
-from maxmargin.svm.margin import MarginProblem
+from maxmargin.svm.margin import MarginEvaluation, MarginProblem
 from maxmargin.svm.regularized import RegularizedSVM
 from maxmargin.svm.slack import SlackSVM
 
 __all__ = [
     "LOSSES",
+    "BallEvaluation",
     "Certificate",
     "Certificates",
-    "EnclosingBall",
     "Evaluation",
     "Expansion",
     "Hinge",
     "Kernel",
     "KernelMatrix",
     "Loss",
+    "MarginEvaluation",
     "MarginProblem",
     "MaxMin",
+    "MinimumEnclosingBall",
     "Problem",
     "RegularizedSVM",
     "SemidefiniteFeasibility",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin.kernels.functions import Rbf
-from maxmargin.problems import EnclosingBall, KernelMatrix, MaxMin, make_kernel
+from maxmargin.problems import KernelMatrix, MaxMin, MinimumEnclosingBall, make_kernel
 from maxmargin.solvers import CoreSet, solve
 
 UNLIMITED = 2**62
@@ -18,7 +18,7 @@ def cloud(n, d, seed=0):
 
 
 def ball(X, tol=1e-9, solver=None, nu=0.0, **options):
-    return solve(EnclosingBall(X, nu=nu), solver or CoreSet(), tol=tol, **options)
+    return solve(MinimumEnclosingBall(X, nu=nu), solver or CoreSet(), tol=tol, **options)
 
 
 @pytest.mark.parametrize("nu", [0.0, 0.005, 0.05, 0.3, 1.0])
@@ -83,7 +83,7 @@ def test_what_is_kept_up_is_right(method, nu, kernel):
     """Centre, products, distances, bound and the matrix of the core set, computed from scratch after each round."""
     X = cloud(400, 5)
     full = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2)) if kernel else X @ X.T
-    problem = EnclosingBall(KernelMatrix(X, Rbf(gamma=0.2)) if kernel else X, nu=nu)
+    problem = MinimumEnclosingBall(KernelMatrix(X, Rbf(gamma=0.2)) if kernel else X, nu=nu)
     solver = CoreSet(method=method, block=7)
     state = solver.start(problem, np.random.default_rng(0))
     for _ in range(60):
@@ -97,27 +97,27 @@ def test_what_is_kept_up_is_right(method, nu, kernel):
             np.testing.assert_allclose(state.v, X.T @ p, **close)
         np.testing.assert_allclose(problem.X.dot(state.v), full @ p, **close)
         squares = full.diagonal() - 2 * full @ p + p @ full @ p
-        np.testing.assert_allclose(state.at.responses, squares, **close)
+        np.testing.assert_allclose(state.evaluation.sq_distances, squares, **close)
         assert state.bound**2 == pytest.approx(p @ full.diagonal() - p @ full @ p, rel=1e-4)
-        assert state.bound <= state.at.value * (1 + 1e-6)
+        assert state.bound <= state.evaluation.value * (1 + 1e-6)
         W = state.core
         assert np.unique(W).size == W.size
         f = problem.X.dot(state.origin)
-        inner = full[np.ix_(W, W)] - f[W][:, None] - f[W] + state.origin @ state.origin
-        np.testing.assert_allclose(state.inner, inner / state.unit, rtol=1e-5, atol=1e-5)
+        gram = full[np.ix_(W, W)] - f[W][:, None] - f[W] + state.origin @ state.origin
+        np.testing.assert_allclose(state.gram, gram / state.unit, rtol=1e-5, atol=1e-5)
     assert state.gap < (0.2 if method == "paper" else 1e-4)
 
 
 def test_badoiu_and_clarkson_as_written(exact):
-    """x goes to the furthest row by 1/(t + 1), and is within 1 + 1/sqrt(t) of the least radius."""
+    """x goes to the farthest row by 1/(t + 1), and is within 1 + 1/sqrt(t) of the least radius."""
     X = cloud(300, 8)
-    problem, solver = EnclosingBall(X), CoreSet(method="paper")
+    problem, solver = MinimumEnclosingBall(X), CoreSet(method="paper")
     least, x = exact.ball_form(X @ X.T).value, X[0]
     state = solver.start(problem, np.random.default_rng(0))
     for t in range(1, 200):
         solver.step(problem, state, 1, UNLIMITED)
         np.testing.assert_allclose(state.v, x, atol=1e-12)
-        assert state.at.value <= (1 + 1 / np.sqrt(t)) * least
+        assert state.evaluation.value <= (1 + 1 / np.sqrt(t)) * least
         x = x + (X[np.argmax(((X - x) ** 2).sum(axis=1))] - x) / (t + 1)
 
 
@@ -135,7 +135,7 @@ def test_few_passes_are_enough(nu):
 @settings(max_examples=40, deadline=None)
 def test_a_budget_is_kept(budget):
     X = cloud(100, 10)
-    problem = EnclosingBall(sp.csr_array(X * (X > 1)))
+    problem = MinimumEnclosingBall(sp.csr_array(X * (X > 1)))
     if kept(problem, budget):
         assert budget < 1.5 * problem.X.n_stored
 
@@ -143,7 +143,7 @@ def test_a_budget_is_kept(budget):
 @pytest.mark.parametrize("nu", [0.0, 0.1])
 @pytest.mark.parametrize("budget", [3_000, 20_000, 60_000])
 def test_a_budget_of_kernel_evaluations_is_kept(nu, budget):
-    kept(EnclosingBall(KernelMatrix(cloud(150, 3), Rbf(gamma=0.5)), nu=nu), budget)
+    kept(MinimumEnclosingBall(KernelMatrix(cloud(150, 3), Rbf(gamma=0.5)), nu=nu), budget)
 
 
 def kept(problem, budget):
@@ -165,7 +165,7 @@ def test_chunks_change_nothing(nu):
     X = cloud(500, 10)
     whole = ball(X, tol=1e-12, max_iter=8, nu=nu)
     half = ball(X, tol=1e-12, max_iter=4, nu=nu)
-    both = solve(EnclosingBall(X, nu=nu), CoreSet(), tol=1e-12, max_iter=8, warm=half)
+    both = solve(MinimumEnclosingBall(X, nu=nu), CoreSet(), tol=1e-12, max_iter=8, warm=half)
     np.testing.assert_array_equal(both.solution.w, whole.solution.w)
 
 
@@ -191,5 +191,5 @@ def test_bad_parameters():
     with pytest.raises(ValueError, match="block must be"):
         CoreSet(block=0)
     other = MaxMin(1, sample=None, gradient=None, values=None)
-    with pytest.raises(TypeError, match="'core_set' solves a EnclosingBall; got a MaxMin"):
+    with pytest.raises(TypeError, match="'core_set' solves a MinimumEnclosingBall; got a MaxMin"):
         solve(other, CoreSet())

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin.game.primal_dual import CONSTANT
+from maxmargin.game.primal_dual import THEOREM_CONSTANT
 from maxmargin.kernels.functions import Linear
-from maxmargin.problems import EnclosingBall, KernelMatrix, MaxMin
+from maxmargin.problems import KernelMatrix, MaxMin, MinimumEnclosingBall
 from maxmargin.solvers import CoreSet, PrimalDual, RunningMean, SublinearBall, solve
 
 UNLIMITED = 2**62
@@ -57,7 +57,7 @@ def as_max_min(X, columns):
 def test_it_is_the_generic_algorithm(columns):
     """With a row drawn each round: the same x, weights and answer from the same draws, and the same T."""
     X, eps, constant = cloud(), 0.4, 1.0
-    problem, game = EnclosingBall(X), as_max_min(X, columns)
+    problem, game = MinimumEnclosingBall(X), as_max_min(X, columns)
     fast = SublinearBall(eps=eps, constant=constant, columns=columns, update=1.0, centred=False)
     generic = PrimalDual(RunningMean(X.shape[1]), eps=eps / 2, constant=constant)
     assert fast.iterations(problem) == generic.iterations(game)
@@ -75,7 +75,7 @@ def test_it_is_the_generic_algorithm(columns):
 def test_estimates_are_right_in_the_mean_and_vary_by_at_most_one(seed, centred):
     """Over all columns, by their probabilities: a sum, nothing drawn."""
     X = cloud(seed=seed)
-    problem, solver = EnclosingBall(X), SublinearBall(centred=centred, update=1.0)
+    problem, solver = MinimumEnclosingBall(X), SublinearBall(centred=centred, update=1.0)
     state = solver.start(problem, np.random.default_rng(seed))
     solver.step(problem, state, 5, UNLIMITED)
     run = state.run
@@ -87,8 +87,8 @@ def test_estimates_are_right_in_the_mean_and_vary_by_at_most_one(seed, centred):
     mean, square = np.zeros(len(X)), np.zeros(len(X))
     for j, share in enumerate(run.x**2 / run.sq_x):
         v = 1 - 0.5 * (state.sq_norms + run.sq_x)
-        state.rng = Fixed((run.squares[j] - run.x[j] ** 2 / 2) / run.sq_x)
-        solver._add_products(problem, state, run.squares, v)
+        state.rng = Fixed((run.cumulative_squares[j] - run.x[j] ** 2 / 2) / run.sq_x)
+        solver._add_products(problem, state, run.cumulative_squares, v)
         mean += share * v
         square += share * (v - wanted) ** 2
     np.testing.assert_allclose(mean, wanted, atol=1e-9)
@@ -108,7 +108,7 @@ class Fixed:
 @pytest.mark.parametrize("solver", [SublinearBall(), SublinearBall(eps=0.3, constant=1.0, columns=2)])
 def test_what_is_kept_up_is_right(solver):
     X = cloud()
-    problem = EnclosingBall(X)
+    problem = MinimumEnclosingBall(X)
     state, seen = solver.start(problem, np.random.default_rng(1)), []
     for _ in range(150):
         seen.append(state.run.x.copy())
@@ -121,15 +121,15 @@ def test_what_is_kept_up_is_right(solver):
             assert answer.p.sum() == pytest.approx(1)
             np.testing.assert_allclose(answer.v, X.T @ answer.p, atol=1e-12)
     assert run.draws > 5
-    assert run.total == pytest.approx(run.drawn.sum())
+    assert run.total_weight == pytest.approx(run.row_weights.sum())
 
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_the_error_is_below_eps(centred):
     """Each run may fail with probability 1/2: fewer than 4 good ones of 20 have a chance of 0.13 %."""
     X = far_points()
-    problem, eps = EnclosingBall(X), 0.2
-    least = solve(EnclosingBall(X), CoreSet(), tol=1e-8).certificate.primal
+    problem, eps = MinimumEnclosingBall(X), 0.2
+    least = solve(MinimumEnclosingBall(X), CoreSet(), tol=1e-8).certificate.primal
     scale = np.sqrt(problem.sq_norms().max())
     trivial = problem.evaluate(X.mean(axis=0)).value
     assert trivial**2 > least**2 + eps * scale**2
@@ -144,41 +144,44 @@ def test_the_error_is_below_eps(centred):
 
 def test_several_runs_are_made_to_be_confident():
     X = far_points()
-    problem, solver = EnclosingBall(X), SublinearBall(eps=0.5, constant=1.0, confidence=0.9)
+    problem, solver = MinimumEnclosingBall(X), SublinearBall(eps=0.5, constant=1.0, confidence=0.9)
     T = solver.rounds(problem)
     assert solver.runs == 4
     result = solve(problem, solver, random_state=0)
     assert (result.status, result.n_iter) == ("finished", 4 * T)
     assert result.reads["choosing"] == 4 * X.size
     assert result.certificate.dual > 0
-    one = solve(EnclosingBall(X), SublinearBall(eps=0.5, constant=1.0), random_state=0)
+    one = solve(MinimumEnclosingBall(X), SublinearBall(eps=0.5, constant=1.0), random_state=0)
     assert result.certificate.primal <= one.certificate.primal
 
 
 def test_what_is_promised():
     X = cloud(5, 40)
     proper, hopeful = SublinearBall(eps=0.9, confidence=0.7), SublinearBall(eps=0.9, constant=1.0)
-    assert proper.promise(EnclosingBall(X)) == {"eps": 0.9, "failure_probability": 0.25}
-    assert hopeful.promise(EnclosingBall(X)) == SublinearBall().promise(EnclosingBall(X)) == {}
-    n, T = 6, proper.rounds(EnclosingBall(X))  # fewer rows count as 6
+    assert proper.promise(MinimumEnclosingBall(X)) == {"eps": 0.9, "failure_probability": 0.25}
+    assert hopeful.promise(MinimumEnclosingBall(X)) == SublinearBall().promise(MinimumEnclosingBall(X)) == {}
+    n, T = 6, proper.rounds(MinimumEnclosingBall(X))  # fewer rows count as 6
     regret, alpha = 2 * (1 + math.log(T)), 2 * (1 + math.log(T)) / math.sqrt(T * math.log(n))
     assert alpha < 1
-    assert CONSTANT * math.sqrt(math.log(n) / T) + regret / (alpha * T) <= 0.45
-    assert pytest.approx((2 * (CONSTANT + 1) / 0.9) ** 2 * math.log(n), rel=1e-3) == T
+    assert THEOREM_CONSTANT * math.sqrt(math.log(n) / T) + regret / (alpha * T) <= 0.45
+    assert pytest.approx((2 * (THEOREM_CONSTANT + 1) / 0.9) ** 2 * math.log(n), rel=1e-3) == T
 
 
 @pytest.mark.parametrize("columns", [1, 4])
 def test_what_is_read(columns):
     n, d, rounds = 30, 300, 500
     X = cloud(n, d)
-    result = solve(EnclosingBall(X), SublinearBall(columns=columns), max_iter=rounds, random_state=0)
+    result = solve(MinimumEnclosingBall(X), SublinearBall(columns=columns), max_iter=rounds, random_state=0)
     rows = result.state.run.draws
     assert result.reads["scale"] == 2 * X.size + 16 * d
     assert result.reads["learning"] <= columns * n * (rounds - 1) + rows * d  # none while x is 0
     assert result.reads["learning"] >= columns * n * (rounds - 20) + rows * d
     assert rows < rounds
     told = solve(
-        EnclosingBall(X, sq_norms=(X**2).sum(axis=1)), SublinearBall(centred=False), max_iter=rounds, random_state=0
+        MinimumEnclosingBall(X, sq_norms=(X**2).sum(axis=1)),
+        SublinearBall(centred=False),
+        max_iter=rounds,
+        random_state=0,
     )
     assert "scale" not in told.reads
 
@@ -186,7 +189,7 @@ def test_what_is_read(columns):
 @given(st.integers(1, 20_000))
 @settings(max_examples=20, deadline=None)
 def test_a_budget_is_kept(budget):
-    problem = EnclosingBall(cloud())
+    problem = MinimumEnclosingBall(cloud())
     if budget < 2 * 40 + 6:  # two columns and a row
         with pytest.raises(ValueError, match="too small for one iteration"):
             solve(problem, SublinearBall(columns=2), budget=budget, random_state=0)
@@ -197,34 +200,34 @@ def test_a_budget_is_kept(budget):
 
 def test_the_same_seed_gives_the_same_bits():
     X, solver = cloud(), SublinearBall()
-    one, other = (solve(EnclosingBall(X), solver, max_iter=300, random_state=3) for _ in range(2))
+    one, other = (solve(MinimumEnclosingBall(X), solver, max_iter=300, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(one.solution.w, other.solution.w)
-    half = solve(EnclosingBall(X), solver, max_iter=150, random_state=3)
-    both = solve(EnclosingBall(X), solver, max_iter=300, warm=half)
+    half = solve(MinimumEnclosingBall(X), solver, max_iter=150, random_state=3)
+    both = solve(MinimumEnclosingBall(X), solver, max_iter=300, warm=half)
     np.testing.assert_array_equal(both.solution.w, one.solution.w)
-    assert (solve(EnclosingBall(X), solver, max_iter=300, random_state=4).solution.w != one.solution.w).any()
+    assert (solve(MinimumEnclosingBall(X), solver, max_iter=300, random_state=4).solution.w != one.solution.w).any()
 
 
 def test_every_storage_gives_the_same(storages):
     X = cloud()
     X[X < 0] = 0
-    wanted = solve(EnclosingBall(X), SublinearBall(), max_iter=200, random_state=0).solution.w
+    wanted = solve(MinimumEnclosingBall(X), SublinearBall(), max_iter=200, random_state=0).solution.w
     for name, stored in storages(X).items():
-        found = solve(EnclosingBall(stored), SublinearBall(), max_iter=200, random_state=0).solution.w
+        found = solve(MinimumEnclosingBall(stored), SublinearBall(), max_iter=200, random_state=0).solution.w
         np.testing.assert_allclose(found, wanted, atol=1e-9, err_msg=name)
 
 
 def test_the_ball_moves_with_the_rows():
     X = cloud()
-    before = solve(EnclosingBall(X), SublinearBall(), max_iter=300, random_state=0)
+    before = solve(MinimumEnclosingBall(X), SublinearBall(), max_iter=300, random_state=0)
     for factor, shift in ((1.0, 50.0), (1e-5, 0.0), (1e5, -3.0)):
-        after = solve(EnclosingBall(factor * X + shift), SublinearBall(), max_iter=300, random_state=0)
+        after = solve(MinimumEnclosingBall(factor * X + shift), SublinearBall(), max_iter=300, random_state=0)
         assert after.certificate.primal == pytest.approx(factor * before.certificate.primal, rel=1e-6)
 
 
 @pytest.mark.parametrize("X", [np.ones((1, 1)), np.ones((5, 2)), np.zeros((3, 2)), np.array([[-1.0], [2.0], [0.0]])])
 def test_small_cases(X):
-    result = solve(EnclosingBall(X), SublinearBall(), max_iter=2000, random_state=0)
+    result = solve(MinimumEnclosingBall(X), SublinearBall(), max_iter=2000, random_state=0)
     wanted = np.ptp(X, axis=0).max() / 2
     assert result.certificate.primal == pytest.approx(wanted, abs=0.2)
     assert result.certificate.dual <= wanted + 1e-9
@@ -239,12 +242,12 @@ def test_bad_input():
             SublinearBall(**wrong)
     X = cloud()
     with pytest.raises(ValueError, match=r"encloses all rows, nu = 0; got nu=0\.5"):
-        solve(EnclosingBall(X, nu=0.5), SublinearBall())
+        solve(MinimumEnclosingBall(X, nu=0.5), SublinearBall())
     with pytest.raises(TypeError, match=r"needs rows of features, a Matrix; got a KernelMatrix\. .*: core_set"):
-        solve(EnclosingBall(KernelMatrix(X, Linear())), SublinearBall())
+        solve(MinimumEnclosingBall(KernelMatrix(X, Linear())), SublinearBall())
     X[2, 1] = np.inf
     with pytest.raises(ValueError, match=r"infinity \(inf\) at row 2, column 1"):
-        solve(EnclosingBall(sp.csr_array(X)), SublinearBall())
+        solve(MinimumEnclosingBall(sp.csr_array(X)), SublinearBall())
 
 
 @given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 3))

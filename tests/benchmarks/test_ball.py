@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maxmargin.problems import EnclosingBall
+from maxmargin.problems import MinimumEnclosingBall
 from maxmargin.solvers import CoreSet, solve
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -19,8 +19,8 @@ with pytest.MonkeyPatch.context() as patch:
 
 def test_the_mean_of_the_rows_is_no_answer():
     X = ball.made(3000, 50)
-    least = solve(EnclosingBall(X), CoreSet(), tol=1e-6).certificate.primal
-    assert EnclosingBall(X).evaluate(X.mean(axis=0, dtype=np.float64)).value > 1.08 * least
+    least = solve(MinimumEnclosingBall(X), CoreSet(), tol=1e-6).certificate.primal
+    assert MinimumEnclosingBall(X).evaluate(X.mean(axis=0, dtype=np.float64)).value > 1.08 * least
     assert np.linalg.norm(X, axis=1).max() < 1.2
 
 

@@ -290,8 +290,8 @@ def test_the_training_error_is_that_of_the_model(run, tmp_path, monkeypatch, ker
     assert f"training error {wrong:.2%} of all 300 rows" in text
     assert "300 rows, 6 features, 1,800 entries stored; labels: the last of 7 columns" in text
     # Where all rows would cost too much, some of them are predicted, evenly spread.
-    monkeypatch.setattr("maxmargin.cli.train.MOST_WORK", 100)
-    monkeypatch.setattr("maxmargin.cli.train.LEAST_ROWS", 30)
+    monkeypatch.setattr("maxmargin.cli.train.TRAINING_ERROR_MULTIPLICATIONS", 100)
+    monkeypatch.setattr("maxmargin.cli.train.TRAINING_ERROR_ROWS", 30)
     about = json.loads(run("train", "rows.csv", "--random-state", "0", *kernel, "--json", "--quiet").stdout)
     some = np.linspace(0, 299, 30).astype(int)
     assert about["training_error_rows"] == 30
@@ -321,7 +321,7 @@ def test_the_list_of_commands_is_that_of_their_modules(run):
         assert line.split(":")[0][:40] in " ".join(text.split())
         assert f"{name} [OPTIONS]" in run(name, "--help").stdout
     folder = Path(maxmargin.__file__).parent / "cli"
-    commands = {path.stem for path in folder.glob("*.py") if "@errors_in_a_line" in path.read_text()}
+    commands = {path.stem for path in folder.glob("*.py") if "@one_line_errors" in path.read_text()}
     assert commands == COMMANDS.keys()
 
 

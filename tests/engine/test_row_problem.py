@@ -9,7 +9,7 @@ from maxmargin.core import Matrix
 from maxmargin.core.matrix import as_matrix, as_rows
 from maxmargin.kernels.functions import Linear, Precomputed, Rbf
 from maxmargin.kernels.rows import kernel_rows
-from maxmargin.problems import EnclosingBall, Expansion, KernelMatrix, RegularizedSVM, SlackSVM
+from maxmargin.problems import Expansion, KernelMatrix, MinimumEnclosingBall, RegularizedSVM, SlackSVM
 from maxmargin.solvers import Pegasos, Perceptron, solve
 
 RNG = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def test_a_negative_square_shows_that_products_are_not_inner():
 def test_how_many_samples_count():
     weights = np.where(np.arange(30) < 20, 1.0, 0.0)
     assert RegularizedSVM(X, Y, sample_weight=weights).n_samples == 20
-    assert EnclosingBall(X).n_samples == 30
+    assert MinimumEnclosingBall(X).n_samples == 30
 
 
 def test_an_online_solver_starts_anew_after_another_one():

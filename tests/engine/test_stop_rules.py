@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxmargin.problems import EnclosingBall, RegularizedSVM
+from maxmargin.problems import MinimumEnclosingBall, RegularizedSVM
 from maxmargin.solvers import CoreSet, Sdca, StopRules, solve
 
 
@@ -35,7 +35,7 @@ def test_limits_are_positive(name, value):
 
 def test_a_solver_that_has_settled_reports_no_iterations_that_it_did_not_make():
     X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.1]])
-    result = solve(EnclosingBall(X), CoreSet(), max_iter=10_000, tol=0.0)
+    result = solve(MinimumEnclosingBall(X), CoreSet(), max_iter=10_000, tol=0.0)
     assert result.status == "finished"
     assert result.n_iter < 100
     assert result.n_iter == result.state.t

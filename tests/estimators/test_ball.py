@@ -128,6 +128,33 @@ def test_it_can_be_pickled_and_has_names():
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
+class KeepModels:
+    """A callback that keeps the model at each part of a fit."""
+
+    def setup(self, estimator, context):
+        self.models = []
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        if fitted_estimator is not None:
+            self.models.append(fitted_estimator)
+
+    def teardown(self, estimator, context):
+        pass
+
+
+@pytest.mark.parametrize("solver", ["core_set", "sublinear_ball"])
+def test_a_callback_sees_balls_that_enclose_all_rows(solver):
+    X, seen = cloud(), KeepModels()
+    EnclosingBall(solver=solver, max_iter=10, random_state=0).set_callbacks(seen).fit(X)
+    assert len(seen.models) > 2
+    for model in seen.models:
+        assert model.radius_ == pytest.approx(np.linalg.norm(X - model.center_, axis=1).max())
+        assert (model.predict(X) == 1).all()
+
+
 def test_it_says_how_it_goes(capsys):
     EnclosingBall(verbose=2).fit(cloud())
     assert capsys.readouterr().out.count("\n") >= 2
@@ -142,7 +169,7 @@ def test_bad_parameters():
             EnclosingBall(**wrong).fit(X)
     with pytest.raises(ValueError, match="here it must be 'auto', a Solver, or one of core_set, sublinear_ball"):
         EnclosingBall(solver="sdca").fit(X)
-    with pytest.raises(TypeError, match="'sdca' solves a RegularizedSVM; got a EnclosingBall"):
+    with pytest.raises(TypeError, match="'sdca' solves a RegularizedSVM; got a MinimumEnclosingBall"):
         EnclosingBall(solver=Sdca()).fit(X)
     with pytest.raises(ValueError, match="encloses all rows"):
         EnclosingBall(0.2, solver="sublinear_ball").fit(X)

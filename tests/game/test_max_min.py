@@ -90,7 +90,7 @@ def test_without_a_bound_nothing_is_proved_but_the_value_is_there():
         ({"sample": lambda x, rng: np.zeros(2)}, r"sample\(x\) gave an array of shape \(2,\); expected \(3,\)"),
         ({"sample": lambda x, rng: np.array([0, np.nan, 0])}, r"sample\(x\) gave nan for i = 1"),
         ({"gradient": lambda i, x: np.zeros(4)}, r"gradient\(\d, x\) gave an array of shape \(4,\); expected"),
-        ({"gradient": lambda i, x: np.full(3, np.inf)}, r"gradient\(\d, x\) gave inf in a place"),
+        ({"gradient": lambda i, x: np.full(3, np.inf)}, r"gradient\(\d, x\) gave inf as an entry"),
         ({"values": lambda x: 0.5}, r"values\(x\) gave an array of shape \(\); expected \(3,\)"),
         ({"values": lambda x: np.full(3, np.nan)}, r"values\(x\) gave nan for i = 0"),
         ({"bound": lambda p: math.nan}, r"bound\(p\) gave NaN"),
@@ -118,7 +118,7 @@ def test_a_subclass_may_say_all_by_its_methods():
         """The farthest that one can be from all of a few points on the sphere, by products."""
 
         def __init__(self, A):
-            self._begin(len(A), (len(A), A.shape[1], A.size))
+            self._set_counts(len(A), (len(A), A.shape[1], A.size))
             self.A = A
 
         def sample(self, x, rng):

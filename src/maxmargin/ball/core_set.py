@@ -1,15 +1,15 @@
-r"""The smallest enclosing ball by core sets: a few rows whose ball is nearly that of all.
+r"""The smallest enclosing ball by core sets: a few rows whose smallest ball is nearly that of all rows.
 
-Problem: :class:`EnclosingBall`, :math:`\min_x \max_i |x - a_i|`, also with `nu` and on a KernelMatrix. Given: nothing.
-Returned: x, and weights p with :math:`x = \sum_i p_i a_i` that prove how good it is.
+Problem: :class:`MinimumEnclosingBall`, :math:`\min_x \max_i |x - a_i|`, also with `nu` and on a KernelMatrix. Given:
+nothing. Returned: x, and weights p with :math:`x = \sum_i p_i a_i` that prove how good it is.
 
-Badoiu and Clarkson go from x towards the furthest row, :math:`x_{t+1} = x_t + (a_i - x_t)/(t + 1)`, and are within
-:math:`1 + \varepsilon` of the least radius after :math:`1/\varepsilon^2` rounds. By default the weights of all rows of
-the core set are solved for anew instead, before the next distances are measured: that reads as much, and takes tens of
-rounds where the other takes thousands.
+Badoiu and Clarkson move x towards the farthest row, :math:`x_{t+1} = x_t + (a_i - x_t)/(t + 1)`, and reach a radius of
+at most :math:`1 + \varepsilon` times the least after :math:`1/\varepsilon^2` iterations. By default, each iteration
+solves for the weights of all rows of the core set instead: it reads as much, and tens of iterations are enough where
+the step of Badoiu and Clarkson takes thousands.
 
-An iteration reads each row once, for the distances to the new centre, and the rows of the core set a few times; on a
-KernelMatrix, the rows of K whose weights change, unless they are kept.
+An iteration reads each row once, for the distances from the new centre, and the rows of the core set a few times; on a
+KernelMatrix, it computes the rows of K whose weights change, unless they are cached.
 
 Symbols: v = sum p_i a_i is the centre x.
 """
@@ -23,37 +23,38 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.ball.problem import ALLOWED, EnclosingBall
+from maxmargin.ball.problem import CAP_ROUNDING, BallEvaluation, MinimumEnclosingBall
 from maxmargin.core.types import Indices, Point, Vector
-from maxmargin.engine.problem import Evaluation, Problem, Solution, Trait
+from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_pairs
 from maxmargin.kernels.rows import is_kernel
 
-FEW = 16  # rows, spread over the data, whose mean is the first centre
-BLOCK, LARGEST_BLOCK = 32, 512  # rows taken in at a time; more where many may stay outside
-EXACT = 0.01  # to what share of the violation among all rows the core set is solved
-STEPS_PER_ROW = 500  # the most steps on the core set, for each of its rows
-IDLE = 256  # rows of a core set from which on those that are not needed may leave it
-SAME = 1e-14  # of the largest square, what is no difference
-PATIENCE = 20  # rounds without a smaller gap after which rounding is all that is left
+FIRST_CENTRE_ROWS = 16  # rows, evenly spaced over the data, whose mean is the first centre
+BLOCK, LARGEST_BLOCK = 32, 512  # rows that join the core set in an iteration: without `nu`, and at most with it
+CORE_TOLERANCE = 0.01  # the core set is solved until its violation is at most this share of that among all rows
+STEPS_PER_ROW = 500  # the most steps on pairs in one iteration, for each row of the core set
+PRUNE_SIZE = 256  # rows; a core set of at least this size drops its idle rows once they are more than half of it
+NO_VIOLATION = 1e-14  # a violation below this share of the largest squared distance is rounding, and ends the run
+SMALLER_GAP = 0.999  # a gap counts as smaller if it is below this share of the best one so far
+PATIENCE = 20  # iterations without a smaller gap after which the run ends: only rounding is left
 
 
 @dataclass
 class CoreSetState:
-    """Where the solver stands; before the first iteration nothing is known."""
+    """The weights, the evaluated centre and the core set; before the first iteration there are only weights."""
 
     p: Vector
     v: Any = None
-    at: Evaluation | None = None  # of the centre v
+    evaluation: BallEvaluation | None = None  # of the centre v
     bound: float = 0.0
     core: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    inner: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to join the core set next
-    violation: float = math.inf  # how much farther a row that lacks weight is than one that has some, in squares
-    # The products of the core set are those of differences from the first centre, in units of the first radius.
-    origin: Any = None  # the first centre,
-    products: Vector = field(default_factory=lambda: np.empty(0))  # and those of all rows of a kernel with it
+    gram: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # of the core set
+    joining: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # rows that join the core set next
+    violation: float = math.inf  # largest squared distance of a row below its cap minus the least of a row with weight
+    # Products of the core set are those of differences from the first centre, in units of the first squared radius.
+    origin: Any = None  # the first centre
+    origin_products: Vector = field(default_factory=lambda: np.empty(0))  # of all rows with it; with a kernel only
     unit: float = 1.0
     t: int = 0
     best_gap: float = math.inf
@@ -62,23 +63,24 @@ class CoreSetState:
 
     @property
     def gap(self) -> float:
-        """The relative gap, which is known at no cost."""
-        if self.at is None:
+        """The relative gap, from numbers that are known anyway."""
+        if self.evaluation is None:
             return math.inf
-        return max(0.0, self.at.value - self.bound) / self.at.value if self.at.value > 0 else 0.0
+        value = self.evaluation.value
+        return max(0.0, value - self.bound) / value if value > 0 else 0.0
 
 
 @dataclass(frozen=True)
-class CoreSet(Solver[EnclosingBall, CoreSetState]):
+class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
     r"""The smallest enclosing ball, exact to any precision in few passes over the data.
 
     Parameters
     ----------
     method : {"exact", "paper"}, default="exact"
-        "exact" solves for all weights of the core set in each round, and then takes in the furthest rows, a block of
-        them; "paper" is the algorithm of Badoiu and Clarkson as written.
+        "exact" solves for all weights of the core set in each iteration, and then adds a block of the farthest rows;
+        "paper" is the algorithm of Badoiu and Clarkson as written.
     block : int or None, default=None
-        How many rows are taken in at a time. None: 32, or up to 512 where many may stay outside.
+        How many rows join the core set in an iteration. None: 32, or up to 512 if many may stay outside.
 
     References
     ----------
@@ -90,16 +92,16 @@ class CoreSet(Solver[EnclosingBall, CoreSetState]):
     --------
     >>> import numpy as np
     >>> from maxmargin import solve
-    >>> from maxmargin.problems import EnclosingBall
+    >>> from maxmargin.problems import MinimumEnclosingBall
     >>> from maxmargin.solvers import CoreSet
     >>> corners = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [1.0, 0.5]])
-    >>> result = solve(EnclosingBall(corners), CoreSet(), tol=1e-6)
+    >>> result = solve(MinimumEnclosingBall(corners), CoreSet(), tol=1e-6)
     >>> result.solution.w.round(4), round(result.certificate.primal**2, 4)
     (array([1., 1.]), 2.0)
     """
 
     name: ClassVar[str] = "core_set"
-    solves: ClassVar[type[Problem]] = EnclosingBall
+    solves: ClassVar[type[Problem]] = MinimumEnclosingBall
     requires: ClassVar[frozenset[Trait]] = frozenset()
     default_tol: ClassVar[float | None] = 1e-3
 
@@ -112,151 +114,163 @@ class CoreSet(Solver[EnclosingBall, CoreSetState]):
         if self.block is not None and not self.block >= 1:
             raise ValueError(f"block must be a whole number of at least 1, or None; got {self.block!r}")
 
-    def deterministic(self, problem: EnclosingBall) -> bool:
+    def deterministic(self, problem: MinimumEnclosingBall) -> bool:
         return True
 
-    def start(self, problem: EnclosingBall, rng: np.random.Generator, warm: object = None) -> CoreSetState:
+    def start(self, problem: MinimumEnclosingBall, rng: np.random.Generator, warm: object = None) -> CoreSetState:
         if isinstance(warm, CoreSetState):
             return warm
         p = np.zeros(problem.X.shape[0])
-        some = problem.a_few(FEW if self.method == "exact" else 1)
-        p[some] = 1 / some.size
+        rows = problem.evenly_spaced_rows(FIRST_CENTRE_ROWS if self.method == "exact" else 1)
+        p[rows] = 1 / rows.size
         return CoreSetState(p)
 
-    def step(self, problem: EnclosingBall, state: CoreSetState, iterations: int, budget: int) -> Step:
-        before = problem.X.ledger.entries_read
+    def step(self, problem: MinimumEnclosingBall, state: CoreSetState, iterations: int, budget: int) -> Step:
+        read_before = problem.X.ledger.entries_read
         for done in range(iterations):
             if state.settled:
                 return Step(done, Reason.SETTLED)
-            if self._cost(problem, state) > budget - (problem.X.ledger.entries_read - before):
+            if self._cost(problem, state) > budget - (problem.X.ledger.entries_read - read_before):
                 return Step(done, Reason.BUDGET)
-            if state.at is None:
-                self._open(problem, state)
+            if state.evaluation is None:
+                self._set_first_centre(problem, state)
             elif self.method == "paper":
-                self._approach(problem, state)
+                self._step_to_farthest(problem, state, state.evaluation)
             else:
-                self._solve_core(problem, state)
+                self._solve_core(problem, state, state.evaluation)
             state.t += 1
-            self._judge(problem, state)
+            self._measure_gap(problem, state)
+            if self.method == "exact" and not state.settled:
+                self._select_rows(problem, state)
         return Step(iterations)
 
-    def _cost(self, problem: EnclosingBall, state: CoreSetState) -> int:
-        """The most that the next iteration can read."""
-        if state.at is None:
-            those, passes = np.flatnonzero(state.p), 1 if self._allowed(problem, state) else 2
-            more = 0 if passes == 1 else math.ceil(1 / problem.cap)
+    def _cost(self, problem: MinimumEnclosingBall, state: CoreSetState) -> int:
+        """The most entries that the next iteration can read."""
+        if state.evaluation is None:
+            rows, passes = np.flatnonzero(state.p), 1 if self._within_cap(problem, state) else 2
+            more_rows = 0 if passes == 1 else math.ceil(1 / problem.cap)
         elif self.method == "paper":
-            those, passes, more = np.flatnonzero(state.at.wet), 1, 0
+            rows, passes, more_rows = np.flatnonzero(state.evaluation.wet), 1, 0
         else:
-            those, passes, more = np.concatenate([state.core, state.waiting]), 1, 0
+            rows, passes, more_rows = np.concatenate([state.core, state.joining]), 1, 0
         if is_kernel(K := problem.X):
-            return int(K.missing(those).sum() + state.waiting.size * those.size + more * K.shape[0])
+            return int(K.missing(rows).sum() + state.joining.size * rows.size + more_rows * K.shape[0])
         X = problem.features
         sizes = X.row_sizes()
-        pairs = (state.waiting.size + 1) * int(sizes[those].sum()) + int(sizes[state.waiting].sum())
-        return int(passes * X.n_stored + pairs + more * int(sizes.max()))
+        pairs = (state.joining.size + 1) * int(sizes[rows].sum()) + int(sizes[state.joining].sum())
+        return int(passes * X.n_stored + pairs + more_rows * int(sizes.max()))
 
-    def _allowed(self, problem: EnclosingBall, state: CoreSetState) -> bool:
-        return bool(state.p.max() <= problem.cap * ALLOWED)
+    def _within_cap(self, problem: MinimumEnclosingBall, state: CoreSetState) -> bool:
+        return bool(state.p.max() <= problem.cap * CAP_ROUNDING)
 
-    def _open(self, problem: EnclosingBall, state: CoreSetState) -> None:
-        """The first centre, the mean of a few rows; where more must have a weight, that of the furthest from it."""
-        self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
-        assert state.at is not None
+    def _set_first_centre(self, problem: MinimumEnclosingBall, state: CoreSetState) -> None:
+        """The mean of the first rows; if the cap asks for weight on more rows, the mean of the farthest from there."""
+        first = self._move_to(problem, state, problem.X.dot_transposed(*_nonzero(state.p)))
         state.origin = state.v
         if not problem.sums_are_cheap:
-            state.products = state.v.f.copy()
-        state.unit = float(state.at.responses.max()) or 1.0
-        if not self._allowed(problem, state):
-            state.p = state.at.wet
-            self._move_to(problem, state, problem.X.dot_transposed(*_some(state.p)))
+            state.origin_products = state.v.f.copy()
+        state.unit = float(first.sq_distances.max()) or 1.0
+        if not self._within_cap(problem, state):
+            state.p = first.wet
+            self._move_to(problem, state, problem.X.dot_transposed(*_nonzero(state.p)))
 
-    def _move_to(self, problem: EnclosingBall, state: CoreSetState, v: Point) -> None:
-        """Measure all distances to a new centre."""
-        state.v, state.at = v, problem.evaluate(v)
+    def _move_to(self, problem: MinimumEnclosingBall, state: CoreSetState, v: Point) -> BallEvaluation:
+        """Set a new centre, and measure the distances of all rows from it."""
+        evaluation = problem.evaluate(v)
+        state.v, state.evaluation = v, evaluation
+        return evaluation
 
-    def _approach(self, problem: EnclosingBall, state: CoreSetState) -> None:
-        """The step of Badoiu and Clarkson, towards the furthest row, or the furthest that may not all stay outside."""
-        assert state.at is not None
+    def _step_to_farthest(self, problem: MinimumEnclosingBall, state: CoreSetState, evaluation: BallEvaluation) -> None:
+        """The step of Badoiu and Clarkson: towards the farthest row, or with `nu` the mean of the farthest rows."""
         share = 1 / (state.t + 1)
-        towards = problem.X.dot_transposed(*_some(state.at.wet))
-        state.p = (1 - share) * state.p + share * state.at.wet
-        self._move_to(problem, state, (1 - share) * state.v + share * towards)
+        target = problem.X.dot_transposed(*_nonzero(evaluation.wet))
+        state.p = (1 - share) * state.p + share * evaluation.wet
+        self._move_to(problem, state, (1 - share) * state.v + share * target)
 
-    def _solve_core(self, problem: EnclosingBall, state: CoreSetState) -> None:
-        """The best weights of the core set, those that wait included; other weights stay."""
-        self._take_in(problem, state)
-        assert state.at is not None
+    def _solve_core(self, problem: MinimumEnclosingBall, state: CoreSetState, evaluation: BallEvaluation) -> None:
+        """Find the best weights of the core set, with the rows that join it; all other weights stay as they are."""
+        self._enlarge_core(problem, state)
         W, cap = state.core, problem.cap
-        weights, e = state.p[W], state.at.responses[W] / (2 * state.unit)
-        tolerance = EXACT * state.violation / (2 * state.unit)
+        weights, e = state.p[W], evaluation.sq_distances[W] / (2 * state.unit)
+        tolerance = CORE_TOLERANCE * state.violation / (2 * state.unit)
         ascend_by_pairs(
-            state.inner, np.ones(W.size), np.full(W.size, cap), weights, e, tolerance, STEPS_PER_ROW * W.size
+            state.gram, np.ones(W.size), np.full(W.size, cap), weights, e, tolerance, STEPS_PER_ROW * W.size
         )
         change = weights - state.p[W]
         state.p[W] = weights
-        moved = np.flatnonzero(change)
-        if not moved.size:
+        changed = np.flatnonzero(change)
+        if not changed.size:
             state.settled = True
             return
-        self._move_to(problem, state, state.v + problem.X.dot_transposed(change[moved], W[moved]))
+        self._move_to(problem, state, state.v + problem.X.dot_transposed(change[changed], W[changed]))
 
-    def _take_in(self, problem: EnclosingBall, state: CoreSetState) -> None:
-        """Let those that wait join the core set."""
-        new, before = state.waiting, state.core.size
+    def _enlarge_core(self, problem: MinimumEnclosingBall, state: CoreSetState) -> None:
+        """Add the joining rows to the core set and to its Gram matrix."""
+        new, size = state.joining, state.core.size
         if not new.size:
             return
         W = np.concatenate([state.core, new])
-        products = problem.products(new, W, state.origin, state.products)
-        inner = np.empty((W.size, W.size), dtype=np.float32)
-        inner[:before, :before] = state.inner
-        inner[before:] = products / state.unit
-        inner[:before, before:] = inner[before:, :before].T
-        state.core, state.inner = W, inner
+        products = problem.products(new, W, state.origin, state.origin_products)
+        gram = np.empty((W.size, W.size), dtype=np.float32)
+        gram[:size, :size] = state.gram
+        gram[size:] = products / state.unit
+        gram[:size, size:] = gram[size:, :size].T
+        state.core, state.gram = W, gram
 
-    def _judge(self, problem: EnclosingBall, state: CoreSetState) -> None:
-        """Measure the gap, and see who is to join the core set, and who may leave it."""
-        assert state.at is not None
-        p, squares, cap = state.p, state.at.responses, problem.cap
-        state.bound = problem.least_radius(p, state.v)
-        if state.gap < 0.999 * state.best_gap:
+    def _measure_gap(self, problem: MinimumEnclosingBall, state: CoreSetState) -> None:
+        """Update the bound and the violation, and settle where neither the gap nor the violation can fall further."""
+        state.bound = problem.least_radius(state.p, state.v)
+        if state.gap < SMALLER_GAP * state.best_gap:
             state.best_gap, state.best_t = state.gap, state.t
-        lacking, having = p < cap, p > 0
-        high, low = float(squares[lacking].max(initial=-math.inf)), float(squares[having].min())
-        state.violation, middle = high - low, (high + low) / 2
-        same = SAME * (problem.spread + state.unit)
+        high, low = self._extremes(problem, state)
+        state.violation = high - low
+        rounding = NO_VIOLATION * (problem.spread + state.unit)
         if self.method == "exact":
-            state.settled |= not state.violation > same or state.t - state.best_t > PATIENCE
-        if self.method == "paper" or state.settled:
-            return
+            state.settled |= not state.violation > rounding or state.t - state.best_t > PATIENCE
+
+    def _extremes(self, problem: MinimumEnclosingBall, state: CoreSetState) -> tuple[float, float]:
+        """The largest squared distance of a row whose weight can grow, and the least of one whose weight can fall."""
+        assert state.evaluation is not None
+        sq_distances = state.evaluation.sq_distances
+        high = float(sq_distances[state.p < problem.cap].max(initial=-math.inf))
+        return high, float(sq_distances[state.p > 0].min())
+
+    def _select_rows(self, problem: MinimumEnclosingBall, state: CoreSetState) -> None:
+        """Choose the rows that join the core set next, and drop its idle rows if they are many."""
+        assert state.evaluation is not None
+        p, sq_distances, cap = state.p, state.evaluation.sq_distances, problem.cap
+        high, low = self._extremes(problem, state)
+        middle = (high + low) / 2
         W = state.core
-        idle = np.where(squares[W] < middle, p[W] == 0, p[W] >= cap)
-        if W.size >= IDLE and 2 * np.count_nonzero(idle) > W.size:
+        idle = np.where(sq_distances[W] < middle, p[W] == 0, p[W] >= cap)
+        if W.size >= PRUNE_SIZE and 2 * np.count_nonzero(idle) > W.size:
             kept = np.flatnonzero(~idle)
-            state.core, state.inner = W[kept], np.ascontiguousarray(state.inner[np.ix_(kept, kept)])
-        outside = np.ones(p.size, dtype=bool)
-        outside[state.core] = False
+            state.core, state.gram = W[kept], np.ascontiguousarray(state.gram[np.ix_(kept, kept)])
+        outside_core = np.ones(p.size, dtype=bool)
+        outside_core[state.core] = False
         block = self.block or min(LARGEST_BLOCK, max(BLOCK, math.ceil(1 / (4 * cap))))
-        too_far = np.flatnonzero(outside & lacking & (squares > middle))
-        too_near = np.flatnonzero(outside & having & (squares < middle))
-        state.waiting = np.concatenate([_largest(squares, too_far, block), _largest(-squares, too_near, block)])
+        too_far = np.flatnonzero(outside_core & (p < cap) & (sq_distances > middle))
+        too_near = np.flatnonzero(outside_core & (p > 0) & (sq_distances < middle))
+        state.joining = np.concatenate(
+            [_with_largest(sq_distances, too_far, block), _with_largest(-sq_distances, too_near, block)]
+        )
 
-    def solution(self, problem: EnclosingBall, state: CoreSetState) -> Solution:
-        assert state.at is not None
-        return Solution(state.v, state.at.b, state.p.copy(), state.v)
+    def solution(self, problem: MinimumEnclosingBall, state: CoreSetState) -> Solution:
+        return Solution(state.v, p=state.p.copy(), v=state.v)
 
-    def next_check(self, problem: EnclosingBall, state: CoreSetState, done: int) -> int:
+    def next_check(self, problem: MinimumEnclosingBall, state: CoreSetState, done: int) -> int:
         return done + 1
 
-    def estimated_gap(self, problem: EnclosingBall, state: CoreSetState) -> float:
+    def estimated_gap(self, problem: MinimumEnclosingBall, state: CoreSetState) -> float:
         return 0.0 if state.settled else state.gap
 
 
-def _some(weights: Vector) -> tuple[Vector, Indices]:
-    """The weights that are not zero, and where they are."""
-    those = np.flatnonzero(weights)
-    return weights[those], those
+def _nonzero(weights: Vector) -> tuple[Vector, Indices]:
+    """The weights that are not zero, and their indices."""
+    rows = np.flatnonzero(weights)
+    return weights[rows], rows
 
 
-def _largest(values: Vector, among: Indices, count: int) -> Indices:
-    return among if among.size <= count else np.sort(among[np.argpartition(-values[among], count - 1)[:count]])
+def _with_largest(values: Vector, rows: Indices, count: int) -> Indices:
+    """Of these rows, so many with the largest values, in ascending order; all of them if there are no more."""
+    return rows if rows.size <= count else np.sort(rows[np.argpartition(-values[rows], count - 1)[:count]])

@@ -1,14 +1,15 @@
 r"""The smallest ball around all rows, or around all but a few: :math:`\min_x \max_i |x - a_i|`.
 
-For weights p on the simplex no ball around all rows has a smaller radius than
-:math:`\sqrt{\sum_i p_i |a_i|^2 - |\sum_i p_i a_i|^2}`: the mean of the squared distances to x is what is under the root
-plus :math:`|x - \sum_i p_i a_i|^2`, and the largest is no less than the mean. That is the bound of a certificate.
+The bound of a certificate: for weights p on the simplex, no ball around all rows has a smaller radius than
+:math:`\sqrt{\sum_i p_i |a_i|^2 - |\sum_i p_i a_i|^2}`. For the weighted mean of the squared distances from x is the
+expression under the root plus :math:`|x - \sum_i p_i a_i|^2`, and the largest distance is no less than the mean.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -23,20 +24,42 @@ from maxmargin.engine.row_problem import RowProblem
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import is_kernel
 
-FEW = 16  # rows, spread over the data, whose mean is the point that distances are measured from
-ALLOWED = 1 + 1e-12  # by which factor rounding may have put a weight above the largest one
+ORIGIN_ROWS = 16  # rows, evenly spaced over the data, whose mean is the origin that distances are measured from
+CAP_ROUNDING = 1 + 1e-12  # a weight that is above its cap by no more than this factor counts as equal to it
 
 
-class EnclosingBall(RowProblem):
-    r"""Rows :math:`a_i`, and the smallest ball around them.
+@dataclass(frozen=True)
+class BallEvaluation(Evaluation):
+    """A centre evaluated on all rows.
 
-    With `nu` a part of them may stay outside (support vector data description, Tax and Duin 2004):
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The centre.
+    value : float
+        The root of the mean of the nu n largest squared distances; without `nu`, the radius.
+    wet : array of shape (n,)
+        The point of the dual that w suggests: all weight on the farthest rows.
+    sq_distances : array of shape (n,)
+        The squared distance of each row from the centre.
+    radius : float
+        R: the distance of the nearest row that has a weight in `wet`.
+    """
+
+    sq_distances: Vector
+    radius: float
+
+
+class MinimumEnclosingBall(RowProblem):
+    r"""The smallest ball around rows :math:`a_i`.
+
+    With `nu`, some rows may stay outside (support vector data description, Tax and Duin 2004):
 
     .. math:: \min_{x, R, \xi \ge 0} R^2 + \frac{1}{\nu n} \sum_i \xi_i, \qquad |x - a_i|^2 \le R^2 + \xi_i .
 
-    At a given x that is the mean of the :math:`\nu n` largest squared distances, of which R is the least. The value of
-    the problem is its root, a length; weights of the dual are then at most :math:`1 / (\nu n)`. Up to one row,
-    :math:`\nu n \le 1`, the value is the largest distance, and all rows are enclosed.
+    At a given x the minimum is the mean of the :math:`\nu n` largest squared distances, and :math:`R^2` is the least of
+    these. The value of the problem is the root of that mean, a length; weights of the dual are at most
+    :math:`1 / (\nu n)`. If :math:`\nu n \le 1`, the value is the largest distance, and the ball encloses all rows.
 
     Parameters
     ----------
@@ -45,22 +68,22 @@ class EnclosingBall(RowProblem):
     nu : float, default=0
         The share of the rows that may stay outside, from 0 to 1.
     sq_norms : array of shape (n,) or None
-        :math:`|a_i|^2`, where somebody knows them: then the data is not read for them.
+        :math:`|a_i|^2`, if they are known: then the data is not read for them.
 
     Notes
     -----
-    Distances from a kernel's vectors, and those of sparse rows, are told from products,
+    Distances in a kernel's space, and those of sparse rows, are computed from products,
     :math:`|a_i|^2 - 2\langle a_i, x\rangle + |x|^2`. That loses digits if the rows are much farther from zero than from
-    each other, and then the certificate says so. Distances of dense rows lose none.
+    each other, and then the certificate says so. Distances of dense rows lose no digits.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.problems import EnclosingBall
-    >>> problem = EnclosingBall(np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.5]]))
+    >>> from maxmargin.problems import MinimumEnclosingBall
+    >>> problem = MinimumEnclosingBall(np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.5]]))
     >>> print(problem.certify(np.array([0.0, 0.0]), np.array([0.5, 0.5, 0.0])))
     the radius 1 is within ... % of the least possible
-    >>> problem.evaluate(np.array([0.0, 0.5])).responses
+    >>> problem.evaluate(np.array([0.0, 0.5])).sq_distances
     array([1.25, 1.25, 0.  ])
     """
 
@@ -75,39 +98,40 @@ class EnclosingBall(RowProblem):
         if self.cap < 1:
             self.form = "farthest rows"
         if sq_norms is not None:
-            self._sq_norms = _norms(sq_norms, n)
+            self._sq_norms = _checked_sq_norms(sq_norms, n)
 
-    # What the loop asks
+    # What the loop calls
 
-    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
-        """The radius around w: one pass over the data. Its `responses` are squared distances, its `b` is R."""
-        squares = self.X.sq_distances(w)
-        if not np.isfinite(squares).all():
-            self.sq_norms()  # says what is wrong with the data
-        squares = np.maximum(0.0, squares)
-        wet, least = self.furthest(squares)
-        return Evaluation(w, squares, math.sqrt(wet @ squares), math.sqrt(least), wet)
+    def evaluate(self, w: Point, b: float | None = None) -> BallEvaluation:
+        """The ball around the centre w: one pass over the data. A ball has no bias b."""
+        sq_distances = self.X.sq_distances(w)
+        if not np.isfinite(sq_distances).all():
+            self.sq_norms()  # raises an error that says what is wrong with the data
+        sq_distances = np.maximum(0.0, sq_distances)
+        wet, sq_radius = self.farthest(sq_distances)
+        value, radius = math.sqrt(wet @ sq_distances), math.sqrt(sq_radius)
+        return BallEvaluation(w, value, wet, sq_distances=sq_distances, radius=radius)
 
     def prepare(self, tol: float) -> None:
-        """Choose the precision that kernel rows are kept in: only their range counts, as the weights sum to 1."""
+        """Choose the precision of cached kernel rows, from the largest squared norm: the weights sum to 1."""
         if is_kernel(self.X):
             self.X.choose_precision(1 / (float(self.sq_norms().max()) or 1.0), tol)
 
     @cached_property
-    def _around(self) -> tuple[Point | None, Vector]:
-        """A point near the rows, and the squared distance of each row from it.
+    def _origin_and_sq_distances(self) -> tuple[Point | None, Vector]:
+        """An origin near the rows and the squared distance of each row from it; None stands for the origin zero.
 
-        The point is None, which stands for zero, where that costs no digits.
+        Distances of dense rows keep their digits if the origin is near. Others are computed from norms in any case.
         """
         if self._sq_norms is not None or not self._is_dense:
             return None, self.sq_norms()
-        few = self.a_few(FEW)
+        rows = self.evenly_spaced_rows(ORIGIN_ROWS)
         with self.X.ledger.on("scale"):
-            origin = self.X.dot_transposed(np.full(few.size, 1 / few.size), few)
-            squares = self.X.sq_distances(origin)
-        if not np.isfinite(squares).all():
-            self.sq_norms()  # says what is wrong with the data
-        return origin, squares
+            origin = self.X.dot_transposed(np.full(rows.size, 1 / rows.size), rows)
+            sq_distances = self.X.sq_distances(origin)
+        if not np.isfinite(sq_distances).all():
+            self.sq_norms()  # raises an error that says what is wrong with the data
+        return origin, sq_distances
 
     @property
     def _is_dense(self) -> bool:
@@ -115,81 +139,84 @@ class EnclosingBall(RowProblem):
 
     @property
     def spread(self) -> float:
-        """The largest squared distance of a row from a point near the rows, or from zero."""
-        return float(self._around[1].max())
+        """The largest squared distance of a row from an origin near the rows, or from zero."""
+        return float(self._origin_and_sq_distances[1].max())
 
-    def furthest(self, squares: Vector) -> tuple[Vector, float]:
-        """The weights of the dual that are largest on the furthest rows, and the least square with a weight."""
-        few = math.ceil(1 / self.cap - 1e-9)
-        wet = np.zeros(squares.size)
-        if few == 1:
-            last = int(np.argmax(squares))
+    def farthest(self, sq_distances: Vector) -> tuple[Vector, float]:
+        """All weight of the dual on the farthest rows, and the least squared distance of a row that has a weight."""
+        count = math.ceil(1 / self.cap - 1e-9)
+        weights = np.zeros(sq_distances.size)
+        if count == 1:
+            nearest = int(np.argmax(sq_distances))
         else:
-            those = np.argpartition(-squares, few - 1)[:few]
-            wet[those] = self.cap
-            last = int(those[np.argmin(squares[those])])
-        wet[last] = 1 - (few - 1) * self.cap
-        return wet, float(squares[last])
+            rows = np.argpartition(-sq_distances, count - 1)[:count]
+            weights[rows] = self.cap
+            nearest = int(rows[np.argmin(sq_distances[rows])])
+        weights[nearest] = 1 - (count - 1) * self.cap
+        return weights, float(sq_distances[nearest])
 
     # The dual
 
     def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
-        """p on the simplex, nowhere above the largest weight that `nu` allows, and sum p_i a_i."""
+        """p scaled to the simplex, or the nearest point with all weights up to the cap, and sum p_i a_i."""
         total = p.sum()
         p = p / total
-        if p.max() > self.cap * ALLOWED:
+        if p.max() > self.cap * CAP_ROUNDING:
             p, v = _onto_capped_simplex(p, self.cap), None
         return p, self.X.dot_transposed(p) if v is None else v / total
 
     def least_radius(self, p: Vector, v: Point) -> float:
-        """What no ball can beat, from a point of the dual."""
-        origin, squares = self._around
-        return math.sqrt(max(0.0, float(squares @ p) - _square(v, origin)))
+        """A lower bound of the radius of every ball, from a point of the dual."""
+        origin, sq_distances = self._origin_and_sq_distances
+        return math.sqrt(max(0.0, float(sq_distances @ p) - _sq_distance(v, origin)))
 
     _bound = least_radius
 
     def _best_mixture(self, one: Dual, other: Dual) -> Dual:
-        """Along the way the square of the bound is a parabola."""
-        change, way = other[0] - one[0], other[1] - one[1]
-        square = way @ way
-        origin, squares = self._around
-        slope = squares @ change - 2 * ((one[1] if origin is None else one[1] - origin) @ way)
-        t = float(np.clip(slope / (2 * square), 0.0, 1.0)) if square > 0 else 0.0
-        return one[0] + t * change, one[1] + t * way
+        """The maximum of a parabola: the squared bound is quadratic on the segment between the two points."""
+        (p, v), (other_p, other_v) = one, other
+        change, v_change = other_p - p, other_v - v
+        curvature = v_change @ v_change
+        origin, sq_distances = self._origin_and_sq_distances
+        slope = sq_distances @ change - 2 * ((v if origin is None else v - origin) @ v_change)
+        t = float(np.clip(slope / (2 * curvature), 0.0, 1.0)) if curvature > 0 else 0.0
+        return p + t * change, v + t * v_change
 
     # Rounding
 
-    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+    def rounding(self, at: BallEvaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
-        origin, squares = self._around
+        origin, sq_distances = self._origin_and_sq_distances
         n, d = self.X.shape
         sums = relative_error(n + d + SUM_ROUNDINGS)
+        # Errors of the squared value and of the squared bound.
         if self.sums_are_cheap:
-            far = 0.0 if self._is_dense else 2 * (float(self.sq_norms().max()) + float(at.w @ at.w))
-            off = sums * (float(at.responses.max()) + far)
-            longest = np.sqrt(squares) + (0.0 if origin is None else length(origin))
-            moved = relative_error(n + SUM_ROUNDINGS) * float(p @ longest)
-            apart = math.sqrt(_square(v, origin))
-            lost = 2 * apart * moved + moved**2
+            products = 0.0 if self._is_dense else 2 * (float(self.sq_norms().max()) + float(at.w @ at.w))
+            value_error = sums * (float(at.sq_distances.max()) + products)
+            norms = np.sqrt(sq_distances) + (0.0 if origin is None else length(origin))
+            v_error = relative_error(n + SUM_ROUNDINGS) * float(p @ norms)
+            distance = math.sqrt(_sq_distance(v, origin))
+            bound_error = 2 * distance * v_error + v_error**2
         else:
             each, w = self.X.dot_rounding(at.w, self._norms), Expansion.of(at.w)
-            off = 2 * float(each.max()) + float(np.abs(w.beta) @ each) + sums * float(squares.max() + w @ w)
-            lost = self.square_rounding(p, v)
-        lost += sums * float(squares @ p)
+            value_error = 2 * float(each.max()) + float(np.abs(w.beta) @ each)
+            value_error += sums * float(sq_distances.max() + w @ w)
+            bound_error = self.square_rounding(p, v)
+        bound_error += sums * float(sq_distances @ p)
         value, bound = at.value, self.least_radius(p, v)
-        return math.sqrt(value**2 + off) - value, bound - math.sqrt(max(0.0, bound**2 - lost))
+        return math.sqrt(value**2 + value_error) - value, bound - math.sqrt(max(0.0, bound**2 - bound_error))
 
-    # What solvers ask
+    # What solvers call
 
-    def a_few(self, count: int) -> Indices:
-        """The numbers of so many rows, or of all, spread over the data."""
+    def evenly_spaced_rows(self, count: int) -> Indices:
+        """The indices of so many rows, or of all if there are fewer, evenly spaced over the data."""
         n = self.X.shape[0]
         return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
 
     def products(self, some: Indices, others: Indices, centre: Point, f: Vector) -> Vector:
-        """<a_i - x, a_j - x> of some rows with others, for a centre x whose products with all rows are f.
+        """<a_i - x, a_j - x> of some rows with others, for a centre x; f are the products of x with all rows.
 
-        Of a kernel that takes so many evaluations of it; else each pair reads a row.
+        Each pair takes one evaluation of the kernel, or reads one row; f is used with a kernel only.
         """
         if is_kernel(self.X):
             block = np.asarray(self.X.block(some, others, np.empty((some.size, others.size))))
@@ -198,45 +225,46 @@ class EnclosingBall(RowProblem):
         return np.array([self.X.dot(row, others) - row @ centre for row in rows]).reshape(some.size, others.size)
 
 
-def _square(v: Point, origin: Point | None) -> float:
-    """|v - origin|^2; no origin is given where it is zero."""
+def _sq_distance(v: Point, origin: Point | None) -> float:
+    """|v - origin|^2, where None stands for the origin zero."""
     return float(v @ v) if origin is None else float((v - origin) @ (v - origin))
 
 
-def _norms(given: ArrayLike, n: int) -> Vector:
-    norms = np.array(given, dtype=np.float64)
-    if norms.shape != (n,):
-        raise ValueError(f"X has {n} rows, but sq_norms has shape {norms.shape}; expected ({n},)")
-    if not (np.isfinite(norms) & (norms >= 0)).all():
+def _checked_sq_norms(given: ArrayLike, n: int) -> Vector:
+    sq_norms = np.array(given, dtype=np.float64)
+    if sq_norms.shape != (n,):
+        raise ValueError(f"X has {n} rows, but sq_norms has shape {sq_norms.shape}; expected ({n},)")
+    if not (np.isfinite(sq_norms) & (sq_norms >= 0)).all():
         raise ValueError(
-            f"sq_norms must be finite and >= 0; got {norms[~(np.isfinite(norms) & (norms >= 0))][0]}. "
+            f"sq_norms must be finite and >= 0; got {sq_norms[~(np.isfinite(sq_norms) & (sq_norms >= 0))][0]}. "
             "They are the squares of the rows' norms."
         )
-    return norms
+    return sq_norms
 
 
 def _onto_capped_simplex(p: Vector, cap: float) -> Vector:
-    """The nearest weights that sum to 1 and lie between 0 and a cap: all sink, or rise, by the same."""
-    if p.size * cap <= ALLOWED:
+    """The nearest weights that sum to 1 and lie between 0 and a cap: p minus a constant, clipped."""
+    if p.size * cap <= CAP_ROUNDING:
         return np.full(p.size, 1 / p.size)
 
-    def at(t: float) -> Vector:
-        return np.clip(p - t, 0.0, cap)
+    def clipped(shift: float) -> Vector:
+        return np.clip(p - shift, 0.0, cap)
 
-    near = at(brentq(lambda t: at(t).sum() - 1, -cap, p.max(), xtol=1e-300, rtol=1e-15, maxiter=1000))
-    return np.asarray(np.minimum(near / near.sum(), cap))
+    shift = brentq(lambda shift: clipped(shift).sum() - 1, -cap, p.max(), xtol=1e-300, rtol=1e-15, maxiter=1000)
+    nearest = clipped(shift)
+    return np.asarray(np.minimum(nearest / nearest.sum(), cap))
 
 
 def _sentence(value: str) -> Callable[[Certificate], str]:
-    """What a certificate says of a value, which stands in these words."""
+    """The sentence of a certificate; `value` names the value, with {} for the number."""
 
-    def sentence(at: Certificate) -> str:
-        reached = value.format(f"{at.primal:.4g}")
-        if at.primal == 0:
+    def sentence(certificate: Certificate) -> str:
+        reached = value.format(f"{certificate.primal:.4g}")
+        if certificate.primal == 0:
             return f"{reached} is the least possible"
-        if at.dual <= 0:
+        if certificate.dual <= 0:
             return f"{reached} was reached; nothing is known of the least possible"
-        return f"{reached} is within {100 * at.relative_gap:.2g} % of the least possible"
+        return f"{reached} is within {100 * certificate.relative_gap:.2g} % of the least possible"
 
     return sentence
 

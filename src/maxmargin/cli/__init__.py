@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 
 def main() -> None:
-    """Run the command; without its libraries, say how to get them."""
+    """Run the command; if typer or rich is missing, say how to install it."""
     for library in ("typer", "rich"):
         if find_spec(library) is None:
             print(f"maxmargin: the command needs {library}; install it: pip install 'maxmargin[cli]'", file=sys.stderr)

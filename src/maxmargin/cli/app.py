@@ -1,4 +1,4 @@
-"""The commands together."""
+"""The command line application, which imports the module of a command when it is called."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer.core
 
 from maxmargin import __version__
 
-# What each command does. Its module, of the same name, is imported when it is called: only then is time for NumPy and
-# scikit-learn.
+# The commands and their help. The module of a command has the same name and is imported when the command is called:
+# importing NumPy and scikit-learn takes too long for `--help`.
 COMMANDS = {
     "train": "Train a model on DATA, and say how good it provably is.",
     "predict": "Predict a label for each row of DATA.",
@@ -30,9 +30,9 @@ class LazyCommands(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        one = _typer()
-        one.command()(getattr(import_module(f"maxmargin.cli.{cmd_name}"), cmd_name))
-        return typer.main.get_command(one)
+        single = _typer()
+        single.command()(getattr(import_module(f"maxmargin.cli.{cmd_name}"), cmd_name))
+        return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -40,7 +40,7 @@ class LazyCommands(typer.core.TyperGroup):
 
 
 def _typer(**options: Any) -> typer.Typer:
-    # A fault of ours should show as Python shows it.
+    # A bug in this package is shown with Python's plain traceback.
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **options)
 
 

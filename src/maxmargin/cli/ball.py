@@ -22,9 +22,9 @@ from maxmargin.cli.common import (
     MaxTime,
     Quiet,
     as_json,
-    errors_in_a_line,
     given,
     number_or_name,
+    one_line_errors,
     one_of,
     read,
     refuse,
@@ -42,7 +42,7 @@ from maxmargin.solvers import SublinearBall
 _CHOICES = {"kernel": BALL_KERNELS, "solver": ("auto", *BALL_SOLVERS)}
 
 
-@errors_in_a_line
+@one_line_errors
 def ball(
     data: Data,
     nu: Annotated[float, typer.Option(help="The share of the rows that may stay outside.")] = 0.0,
@@ -60,7 +60,7 @@ def ball(
         str, typer.Option(callback=one_of(_CHOICES), metavar="|".join(_CHOICES["solver"]), help="The algorithm.")
     ] = "auto",
     eps: Annotated[
-        float | None, typer.Option(help="Of sublinear_ball: by how much the squared radius may be too large.")
+        float | None, typer.Option(help="For sublinear_ball: how much too large the squared radius may be.")
     ] = None,
     tol: Annotated[
         float | None, typer.Option(help="Stop at this relative gap.", show_default="0.001 for core_set")
@@ -89,20 +89,22 @@ def ball(
     The file written is a model for `maxmargin predict`, which tells rows inside from rows outside.
     """
     target = result_path(model, "--model", data, ".ball.mm")
-    of_kernel = {"gamma": number_or_name(gamma), "degree": degree, "coef0": coef0, "cache_size": cache_size}
+    kernel_options = {"gamma": number_or_name(gamma), "degree": degree, "coef0": coef0, "cache_size": cache_size}
     if kernel is None:
-        refuse(of_kernel, "needs --kernel")
+        refuse(kernel_options, "needs --kernel")
     if solver != "sublinear_ball":
         refuse({"eps": eps}, "needs --solver sublinear_ball")
     elif kernel is not None:
-        raise ValueError("--solver sublinear_ball reads columns, which a kernel has not; drop it, or --kernel")
+        raise ValueError(
+            "--solver sublinear_ball reads columns, which a kernel matrix does not have; drop it, or --kernel"
+        )
     algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
     table = read(data, label_column, header)
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""
         say(f"note: the labels of {source_name(data)}{which} are left out")
     X = table.X
-    machine = EnclosingBall(
+    estimator = EnclosingBall(
         nu,
         kernel=kernel,
         solver=algorithm,
@@ -112,25 +114,25 @@ def ball(
         budget=budget,
         n_jobs=n_jobs,
         random_state=random_state,
-        **given(of_kernel),
+        **given(kernel_options),
     )
     if not quiet:
-        machine.set_callbacks(ShowProgress())
+        estimator.set_callbacks(ShowProgress())
     started = time.perf_counter()
-    machine.fit(X)
+    estimator.fit(X)
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],
-        "stored": int(X.size),  # of a sparse matrix, this counts what it stores
+        "stored": int(X.size),  # of a sparse matrix, the size counts stored entries only
         "seconds": time.perf_counter() - started,
-        "n_outside": int(np.count_nonzero(machine.predict(X) < 0)),
+        "n_outside": int(np.count_nonzero(estimator.predict(X) < 0)),
     }
-    save_model(machine, target, notes=notes)
-    about = {"model": str(target), **summary(machine, notes)}
+    save_model(estimator, target, notes=notes)
+    about = {"model": str(target), **summary(estimator, notes)}
     if json:
         print(as_json(about))
     elif not quiet:
         print(*lines(about), f"{'model':<15}{target}", sep="\n")
-    if machine.stopped_ == "interrupted":
+    if estimator.stopped_ == "interrupted":
         say(f"interrupted: the best ball so far was kept and is in {target}")
         raise typer.Exit(130)

@@ -1,4 +1,4 @@
-"""What the commands share: options, errors in a line, labels as text."""
+"""Shared by the commands: options, error messages, checks of files, labels as text."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no su
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
 
 
-def errors_in_a_line(command: Callable[P, T]) -> Callable[P, T]:
-    """Print errors of the user without a traceback and exit with 2. Others are faults of ours and keep theirs.
+def one_line_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Print errors that a user can cause on one line, without a traceback, and exit with 2; let others pass.
 
     Warnings are printed in the same way, without the line of code that they come from.
     """
@@ -70,10 +70,10 @@ def errors_in_a_line(command: Callable[P, T]) -> Callable[P, T]:
     def run(*args: P.args, **options: P.kwargs) -> T:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("default", UserWarning)  # each is a message to the user, whatever the filters
+                warnings.simplefilter("default", UserWarning)  # a message to the user, whatever the filters
                 warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
                 return command(*args, **options)
-        except BrokenPipeError:  # `| head` has seen enough: typer leaves without a word
+        except BrokenPipeError:  # the reader, such as `| head`, has closed the pipe: typer exits without a message
             raise
         except OSError as error:
             message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
@@ -86,12 +86,12 @@ def errors_in_a_line(command: Callable[P, T]) -> Callable[P, T]:
 
 
 def say(line: str) -> None:
-    """Tell the user something that is not output."""
+    """Print a message to standard error."""
     print(f"maxmargin: {line}", file=sys.stderr, flush=True)
 
 
 def check_can_write(path: Path, data: Path) -> None:
-    """Refuse a name before the work whose result could not be written there, or would replace the data."""
+    """Refuse a path, before the work is done, if nothing can be written there or if it would replace the data."""
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"cannot write {path}: give the name of a file in a folder that exists")
     if not os.access(path.parent, os.W_OK):
@@ -106,30 +106,30 @@ def is_stream(path: Path) -> bool:
 
 
 def source_name(path: Path) -> str:
-    """What a summary calls the data."""
+    """The name of the data in summaries and messages."""
     if str(path) == STANDARD_INPUT:
         return "standard input"
     return str(path) if is_stream(path) else path.name
 
 
 def refuse_same_stream(data: Path, test: Path) -> None:
-    """Refuse to read a stream twice: nothing would be left of it."""
+    """Refuse to read a stream twice: the second time it would be empty."""
     one, other = (Path("/dev/stdin") if str(path) == STANDARD_INPUT else path for path in (data, test))
     if is_stream(data) and is_stream(test) and (one == other or one.samefile(other)):
         raise ValueError(f"DATA and --test are both {source_name(data)}, which can be read only once: save it first")
 
 
 def result_path(path: Path | None, option: str, data: Path, suffix: str) -> Path:
-    """Where a result goes: where it was said to, else to the current folder, named after the data."""
+    """The path of a result: the given one, or a name made from that of the data in the current folder."""
     if path is None and is_stream(data):
-        raise ValueError(f"{source_name(data)} is no file to name the result after; say where it goes: {option} FILE")
+        raise ValueError(f"{source_name(data)} is no file to name the result after; give its name: {option} FILE")
     path = Path(stem(data) + suffix) if path is None else path
     check_can_write(path, data)
     return path
 
 
 def read(path: Path, label_column: str | None, header: bool | None, n_features: int | None = None) -> Table:
-    """The table in a file, from the options of a command."""
+    """Read a table by the options of a command."""
     return load_table(
         path,
         label_column=None if label_column is None else position_or_name(label_column),
@@ -139,7 +139,7 @@ def read(path: Path, label_column: str | None, header: bool | None, n_features: 
 
 
 def check_classes(path: Path, table: Table) -> None:
-    """Refuse labels that are no classes, and say where they were found: often the wrong column was taken."""
+    """Refuse labels that are not classes, and say where they were found: often the label column is wrong."""
     name, y = source_name(path), table.y
     where = f" ({table.labels_in})" if table.labels_in else ""
     remedy = " If the labels are in another column, say which with --label-column." if table.labels_in else ""
@@ -156,7 +156,7 @@ def check_classes(path: Path, table: Table) -> None:
 
 
 def check_features(path: Path, table: Table, d: int, whose: str) -> None:
-    """Refuse rows with another number of features than the model takes, and say what was counted."""
+    """Refuse rows with a number of features that the model does not take, and say which columns are features."""
     if table.X.shape[1] != d:
         labels = f" (without the labels: {table.labels_in})" if table.labels_in else ""
         raise ValueError(f"{source_name(path)} has {count(table.X.shape[1], 'feature')}{labels}, but {whose} {d}")
@@ -175,7 +175,7 @@ def position_or_name(label_column: str) -> str | int:
 
 
 def label_text(labels: Iterable[Any]) -> list[str]:
-    """Labels as people write them: whole numbers without a point, whatever type holds them.
+    """Labels as text: whole numbers without a decimal point, whatever their type.
 
     >>> label_text(np.array([1.0, -1.0, 0.5]))
     ['1', '-1', '0.5']
@@ -184,7 +184,7 @@ def label_text(labels: Iterable[Any]) -> list[str]:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number of things.
+    """A number with its noun, in the singular or plural.
 
     >>> count(1, "row"), count(2000, "row"), count(2, "pass", "passes")
     ('1 row', '2,000 rows', '2 passes')
@@ -203,7 +203,7 @@ def as_json(value: object) -> str:
 
 
 def one_of(choices: Mapping[str, Sequence[str]]) -> Callable[[typer.CallbackParam, str | None], str | None]:
-    """A check that the value of an option is among its choices."""
+    """A callback of typer that checks that the value of an option is one of its choices."""
 
     def check(option: typer.CallbackParam, value: str | None) -> str | None:
         allowed = choices[str(option.name)]
@@ -215,18 +215,18 @@ def one_of(choices: Mapping[str, Sequence[str]]) -> Callable[[typer.CallbackPara
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given."""
+    """The options that were given: those that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def refuse(options: Mapping[str, Any], why: str) -> None:
-    """Refuse the first of these options that was given."""
+    """Refuse these options: an error for the first that was given."""
     for name in given(options):
         raise ValueError(f"--{name.replace('_', '-')} {why}")
 
 
 def number_or_name(gamma: str | None) -> str | float | None:
-    """The parameter of a kernel, where it is a number.
+    """The gamma of a kernel: a number, or a name as it is.
 
     >>> number_or_name("0.5"), number_or_name("scale")
     (0.5, 'scale')
@@ -238,7 +238,7 @@ def number_or_name(gamma: str | None) -> str | float | None:
 
 
 def stem(path: Path) -> str:
-    """The name of a file without its extension, nor that of its compression.
+    """The name of a file without its extension and without that of its compression.
 
     >>> stem(Path("rows.csv.gz"))
     'rows'

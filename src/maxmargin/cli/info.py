@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from maxmargin.cli.common import AsJson, ModelFile, as_json, errors_in_a_line
+from maxmargin.cli.common import AsJson, ModelFile, as_json, one_line_errors
 from maxmargin.cli.summary import details, lines, summary
 from maxmargin.estimators.persistence.model_file import read_model
 
 
-@errors_in_a_line
+@one_line_errors
 def info(model: ModelFile, json: AsJson = False) -> None:
     """Show what a model file holds: how the model was trained, and how good it provably is."""
     about = summary(*read_model(model))

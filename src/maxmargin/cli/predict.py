@@ -21,8 +21,8 @@ from maxmargin.cli.common import (
     check_features,
     count,
     error_rate,
-    errors_in_a_line,
     label_text,
+    one_line_errors,
     read,
     say,
     source_name,
@@ -31,7 +31,7 @@ from maxmargin.data import atomic_write
 from maxmargin.estimators import load_model
 
 
-@errors_in_a_line
+@one_line_errors
 def predict(
     model: ModelFile,
     data: Data,
@@ -48,17 +48,17 @@ def predict(
     """
     if output is not None:
         check_can_write(output, data)
-    machine = load_model(model)
-    table = read(data, label_column, header, machine.n_features_in_)
-    check_features(data, table, machine.n_features_in_, "the model was trained on")
+    estimator = load_model(model)
+    table = read(data, label_column, header, estimator.n_features_in_)
+    check_features(data, table, estimator.n_features_in_, "the model was trained on")
     X, y = table.X, table.y
     with warnings.catch_warnings():
-        # The files have no names of features to compare.
+        # Files have no feature names that could be compared with those of the model.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        labels = machine.predict(X)
-        scores = machine.decision_function(X) if decision or json else np.empty(0)
+        labels = estimator.predict(X)
+        scores = estimator.decision_function(X) if decision or json else np.empty(0)
     error = None
-    classes = label_text(getattr(machine, "classes_", []))  # a ball has none
+    classes = label_text(getattr(estimator, "classes_", []))  # a ball has no classes
     if y is not None and np.isin(label_text(y), classes).any():
         error = error_rate(labels, y)
         say(f"error {error:.2%}, measured on the {count(len(labels), 'label')} in {source_name(data)}")
@@ -70,7 +70,7 @@ def predict(
         text = "\n".join(label_text(labels))
     if output is None:
         print(text)
-        # A pipe that is closed should be noticed here, not when Python ends.
+        # Flush, so that a closed pipe raises its error here, and not when Python exits.
         sys.stdout.flush()
     else:
         with atomic_write(output) as file:

@@ -1,4 +1,4 @@
-"""How far a fit has come: a bar on a terminal, a line now and then in a log."""
+"""The progress of a fit: a bar on a terminal, or lines in a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from maxmargin.cli.common import say
 from maxmargin.estimators.callbacks import FitProgress
 
-FIRST_LINE = 2.0  # seconds after which a log gets its first line: shorter fits need none
+FIRST_LINE = 2.0  # seconds until the first line of a log; shorter fits write none
 
 
 class ShowProgress:
@@ -31,7 +31,7 @@ class ShowProgress:
         self.seconds = seconds
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """The fit begins: from now on its progress is shown, whether or not it moves."""
+        """Called when the fit begins: start the bar, or the thread that writes the log."""
         self.started, self.progress = time.perf_counter(), FitProgress(1)
         self.ended, self.log, self.bar = threading.Event(), None, None
         console = Console(stderr=True)
@@ -46,14 +46,14 @@ class ShowProgress:
             self.log.start()
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """The fit itself, or a part of it, begins: the fit's own context knows how far it has come."""
+        """Called when the fit or a part of it begins: the context of the fit holds its progress."""
         self.progress = getattr(context, "progress", self.progress)
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """A part of the fit is done; the display looks for itself."""
+        """Called when a part of the fit has ended; the display reads the progress by itself."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """The fit has ended, in whatever way."""
+        """Called when the fit has ended, also by an error."""
         self.ended.set()
         if self.bar is not None:
             self.bar.stop()
@@ -61,7 +61,7 @@ class ShowProgress:
             self.log.join()
 
     def now(self) -> str:
-        """Where the fit stands, and how long it may still take."""
+        """The progress in words, with an estimate of the time left."""
         left = self.progress.seconds_left(time.perf_counter() - self.started)
         parts = [self.progress.sentence(), "" if math.isnan(left) else f"about {_duration(left)} left"]
         return ", ".join(part for part in parts if part)
@@ -78,18 +78,18 @@ class ShowProgress:
 
 
 class _Column(ProgressColumn):  # type: ignore[misc]
-    """A column of the bar that shows what a function says."""
+    """A column of the bar that shows the text that a function returns."""
 
-    def __init__(self, say: Callable[[Any], str]) -> None:
+    def __init__(self, text: Callable[[Any], str]) -> None:
         super().__init__()
-        self.say = say
+        self.text = text
 
     def render(self, task: Any) -> Text:
-        return Text(self.say(task))
+        return Text(self.text(task))
 
 
 def _duration(seconds: float) -> str:
-    """A time as people say it.
+    """A duration in seconds, minutes or hours.
 
     >>> _duration(8.25), _duration(200), _duration(7300)
     ('8 s', '3 min', '2.0 h')

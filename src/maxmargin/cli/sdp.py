@@ -16,7 +16,7 @@ from maxmargin.cli.common import (
     Quiet,
     as_json,
     check_can_write,
-    errors_in_a_line,
+    one_line_errors,
     say,
     source_name,
 )
@@ -29,9 +29,9 @@ from maxmargin.solvers import SublinearSdp, solve_sdp
 
 _STOPPED = {
     "tol": "value and bound are within tol",
-    "stalled": "more was asked for in vain, but is not proved to be impossible",
+    "stalled": "no X with a larger value was found, but none is proved to be impossible",
     "infeasible": "no X is feasible: proved",
-    "not found": "no X was found that misses the constraints by no more than eps; that none exists is not proved",
+    "not found": "no X was found that meets the constraints to within eps, but none is proved to be impossible",
     "max_tries": "the tries allowed were made",
     "max_time": "the time was up",
     "budget": "the budget was spent",
@@ -45,7 +45,7 @@ def _known_method(value: str) -> str:
     return value
 
 
-@errors_in_a_line
+@one_line_errors
 def sdp(
     problem: Annotated[
         Path,
@@ -55,19 +55,20 @@ def sdp(
         ),
     ],
     eps: Annotated[
-        float, typer.Option(help="How far a constraint may be missed, relative to its norm times the trace bound.")
+        float, typer.Option(help="The largest violation of a constraint, relative to its norm times the trace bound.")
     ] = 0.05,
     method: Annotated[
         str, typer.Option(callback=_known_method, metavar="|".join(METHODS), help="How the solver finds each X.")
     ] = METHODS[0],
     constant: Annotated[
-        float, typer.Option(help="Of the number of rounds; the theorem has 23, and what comes out is measured.")
+        float,
+        typer.Option(help="The constant in the number of rounds; the theorem has 23, and the answer is measured."),
     ] = 1.0,
-    tol: Annotated[float, typer.Option(help="Stop when value and bound are within this share.")] = 0.01,
+    tol: Annotated[float, typer.Option(help="Stop when value and bound differ by no more than this share.")] = 0.01,
     trace_bound: Annotated[
         float | None, typer.Option(help="The largest trace of X.", show_default="from PROBLEM, or by its equalities")
     ] = None,
-    exact_trace: Annotated[bool, typer.Option("--exact-trace", help="The trace of X is not less than that.")] = False,
+    exact_trace: Annotated[bool, typer.Option("--exact-trace", help="The trace of X equals the trace bound.")] = False,
     max_time: MaxTime = None,
     max_tries: Annotated[int, typer.Option(help="Stop after so many tries of the bisection.")] = 40,
     budget: Annotated[int | None, typer.Option(help="The entries of PROBLEM that the solver may read.")] = None,
@@ -81,7 +82,7 @@ def sdp(
     """Maximise C.X over the X that PROBLEM allows, and say what no X can beat. Ctrl-C keeps the best answer so far."""
     if output is not None:
         check_can_write(output, problem)
-    program = _stated(problem, read_program(problem), trace_bound, exact_trace)
+    program = _program(problem, read_program(problem), trace_bound, exact_trace)
     solver = SublinearSdp(eps=eps, method=method, constant=constant)
     started = time.perf_counter()
     result = solve_sdp(
@@ -100,7 +101,10 @@ def sdp(
             figures = {name: about[name] for name in ("value", "bound", "violation", "status")}
             np.savez(file, factor=result.answer.factor, y=result.y, **figures)
     if json:
-        finite = {name: None if isinstance(of, float) and not math.isfinite(of) else of for name, of in about.items()}
+        finite = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in about.items()
+        }
         print(as_json(finite))
     elif not quiet:
         print(*_lines(about, result), sep="\n")
@@ -111,7 +115,7 @@ def sdp(
         raise typer.Exit(130)
 
 
-def _stated(path: Path, file: ProgramArrays, trace_bound: float | None, exact: bool) -> SemidefiniteProgram:
+def _program(path: Path, file: ProgramArrays, trace_bound: float | None, exact: bool) -> SemidefiniteProgram:
     """The program of a file, with the trace bound that the user, the file or the equalities give."""
     bound, kind = file.trace_bound if trace_bound is None else trace_bound, "exactly" if exact else file.trace
     if bound is None:
@@ -126,8 +130,8 @@ def _stated(path: Path, file: ProgramArrays, trace_bound: float | None, exact: b
 
 def _show(attempt: SdpTry) -> None:
     asked = "any value" if math.isnan(attempt.asked) else f"a value of {attempt.asked:.6g}"
-    what = f"{attempt.status} after {attempt.iterations:,} rounds; no more than {attempt.bound:.6g} is possible"
-    say(f"asked for {asked}: {what}")
+    outcome = f"{attempt.status} after {attempt.iterations:,} rounds; no more than {attempt.bound:.6g} is possible"
+    say(f"asked for {asked}: {outcome}")
 
 
 def _summary(program: SemidefiniteProgram, result: SdpResult) -> dict[str, Any]:
@@ -152,15 +156,16 @@ def _summary(program: SemidefiniteProgram, result: SdpResult) -> dict[str, Any]:
 
 
 def _lines(about: dict[str, Any], result: SdpResult) -> list[str]:
-    apart = sum(count for purpose, count in result.reads.items() if not purpose.startswith("learning"))
+    not_learning = sum(count for purpose, count in result.reads.items() if not purpose.startswith("learning"))
     size = f"X of {about['n']:,} rows, {about['m']:,} constraints, trace {about['trace']} {about['trace_bound']:g}"
     rows = {
         "problem": f"{about['problem']}: {size}",
-        "value": f"{about['value']:.6g}" + ("" if result.feasible else ", of an X that misses more than was accepted"),
+        "value": f"{about['value']:.6g}"
+        + ("" if result.feasible else ", of an X that violates a constraint by more than eps"),
         "bound": f"{about['bound']:.6g}, which no feasible X exceeds",
         "violation": f"{about['violation']:.3g} at most; {about['scaled_violation']:.3g} in the units of eps",
         "rank": f"{about['rank']} of {about['n']}",
-        "read": f"{about['entries_read']:,} entries to solve, {apart:,} to check, measure and prove",
+        "read": f"{about['entries_read']:,} entries to solve, {not_learning:,} to check, measure and prove",
         "stopped": _STOPPED.get(result.status, result.status),
         "work": f"{about['iterations']:,} rounds in {about['tries']} tries, {about['seconds']:.2f} s",
     }

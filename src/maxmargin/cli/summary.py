@@ -1,4 +1,4 @@
-"""What there is to say of a model, for programs and for people."""
+"""The summary of a model: as JSON for programs, as lines of text for people."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ PURPOSES = {
     "certificate": "to certify",
     "entries of X": "of X, entries and not kernel evaluations",
 }
-"""What a count of the ledger was for, by its name there."""
+"""The purposes of the ledger, in words."""
 
 
 def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """All that is known of a model but its coefficients, as JSON has it: for `--json`, and for :func:`lines`."""
+    """All fields of a model except its coefficients, ready for JSON: for `--json` and for :func:`lines`."""
     about = describe(model)
     certificates = [model.certificate_] if len(about["problems"]) == 1 else model.certificate_
     for problem, certificate in zip(about["problems"], certificates, strict=True):
@@ -56,7 +56,7 @@ def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lines(about: Mapping[str, Any]) -> Iterator[str]:
-    """The summary as a person reads it: what was learned from, what it cost, how good it is, why it ended."""
+    """The summary as text: data, cost, certificate, and why the fit ended."""
     yield _line(
         "data",
         f"{about['data']}: {count(about['rows'], 'row')}, " if "data" in about else "",
@@ -65,13 +65,13 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         f"; labels: {about['labels_in']}" if about.get("labels_in") else "",
     )
     if about.get("kernel"):
-        of = ", ".join(f"{name} {_short(value)}" for name, value in about["kernel"]["fields"].items())
-        yield _line("kernel", about["kernel"]["name"], f", {of}" if of else "")
+        parameters = ", ".join(f"{name} {_short(value)}" for name, value in about["kernel"]["fields"].items())
+        yield _line("kernel", about["kernel"]["name"], f", {parameters}" if parameters else "")
         yield _line("computed", f"{about['kernel_evaluations']:,} kernel evaluations to learn")
     else:
         yield _line("read to learn", f"{about['entries_read']:,} entries", share(about))
     if besides := reads({why: count for why, count in about["reads"].items() if not why.startswith("learning")}):
-        yield _line("and besides", besides)  # what no budget limits
+        yield _line("and besides", besides)  # not limited by a budget
     yield from _ball(about) if "radius" in about else _classifier(about)
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
     loss = f", loss {about['loss']}" if "loss" in about else ""
@@ -79,8 +79,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
     unit = ("pass", "passes") if solver is not None and solver.visits_samples else ("iteration",)
     yield _line("work", f"{count(about['n_iter'], *unit)} of {about['solver']}{loss}{took}")
     if "training_error" in about:
-        of = "all" if about["training_error_rows"] == about["rows"] else f"{about['training_error_rows']:,} of the"
-        yield _line("training error", f"{about['training_error']:.2%} of {of} {about['rows']:,} rows")
+        part = "all" if about["training_error_rows"] == about["rows"] else f"{about['training_error_rows']:,} of the"
+        yield _line("training error", f"{about['training_error']:.2%} of {part} {about['rows']:,} rows")
     if "test_error" in about:
         yield _line("test error", f"{about['test_error']:.2%} of {about['test_rows']:,} rows of {about['test_data']}")
 
@@ -108,8 +108,8 @@ def _ball(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("radius", f"{_short(about['radius'])}; {bound}")
     else:
         yield _line("radius", _short(about["radius"]))
-        of = f"root mean square distance of the farthest {nu:.6g} of the rows"
-        yield _line("objective", f"{_short(about['objective'])}, the {of}; {bound}")
+        meaning = f"root mean square distance of the farthest {nu:.6g} of the rows"
+        yield _line("objective", f"{_short(about['objective'])}, the {meaning}; {bound}")
     yield _line("certificate", problem["certificate"]["sentence"])
     yield _line("stopped", STOPPED.get(problem["stopped"], problem["stopped"]))
     if "n_outside" in about:
@@ -118,7 +118,7 @@ def _ball(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 def details(about: Mapping[str, Any]) -> Iterator[str]:
-    """The rest of what a model file holds."""
+    """The fields of a model file that :func:`lines` leaves out."""
     yield _line("written by", f"maxmargin {about['library_version']}, format {about['format_version']}")
     if "classes" in about:
         yield _line("classes", ", ".join(label_text(about["classes"]["values"])), f" ({about['classes']['type']})")
@@ -136,11 +136,11 @@ def details(about: Mapping[str, Any]) -> Iterator[str]:
     for promise in (problem["promise"] for problem in about["problems"] if problem["promise"]):
         yield _line("promise", ", ".join(f"{name} {_short(value)}" for name, value in promise.items()))
     for name in about:
-        if name not in _KNOWN:
+        if name not in _SHOWN:
             yield _line(name, about[name])
 
 
-_KNOWN = {
+_SHOWN = {
     *("data", "rows", "stored", "seconds", "test_error", "test_rows", "test_data", "format", "format_version"),
     *("labels_in", "training_error", "training_error_rows", "n_outside", "radius", "objective", "objective_bound"),
     *("offset", "sq_center", "center_vectors"),
@@ -152,7 +152,7 @@ _KNOWN = {
 
 
 def reads(counts: Mapping[str, int]) -> str:
-    """What was read, by what it was for.
+    """The entries read, by purpose.
 
     >>> reads({"learning": 1200, "learning, dense count": 4000, "scale": 300, "solution": 0})
     '1,200 to learn (4,000 with zeros that are not stored), 300 to find the norms of the rows'
@@ -171,7 +171,7 @@ def _line(name: str, *text: object) -> str:
 
 
 def share(about: Mapping[str, Any]) -> str:
-    """What was read to learn as a share of what is stored, in words."""
+    """The entries read to learn as a share of the stored entries, in words."""
     if not about.get("stored"):
         return ""
     share = about["entries_read"] / about["stored"]

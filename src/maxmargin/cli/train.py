@@ -28,9 +28,9 @@ from maxmargin.cli.common import (
     check_classes,
     check_features,
     error_rate,
-    errors_in_a_line,
     given,
     number_or_name,
+    one_line_errors,
     one_of,
     read,
     refuse,
@@ -49,7 +49,7 @@ from maxmargin.problems import LOSSES
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
 _CHOICES = {
-    "kernel": tuple(name for name in KERNELS if name != "precomputed"),  # there is no file of a kernel's matrix
+    "kernel": tuple(name for name in KERNELS if name != "precomputed"),  # the command reads no files of kernel matrices
     "solver": tuple(dict.fromkeys(("auto", *SOLVERS, *KERNEL_SOLVERS))),
     "loss": tuple(LOSSES),
     "class_weight": ("balanced",),
@@ -59,12 +59,12 @@ _CHOICES = {
 
 _one_of_the_choices = one_of(_CHOICES)
 
-# Multiplications that the training error may take, some tenths of a second: where all rows would take more, fewer of
-# them are predicted, but at least so many.
-MOST_WORK, LEAST_ROWS = 300_000_000, 1000
+# The training error is measured on as many rows as take this many multiplications (some tenths of a second), but on at
+# least this many rows.
+TRAINING_ERROR_MULTIPLICATIONS, TRAINING_ERROR_ROWS = 300_000_000, 1000
 
 
-@errors_in_a_line
+@one_line_errors
 def train(
     data: Data,
     slack: Annotated[float | None, typer.Option(help="The mean slack allowed, of rows scaled to norm 1.")] = None,
@@ -107,10 +107,13 @@ def train(
     max_time: MaxTime = None,
     max_iter: MaxIter = None,
     tol: Annotated[
-        float | None, typer.Option(help="Stop at this relative gap.", show_default="as the solver has it")
+        float | None, typer.Option(help="Stop at this relative gap.", show_default="the default of the solver")
     ] = None,
     early_stopping: Annotated[
-        bool, typer.Option("--early-stopping", help="Hold out a tenth to see when to stop.")
+        bool,
+        typer.Option(
+            "--early-stopping", help="Hold out a tenth of the rows, and stop when the error on them no longer improves."
+        ),
     ] = False,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
     intercept_scaling: Annotated[
@@ -148,14 +151,14 @@ def train(
         tested = read(test, label_column, header, X.shape[1])
         check_features(test, tested, X.shape[1], f"{source_name(data)} has")
         y_test = required_labels(source_name(test), tested)
-    of_kernel = {
+    kernel_options = {
         "gamma": number_or_name(gamma),
         "degree": degree,
         "coef0": coef0,
         "cache_size": cache_size,
         "multi_class": multi_class,
     }
-    of_lines = {"loss": loss, "intercept_scaling": intercept_scaling}
+    linear_options = {"loss": loss, "intercept_scaling": intercept_scaling}
     if C is not None and slack is not None:
         raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
     common: dict[str, Any] = {
@@ -172,50 +175,50 @@ def train(
         "n_jobs": n_jobs,
         "random_state": random_state,
     }
-    machine: LinearSVC | SVC
+    estimator: LinearSVC | SVC
     if kernel is None:
-        refuse(of_kernel, "needs --kernel")
-        machine = LinearSVC(**given(of_lines), **common)
+        refuse(kernel_options, "needs --kernel")
+        estimator = LinearSVC(**given(linear_options), **common)
     else:
-        refuse(of_lines, "does not go with --kernel: the loss is the hinge and the intercept free")
-        machine = SVC(kernel=kernel, **given(of_kernel), **common)
+        refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
+        estimator = SVC(kernel=kernel, **given(kernel_options), **common)
     if not quiet:
-        machine.set_callbacks(ShowProgress())
+        estimator.set_callbacks(ShowProgress())
     started = time.perf_counter()
-    machine.fit(X, y)
+    estimator.fit(X, y)
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],
-        "stored": X.size,  # of a sparse matrix, this counts what it stores
+        "stored": X.size,  # of a sparse matrix, the size counts stored entries only
         "seconds": time.perf_counter() - started,
     }
-    notes |= training_error(machine, X, y)
+    notes |= training_error(estimator, X, y)
     if table.labels_in:
         notes["labels_in"] = table.labels_in
     if test is not None:
-        error = error_rate(machine.predict(tested.X), y_test)
+        error = error_rate(estimator.predict(tested.X), y_test)
         notes |= {"test_data": source_name(test), "test_rows": y_test.size, "test_error": error}
-    save_model(machine, target, notes=notes)
+    save_model(estimator, target, notes=notes)
     if plot is not None:
-        _draw(machine, plot, notes["stored"])
-    about = {"model": str(target), **summary(machine, notes)}
+        _draw(estimator, plot, notes["stored"])
+    about = {"model": str(target), **summary(estimator, notes)}
     if json:
         print(as_json(about))
     elif not quiet:
         print(*lines(about), f"{'model':<15}{target}", sep="\n")
-    if "interrupted" in np.atleast_1d(machine.stopped_):
+    if "interrupted" in np.atleast_1d(estimator.stopped_):
         say(f"interrupted: the best model so far was kept and is in {target}")
         raise typer.Exit(130)
 
 
-def training_error(machine: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:
-    """The share of training rows that get a wrong label, of all rows or of as many, evenly spread, as are cheap."""
+def training_error(estimator: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:
+    """The share of training rows that are predicted wrong, from all rows or, if that is slow, evenly spaced ones."""
     n = X.shape[0]
-    vectors = machine.support_.size if isinstance(machine, SVC) else machine.coef_.shape[0]
-    cost = max(1, vectors * X.size // n)  # of a row
-    m = min(n, max(LEAST_ROWS, MOST_WORK // cost))
+    vectors = estimator.support_.size if isinstance(estimator, SVC) else estimator.coef_.shape[0]
+    cost = max(1, vectors * X.size // n)  # multiplications for one row
+    m = min(n, max(TRAINING_ERROR_ROWS, TRAINING_ERROR_MULTIPLICATIONS // cost))
     rows = slice(None) if m == n else np.linspace(0, n - 1, m).astype(np.int64)
-    return {"training_error": float(np.mean(machine.predict(X[rows]) != y[rows])), "training_error_rows": m}
+    return {"training_error": float(np.mean(estimator.predict(X[rows]) != y[rows])), "training_error_rows": m}
 
 
 def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:
@@ -228,10 +231,10 @@ def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:
         raise ValueError("--plot needs matplotlib; install it: pip install 'maxmargin[plot]'") from None
     if path.suffix[1:] not in (known := FigureCanvasBase.get_supported_filetypes()):
         raise ValueError(f"--plot {path}: the name must end in one of .{', .'.join(known)}")
-    matplotlib.use("agg")  # no window
+    matplotlib.use("agg")  # draw to the file, without a window
 
 
-def _draw(machine: LinearSVC | SVC, path: Path, stored: int) -> None:
-    display = ConvergenceDisplay.from_estimator(machine, stored=stored)
+def _draw(estimator: LinearSVC | SVC, path: Path, stored: int) -> None:
+    display = ConvergenceDisplay.from_estimator(estimator, stored=stored)
     with atomic_write(path) as file:
         display.figure_.savefig(file, format=path.suffix[1:])

@@ -1,4 +1,4 @@
-"""Where entries come from, and what was read of them."""
+"""Readers of data: files, data sets, and the matrices of semidefinite programs."""
 
 from maxmargin.core.matrix import as_matrix, refuse_not_finite
 from maxmargin.data.atomic import atomic_write

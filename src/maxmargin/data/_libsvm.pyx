@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The lines of a LIBSVM file, parsed a block at a time into arrays that have room for them.
+"""A parser of LIBSVM lines, a block at a time, into arrays that are large enough.
 
-Nothing is explained here: a line that does not parse is left to `libsvm.py`, which reads it again slowly and says
-what is wrong with it.
+It does not explain errors: `libsvm.py` reads a line that does not parse again, slowly, and says what is wrong with it.
 """
 
 from libc.math cimport isfinite, ldexp
@@ -22,11 +21,11 @@ cdef enum Outcome:
 
 
 cdef class Progress:
-    """How far the reading has come, and what was met on the way.
+    """The state of a parser between two blocks: counts of lines, rows and entries, and the largest index so far.
 
-    `first` and `last` bound the indices that are accepted, as they are written. `stopped` says why the last call of
-    `parse` returned early: "" (it did not), "low" or "high" (an index below `first`; above `last`, or too large for
-    the array), "bad" (anything else).
+    `first` and `last` are the least and largest accepted index, as written in the file. `ordered` is false once the
+    indices of a row were not ascending. `stopped` says why the last call of `parse` returned early: "" (it did not),
+    "low" or "high" (an index below `first`; above `last`, or too large for the array), "bad" (anything else).
     """
 
     cdef public int64_t first, last
@@ -47,8 +46,8 @@ def parse(
 ):
     """Parse whole lines, each ending in a newline; return where the first bad line starts, or the end of the block.
 
-    Row r goes to labels[r], and its entries end before ends[r]. The arrays must have room for all that the block can
-    hold: a row takes two characters and an entry four, at least.
+    Row r goes to labels[r], and its entries end before ends[r]. The arrays must have room for all rows and entries of
+    the block: a row has at least two characters, an entry at least four.
     """
     cdef Text text = &block[0], line = text + start, stop = text + block.shape[0]
     cdef Outcome outcome = BLANK
@@ -66,7 +65,7 @@ def parse(
 
 
 cdef inline Outcome parse_line(Text* line, Progress progress, double* labels, Index* indices, Real* values) noexcept nogil:
-    """One line, `label [qid:n] index:value ... [# comment]`. Moves `line` to the next one if this one is good."""
+    """Parse one line, `label [qid:n] index:value ... [# comment]`; if it is valid, move `line` to the next one."""
     cdef Text p = skip_blanks(line[0])
     cdef Text digits
     cdef int64_t begin = progress.entries, k = begin, index, previous = -1
@@ -124,7 +123,7 @@ cdef inline Text skip_blanks(Text p) noexcept nogil:
 
 
 cdef inline Text skip_query(Text p) noexcept nogil:
-    """Past `qid:` and a number, when there is one."""
+    """The position after `qid:` and a number, if there is one here."""
     cdef Text q = p + 4
     if p[0] != c"q" or p[1] != c"i" or p[2] != c"d" or p[3] != c":" or not is_digit(q[0]):
         return p
@@ -148,9 +147,9 @@ cdef bint has_repeats(const Index* indices, int64_t size) noexcept nogil:
     return adjacent_find(ascending.begin(), ascending.end()) != ascending.end()
 
 
-# Numbers. A decimal number is m * 10^e with whole m. Three ways to the nearest double, from fast to slow:
-# m and 10^|e| are doubles themselves, and one operation rounds once; m times a table's 128 bits of 10^e, unless the
-# unknown rest could change the rounding; and Python's own conversion.
+# Numbers. A decimal number is m * 10^e with whole m. There are three ways to the nearest double, from fast to slow:
+# if m and 10^|e| are doubles, one operation, which rounds once; m times the 128 bits of 10^e in a table, unless the
+# bits beyond these could change the rounding; and Python's own conversion.
 
 cdef enum:
     LARGEST = 80    # the table holds the powers of ten from -LARGEST to LARGEST
@@ -244,19 +243,20 @@ cdef int64_t leading_zeros(Text p) noexcept nogil:
 
 
 cdef bint from_table(uint64_t mantissa, int64_t exponent, double* value) noexcept nogil:
-    """value <- the double nearest to mantissa * 10^exponent; False if the table does not tell."""
-    cdef int64_t at = exponent + LARGEST
+    """Set value to the double nearest to mantissa * 10^exponent; return False if the table cannot decide it."""
+    cdef int64_t row = exponent + LARGEST
     cdef uint64_t high, middle, low, unused, rest
     cdef int shift = 0, spare
-    if mantissa == 0 or not 0 <= at <= 2 * LARGEST:
+    if mantissa == 0 or not 0 <= row <= 2 * LARGEST:
         return False
     while not mantissa >> 63:
         mantissa <<= 1
         shift += 1
-    # high and low: the upper 128 of the 192 bits of mantissa * power. The truth lies less than 2 units of low above:
-    # one is lost below low, and the table's rest (less than 1) times the mantissa (less than 2^64) is another.
-    low = multiply(mantissa, power_high[at], &high)
-    unused = multiply(mantissa, power_low[at], &middle)
+    # high and low are the upper 128 of the 192 bits of mantissa * power. The exact product is larger by less than 2
+    # units of low: the bits below low are less than one unit, and so is the rest of the table's power (less than 1)
+    # times the mantissa (less than 2^64).
+    low = multiply(mantissa, power_high[row], &high)
+    unused = multiply(mantissa, power_low[row], &middle)
     low += middle
     high += low < middle
     # The upper 53 bits are the double; the rest of high, and low, say whether to round up.
@@ -268,7 +268,7 @@ cdef bint from_table(uint64_t mantissa, int64_t exponent, double* value) noexcep
         return False
     high = (high >> spare) + (rest >> (spare - 1))
     # ldexp is exact: the table's powers, times 64 bits, stay far from the ends of the range of double.
-    value[0] = ldexp(<double>high, power_shift[at] + 128 - shift + spare)
+    value[0] = ldexp(<double>high, power_shift[row] + 128 - shift + spare)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Atomic writes: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to write bytes to, which takes its name only when the block ends well.
+    """Open a file to write bytes to; it gets its name only if the `with` block ends without an error.
 
     The bytes go to a temporary file in the same folder; at the end they are flushed to the disk and the file is
-    renamed. After an error or an interrupt the temporary file is removed, and what stood at `path` still stands.
+    renamed. After an error or an interrupt the temporary file is removed, and an earlier file at `path` is unchanged.
 
     Parameters
     ----------
@@ -40,18 +40,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise OSError(f"cannot write {target}: it is not a regular file. Give the name of a file.")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "cannot write: the folder does not exist; make it first", str(path))
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
-    with beside.open("xb") as file:
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    with temporary.open("xb") as file:
         try:
             yield file
             file.flush()
             os.fsync(file.fileno())
             if target.exists():
-                shutil.copymode(target, beside)
-            # Windows renames closed files only.
+                shutil.copymode(target, temporary)
+            # Windows can rename closed files only.
             file.close()
-            beside.replace(target)
+            temporary.replace(target)
         except BaseException:
             file.close()
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise

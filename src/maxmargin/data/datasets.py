@@ -1,4 +1,4 @@
-"""Data sets: the one that comes with the package, and where to look for the others."""
+"""Data sets: Adult, which comes with the package, and the search for others in local folders."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def find_dataset(name: str) -> Path:
     Raises
     ------
     FileNotFoundError
-        If it is nowhere: the message says where it was looked for, and where to get it.
+        If it is not found: the message lists the folders searched, and says where to get the data set.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows and labels from the kinds of files that people have."""
+"""Rows and labels from LIBSVM, CSV, .npy and .npz files."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from maxmargin.data.streams import (
     HEAD_BYTES,
     FileFormatError,
     InputStream,
-    naming_damage,
     open_to_read,
     plain_suffix,
     random_access,
+    report_damage,
 )
 
 Format = Literal["auto", "libsvm", "csv", "npy", "npz"]
@@ -42,21 +42,21 @@ _FORMATS = {
     ".npy": "npy",
     ".npz": "npz",
 }
-_NPY = b"\x93NUMPY"  # how a .npy file starts
+_NPY = b"\x93NUMPY"  # the first bytes of a .npy file
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a file holds.
+    """The rows of a file, and their labels.
 
     Attributes
     ----------
     X : array, memory map or CSR array of shape (n, d)
         The rows.
     y : array of shape (n,) or None
-        Their labels; None where the file has none.
+        Their labels; None if the file has none.
     labels_in : str
-        Which column held the labels, in words; empty where they were not in a column.
+        The column that held the labels, in words; empty if they were not in a column.
     """
 
     X: Any
@@ -75,7 +75,7 @@ def read_table(
     n_features: int | None = None,
     zero_based: bool | Literal["auto"] = "auto",
 ) -> tuple[Any, NDArray[Any]]:
-    """Read rows and their labels from a file of any kind that the command takes.
+    """Read rows and their labels from a file in any format that the command takes.
 
     ========== ====================================== ==============================================================
     format     file                                   rows and labels
@@ -91,15 +91,15 @@ def read_table(
                                                       among the arrays or in the file `labels`
     ========== ====================================== ==============================================================
 
-    The first bytes tell .npy and .npz files, and files that are compressed by gzip, bzip2 or xz, whatever their names;
-    what has none of these names is judged by its first lines: LIBSVM or CSV. All of them may come from a pipe.
+    .npy and .npz files, and files compressed by gzip, bzip2 or xz, are recognised by their first bytes, whatever their
+    names; LIBSVM and CSV by the name, or if that does not tell, by the first lines. All of them may come from a pipe.
 
     Parameters
     ----------
     path : str or path
         The file, or "-" for standard input.
     format : str
-        What the file is; "auto" goes by its first bytes, its name, then its first lines.
+        The format of the file; "auto": recognised by its first bytes, its name, then its first lines.
     label_column : str or int
         Where the labels are in CSV and .npy files: "first", "last", a name in the header, or a position counted from
         0 (from the end if negative). A name in the header comes before the words "first" and "last".
@@ -110,7 +110,7 @@ def read_table(
     dtype : float64 or float32
         Type of X where text is read or integers are converted. Floating point arrays stay as they are.
     n_features : int, optional
-        How many features there are, where that is known; see :func:`read_libsvm`.
+        The number of features, if it is known; see :func:`read_libsvm`.
     zero_based : bool or "auto"
         For LIBSVM files, see :func:`read_libsvm`.
 
@@ -122,7 +122,7 @@ def read_table(
     Raises
     ------
     FileFormatError
-        If the file is malformed; of a text file with the line, and the column or the number of the cell.
+        If the file is malformed; for a text file, with the line, and the column or the number of the cell.
 
     Examples
     --------
@@ -162,15 +162,15 @@ def load_table(
     n_features: int | None = None,
     zero_based: bool | Literal["auto"] = "auto",
 ) -> Table:
-    """Read rows, and labels where there are any; parameters are those of :func:`read_table`.
+    """Read rows, and labels if there are any; parameters are those of :func:`read_table`.
 
-    Of a CSV or .npy file all columns are features if `label_column` is None, or if there are `n_features` of them.
+    All columns of a CSV or .npy file are features if `label_column` is None, or if there are `n_features` columns.
     """
     if format not in ("auto", "libsvm", "csv", "npy", "npz"):
         raise ValueError(f"format is {format!r}; expected 'auto', 'libsvm', 'csv', 'npy' or 'npz'")
     kind = np.dtype(dtype)
     with open_to_read(path) as stream:
-        with _naming_damage_of(stream):
+        with _report_damage_of(stream):
             empty = not stream.peek(1)
         if empty:
             raise FileFormatError(stream.name, None, None, "no rows: there is nothing in it")
@@ -195,7 +195,7 @@ def load_table(
 
 
 def required_labels(path: str | os.PathLike[str], table: Table) -> NDArray[Any]:
-    """The labels, which must be there."""
+    """The labels; an error if there are none."""
     if table.y is None:
         raise FileFormatError(
             path,
@@ -208,7 +208,7 @@ def required_labels(path: str | os.PathLike[str], table: Table) -> NDArray[Any]:
 
 
 def _format_of(stream: InputStream) -> Format:
-    """By its first bytes, then by its name, then by the first line that tells LIBSVM from CSV."""
+    """The format by the first bytes, then by the name, then by the first line that tells LIBSVM from CSV."""
     head = stream.head
     if head.startswith(_NPY):
         return "npy"
@@ -219,7 +219,7 @@ def _format_of(stream: InputStream) -> Format:
     if known := _FORMATS.get(plain_suffix(stream.name)):
         return known  # type: ignore[return-value]
     lines = head.split(b"\n")
-    if len(head) == HEAD_BYTES:  # what was read ahead may end within a word
+    if len(head) == HEAD_BYTES:  # the bytes read ahead may end within a word
         lines[-1] = lines[-1].rpartition(b" ")[0] or lines[-1]
     for line in lines[:100]:
         line = line.partition(b"#")[0]
@@ -256,39 +256,42 @@ def _read_csv(
     numbers, labels = array("d"), list[str]()
     names: list[str] | None = None
     n = width = 0
-    at: int | None = None
+    label_position: int | None = None
     for line, row in _csv_rows(stream):
         if not width:
             width = len(row)
             if header is True or (header == "auto" and not any(map(_is_number, row))):
                 names = [cell.strip() for cell in row]
-            at = _label_position(stream.name, label_column, names, width, n_features)
+            label_position = _label_position(stream.name, label_column, names, width, n_features)
             if names is not None:
                 continue
         if len(row) != width:
             raise FileFormatError(stream.name, line, None, f"{len(row)} cells, but the first line has {width}")
-        label = [] if at is None else [row.pop(at)]
+        label = [] if label_position is None else [row.pop(label_position)]
         try:
             values = list(map(float, row))
         except ValueError:
             values = [math.nan]
-        # False for NaN too. A sum that is too large though each of its terms is not passes the closer look.
+        # False for NaN too. If only the sum is too large, and no value is, _check_cells raises nothing.
         if not sum(map(abs, values)) <= largest:
-            _check_cells(stream.name, line, [*row[:at], *label, *row[at:]] if label else row, at, names, largest)
+            cells = [*row[:label_position], *label, *row[label_position:]] if label else row
+            _check_cells(stream.name, line, cells, label_position, names, largest)
         numbers.extend(values)
         labels.extend(label)
         n += 1
         if n == 2 and names is None and header == "auto" and label:
             _refuse_doubtful_header(stream.name, *labels)
     X = np.frombuffer(numbers, dtype=np.float64).astype(dtype, copy=False).reshape(n, -1 if n else 0)
-    return Table(X, None) if at is None else Table(X, _plain_labels(labels), _place(at, names, width))
+    if label_position is None:
+        return Table(X, None)
+    return Table(X, _numbers_or_strings(labels), _column_in_words(label_position, names, width))
 
 
 def _csv_rows(stream: InputStream) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with the number of the line each ends on."""
+    """The rows that are not empty, each with the number of its last line."""
     line = 0
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-    with naming_damage(lambda why: FileFormatError(stream.name, line + 1, None, why)):
+    with report_damage(lambda why: FileFormatError(stream.name, line + 1, None, why)):
         try:
             first = text.readline()
             separator = "\t" if plain_suffix(stream.name) == ".tsv" else max(",;\t", key=first.count)
@@ -304,7 +307,7 @@ def _csv_rows(stream: InputStream) -> Iterator[tuple[int, list[str]]]:
 def _label_position(
     path: str, label_column: str | int | None, names: list[str] | None, width: int, n_features: int | None
 ) -> int | None:
-    """The position of the labels among the columns; None if all of them are features."""
+    """The position of the label column; None if all columns are features."""
     if label_column is None or width == n_features:
         return None
     if names is not None and label_column in names:
@@ -326,11 +329,10 @@ def _label_position(
     return position % width
 
 
-def _place(at: int, names: list[str] | None, width: int) -> str:
-    """Which column this is, in words."""
-    name = f", named {names[at]!r}" if names is not None else ""
+def _column_in_words(position: int, names: list[str] | None, width: int) -> str:
+    name = f", named {names[position]!r}" if names is not None else ""
     ends = {0: "the first", width - 1: "the last"}
-    return f"{ends.get(at, f'number {at + 1}')} of {width} columns{name}"
+    return f"{ends.get(position, f'number {position + 1}')} of {width} columns{name}"
 
 
 def _is_number(cell: str) -> bool:
@@ -342,11 +344,11 @@ def _is_number(cell: str) -> bool:
 
 
 def _check_cells(
-    path: str, line: int, cells: list[str], at: int | None, names: list[str] | None, largest: float
+    path: str, line: int, cells: list[str], label_position: int | None, names: list[str] | None, largest: float
 ) -> None:
-    """Raise for the first cell, other than the label at `at`, that is not a finite number."""
+    """Raise an error for the first cell, other than the label, that is not a finite number."""
     for column, cell in enumerate(cells):
-        if column == at or (_is_number(cell) and abs(float(cell)) <= largest):
+        if column == label_position or (_is_number(cell) and abs(float(cell)) <= largest):
             continue
         name = f" of the column {names[column]!r}" if names is not None else ""
         limit = f" of at most {largest:.2g}" if _is_number(cell) and math.isfinite(float(cell)) else ""
@@ -365,7 +367,7 @@ def _check_cells(
 
 
 def _refuse_doubtful_header(path: str, first: str, second: str) -> None:
-    """Refuse to guess where the first line has numbers for features, but a word for a label, unlike the second."""
+    """Refuse to guess about a header if the first line has numbers, but its label, unlike the second, is a word."""
     if _is_number(second) and not _is_number(first):
         raise FileFormatError(
             path,
@@ -376,8 +378,8 @@ def _refuse_doubtful_header(path: str, first: str, second: str) -> None:
         )
 
 
-def _plain_labels(labels: list[str]) -> NDArray[Any]:
-    """Indices if all of them are, else strings."""
+def _numbers_or_strings(labels: list[str]) -> NDArray[Any]:
+    """Labels as numbers if all of them are numbers, else as strings."""
     if all(map(_is_number, labels)):
         return np.array(labels, dtype=np.float64)
     return np.array([label.strip() for label in labels])
@@ -395,13 +397,13 @@ def _read_npy(
     if table.ndim != 2:
         raise FileFormatError(stream.name, None, None, f"expected a matrix; its shape is {table.shape}")
     width = table.shape[1]
-    at = _label_position(stream.name, label_column, None, width, n_features)
-    if at is None:
+    position = _label_position(stream.name, label_column, None, width, n_features)
+    if position is None:
         return Table(table, None)
-    if at == 0:
-        return Table(table[:, 1:], np.array(table[:, 0]), _place(at, None, width))
-    if at == width - 1:
-        return Table(table[:, :-1], np.array(table[:, -1]), _place(at, None, width))
+    if position == 0:
+        return Table(table[:, 1:], np.array(table[:, 0]), _column_in_words(position, None, width))
+    if position == width - 1:
+        return Table(table[:, :-1], np.array(table[:, -1]), _column_in_words(position, None, width))
     raise ValueError(
         f"label_column is {label_column}, but the labels of {stream.name} must be in the first or the last column, so "
         "that the rest can be read in place. Or save them apart, and give that file as labels=..."
@@ -410,9 +412,9 @@ def _read_npy(
 
 def _read_npz(stream: InputStream, labels: str | os.PathLike[str] | None) -> Table:
     with (
-        _naming_damage_of(stream),
+        _report_damage_of(stream),
         random_access(stream) as file,
-        _naming_other_files(stream.name),
+        _report_unreadable(stream.name),
         np.load(file, allow_pickle=False) as arrays,
     ):
         if "X" in arrays:
@@ -426,7 +428,7 @@ def _read_npz(stream: InputStream, labels: str | os.PathLike[str] | None) -> Tab
 
 
 def _other_archive(names: list[str]) -> str:
-    """What a zip archive is that does not hold the arrays that are expected."""
+    """A description of a zip archive that does not hold the expected arrays."""
     if "model.json" in names:
         return "a model file of maxmargin; expected data"
     if "xl/workbook.xml" in names:
@@ -435,28 +437,28 @@ def _other_archive(names: list[str]) -> str:
 
 
 def _read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
-    with open_to_read(path) as stream, _naming_damage_of(stream):
+    with open_to_read(path) as stream, _report_damage_of(stream):
         if stream.head.startswith(_NPY):
             return np.array(_read_array(stream))
         text = io.TextIOWrapper(stream, encoding="utf-8-sig")
-        return _plain_labels([line.strip() for line in text if line.strip()])
+        return _numbers_or_strings([line.strip() for line in text if line.strip()])
 
 
 def _read_array(stream: InputStream) -> Any:
-    """The array in a .npy file; mapped where it can be."""
-    with _naming_damage_of(stream), _naming_other_files(stream.name):
+    """The array in a .npy file; memory-mapped if possible."""
+    with _report_damage_of(stream), _report_unreadable(stream.name):
         if stream.path is not None:
             return np.lib.format.open_memmap(stream.path, mode="r")
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _naming_damage_of(stream: InputStream) -> AbstractContextManager[None]:
-    return naming_damage(lambda why: FileFormatError(stream.name, None, None, why))
+def _report_damage_of(stream: InputStream) -> AbstractContextManager[None]:
+    return report_damage(lambda why: FileFormatError(stream.name, None, None, why))
 
 
 @contextmanager
-def _naming_other_files(path: str) -> Iterator[None]:
-    """Turn what NumPy raises for a file that it cannot read, or refuses because it holds a pickle, into our error."""
+def _report_unreadable(path: str) -> Iterator[None]:
+    """Turn NumPy's errors for files that it cannot read, or that hold pickles, into a FileFormatError."""
     try:
         yield
     except FileFormatError:

@@ -1,4 +1,4 @@
-"""LIBSVM (SVMlight) files: one row a line, `label index:value index:value ...`, zeros left out."""
+"""LIBSVM (SVMlight) files: one row a line, `label index:value index:value ...`, without the zeros."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from maxmargin.data._libsvm import Progress, parse
-from maxmargin.data.streams import FileFormatError, naming_damage, open_to_read, open_to_write
+from maxmargin.data.streams import FileFormatError, open_to_read, open_to_write, report_damage
 
-_BLOCK_BYTES = 1 << 22
-_BLOCK_ROWS = 1000
-_LARGEST_INDEX = 10**18 - 1
+_BLOCK_BYTES = 1 << 22  # bytes that are read and parsed at a time
+_BLOCK_ROWS = 1000  # rows that are written at a time
+_LARGEST_INDEX = 10**18 - 1  # has 18 digits, the most that the parser reads
 
 
 class LibsvmError(FileFormatError):
-    """A LIBSVM file that cannot be read: says the file, the line, the column, and what stands there."""
+    """A LIBSVM file that cannot be read; the message has the file, the line, the column and the text found there."""
 
 
 def read_libsvm(
@@ -33,38 +33,38 @@ def read_libsvm(
 ) -> tuple[Any, NDArray[np.float64]]:
     """Read a LIBSVM file.
 
-    A line is `label index:value index:value ...`; what follows a `#` is a comment, and lines without a label are
-    skipped. Line ends may be LF or CRLF. Indices are plain decimal numbers, rounded exactly as Python's `float`
+    A line is `label index:value index:value ...`; text after a `#` is a comment, and lines without a label are
+    skipped. Line ends may be LF or CRLF. Values are plain decimal numbers, rounded exactly as Python's `float`
     rounds them. A `qid:n` after the label, as in ranking files, is checked and dropped.
 
-    The file is read a few megabytes at a time: memory holds the result, and half as much again at most.
+    The file is read in blocks of 4 MB: memory holds the result, and at most half as much again.
 
     Parameters
     ----------
     path_or_file : str, path or binary file
-        A name that ends in .gz, .bz2 or .xz is decompressed on the way.
+        A path, which may be compressed by gzip, bzip2 or xz; "-" is standard input.
     n_features : int, optional
-        The number of columns. By default, as many as the largest index asks for.
+        The number of columns. By default, the least that holds the largest index.
     dtype : float64 or float32
         Type of the values of X.
     zero_based : bool or "auto"
         Whether the first column is written as 0 or as 1. "auto" takes the file for zero-based if and only if the
         index 0 occurs in it, as scikit-learn does; a zero-based file whose first column is all zeros would be
-        misread, so say which it is if you know, and always for a part of a larger file.
+        misread, so give it if you know it, and always for a part of a larger file.
 
     Returns
     -------
     X : scipy.sparse.csr_array of shape (n, d)
         Indices are sorted within each row, and int32 as long as they fit. Zeros that are written out stay stored.
-        (A sparse array, not `csr_matrix`: scikit-learn takes both everywhere, and SciPy keeps only the first alive.)
+        (A sparse array, not `csr_matrix`: scikit-learn takes both, and SciPy develops only the first further.)
     y : float64 array of shape (n,)
         The labels.
 
     Raises
     ------
     LibsvmError
-        If the file is malformed: with the line, the column and what stands there. Infinite and NaN values, an index
-        that occurs twice in a row, and several labels on a line are errors too.
+        If the file is malformed, with the line, the column and the text found there. Infinite and NaN values, an
+        index that occurs twice in a row, and several labels on a line are errors too.
 
     Examples
     --------
@@ -90,14 +90,14 @@ def read_libsvm(
         # A file that was given open is left open.
         name, opened = getattr(path_or_file, "name", "<file>"), nullcontext(path_or_file)  # type: ignore[assignment]
     with opened as file:
-        return _Reading(str(name), n_features, dtype, zero_based).read(file)
+        return _Reader(str(name), n_features, dtype, zero_based).read(file)
 
 
 def write_libsvm(path: str | os.PathLike[str], X: Any, y: ArrayLike, *, zero_based: bool = False) -> None:
     """Write a LIBSVM file, which `read_libsvm` reads back bit for bit.
 
-    Each number is written with the fewest digits that give it back. The file appears whole or not at all: an error
-    or an interrupt leaves what was there before.
+    Each number is written with the fewest digits that give it back. The file is written completely or not at all: an
+    error or an interrupt leaves an earlier file as it was.
 
     Parameters
     ----------
@@ -140,14 +140,14 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: ArrayLike, *, zero_bas
             file.write(_text_of(block, labels[start:stop], start, 0 if zero_based else 1))
 
 
-class _Reading:
-    """One file on its way into arrays, which grow ahead of each block by what the block can hold at most."""
+class _Reader:
+    """Reads one file into arrays; before each block they grow by the most that the block can hold."""
 
     def __init__(
         self, name: str, n_features: int | None, dtype: np.dtype[Any], zero_based: bool | Literal["auto"]
     ) -> None:
         self.name, self.n_features, self.zero_based = name, n_features, zero_based
-        # "auto" is one-based until the first 0 turns up.
+        # "auto" means one-based until the first index 0 is found.
         self.progress = Progress(*self._bounds(zero_based is True))
         self.labels, self.ends = np.empty(0), np.empty(0, dtype=np.int64)
         self.indices: NDArray[Any] = np.empty(0, dtype=np.int32)
@@ -164,20 +164,20 @@ class _Reading:
             while start < len(block):
                 start = parse(block, start, self.progress, self.labels, self.ends, self.indices, self.values)
                 if start < len(block):
-                    self._mend_or_raise(block[start : block.index(b"\n", start)])
+                    self._adapt_or_raise(block[start : block.index(b"\n", start)])
         return self._result()
 
     def _blocks(self, file: IO[bytes]) -> Iterator[bytes]:
-        """Whole lines, a few megabytes at a time, the last with a newline even if the file has none there."""
-        with naming_damage(lambda why: LibsvmError(self.name, self.progress.lines + 1, None, why)):
+        """Blocks of whole lines; the last line gets a newline if the file does not end in one."""
+        with report_damage(lambda why: LibsvmError(self.name, self.progress.lines + 1, None, why)):
             while block := file.read(_BLOCK_BYTES):
                 if not isinstance(block, bytes):
                     raise TypeError(f"{self.name} is open as text; open it in binary mode, with 'rb'")
                 block += file.readline()
                 yield block if block.endswith(b"\n") else block + b"\n"
 
-    def _mend_or_raise(self, line: bytes) -> None:
-        """Make the line readable if the index type or the guess of the base was at fault; else say what is wrong."""
+    def _adapt_or_raise(self, line: bytes) -> None:
+        """Widen the index type, or change "auto" to zero-based, if the line needs that; else raise an error."""
         progress = self.progress
         if progress.stopped == "low" and self.zero_based == "auto" and progress.first == 1:
             progress.first, progress.last = self._bounds(zero_based=True)
@@ -186,7 +186,7 @@ class _Reading:
         elif progress.stopped == "high" and self.indices.dtype == np.int32 and progress.last > np.iinfo(np.int32).max:
             self.indices = self.indices.astype(np.int64)
             return
-        column, token, why = _complaint(line, progress, self.values.dtype)
+        column, token, why = _first_fault(line, progress, self.values.dtype)
         shown = token.decode(errors="backslashreplace")
         raise LibsvmError(
             self.name, progress.lines + 1, column, f"{why}; got {shown[:60]!r}{'...' if len(shown) > 60 else ''}"
@@ -211,21 +211,21 @@ class _Reading:
         if not self.progress.ordered:
             X.has_sorted_indices = False
             X.sort_indices()
-        # Known from the reading: nobody needs to look again.
+        # The parser has refused duplicates, and indices are sorted: SciPy need not check again.
         X.has_canonical_format = True
         return X, self.labels
 
 
 def _resize(array: NDArray[Any], size: int) -> None:
-    # In place, without a second copy. No one else holds these arrays, which a reference count cannot know for sure.
+    # In place, without a second copy. Nothing else uses these arrays, though their reference counts may be above 1.
     array.resize(size, refcheck=False)
 
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def _complaint(line: bytes, progress: Progress, dtype: np.dtype[Any]) -> tuple[int, bytes, str]:
-    """Column, text and fault of the first token of a line that is wrong."""
+def _first_fault(line: bytes, progress: Progress, dtype: np.dtype[Any]) -> tuple[int, bytes, str]:
+    """The first wrong token of a line: its column, its text, and what is wrong with it."""
     tokens = list(re.finditer(rb"[^ \t\r\v\f]+", line.partition(b"#")[0]))
     label, pairs = tokens[0], tokens[1:]
     if why := _label_fault(label[0]):
@@ -241,7 +241,7 @@ def _complaint(line: bytes, progress: Progress, dtype: np.dtype[Any]) -> tuple[i
         elif re.fullmatch(rb"-\d+", index):
             why = "the index is negative"
         elif not index.isdigit():
-            why = "expected index:value, but what stands before the colon is not a whole number"
+            why = "expected index:value, but the text before the colon is not a whole number"
         elif not value:
             why = "expected index:value, but the value is missing (is the file cut off here?)"
         elif fault := _number_fault(value, dtype):
@@ -262,7 +262,7 @@ def _complaint(line: bytes, progress: Progress, dtype: np.dtype[Any]) -> tuple[i
         if why:
             return pair.start() + 1, pair[0], why
         seen.add(int(index))
-    raise AssertionError(f"the line {line!r} was refused for no reason that is known")
+    raise AssertionError(f"the line {line!r} was refused for an unknown reason")
 
 
 def _label_fault(token: bytes) -> str:
@@ -275,7 +275,7 @@ def _label_fault(token: bytes) -> str:
 
 
 def _number_fault(token: bytes, dtype: np.dtype[Any]) -> str:
-    """What is wrong with a number, or nothing."""
+    """What is wrong with a number; empty if nothing is."""
     if re.fullmatch(rb"[+-]?(inf|infinity|nan)", token, re.IGNORECASE):
         return "is not finite"
     if not _NUMBER.fullmatch(token):
@@ -285,11 +285,11 @@ def _number_fault(token: bytes, dtype: np.dtype[Any]) -> str:
 
 
 def _text_of(X: Any, y: NDArray[Any], start: int, first: int) -> bytes:
-    """The lines of a block of rows; `start` is the number of its first row in the whole."""
-    for values, rows, what in ((X.data, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), "X"), (y, None, "y")):
+    """The lines of a block of rows; `start` is the number of its first row in X, `first` the index of column 0."""
+    for values, rows, name in ((X.data, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), "X"), (y, None, "y")):
         if not np.isfinite(values).all():
-            at = int(np.argmin(np.isfinite(values)))
-            raise ValueError(f"{what} holds {values[at]} in row {start + (at if rows is None else rows[at])}")
+            k = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"{name} holds {values[k]} in row {start + (k if rows is None else rows[k])}")
     pairs = [f"{index}:{value}" for index, value in zip((X.indices + first).tolist(), _digits(X.data), strict=True)]
     ends = X.indptr.tolist()
     return "".join(

@@ -1,4 +1,4 @@
-"""Semidefinite programs from the kinds of files that the command takes."""
+"""Semidefinite programs from .npz and SDPA files."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def read_program(path: str | os.PathLike[str]) -> ProgramArrays:
     array                            shape              what it is
     ================================ ================== ==============================================================
     A                                (m, n, n)          the constraints; or
-    A_data, A_indices, A_indptr      of CSR (m, n * n)  the constraints, one a row, with zeros left out
+    A_data, A_indices, A_indptr      of CSR (m, n * n)  the constraints, one in each row, without the zeros
     b                                (m,)               their right-hand sides
-    sense                            () or (m,)         ">=" (if it is not there), "<=" or "=", for all or for each
-    C                                (n, n)             the objective; if it is not there, 0: any feasible X will do
+    sense                            () or (m,)         ">=" (the default), "<=" or "=", for all or for each
+    C                                (n, n)             the objective; without it 0: any feasible X is optimal
     trace_bound                      ()                 the largest trace of X, if known
-    trace                            ()                 "at most" (if it is not there) or "exactly"
+    trace                            ()                 "at most" (the default) or "exactly"
     ================================ ================== ==============================================================
 
     Anything else is an SDPA sparse file (.dat-s), see :func:`maxmargin.data.read_sdpa`. Both may be compressed and come
@@ -74,7 +74,7 @@ def _program(arrays: dict[str, Any]) -> ProgramArrays:
     C = _numbers("C", arrays["C"]) if "C" in arrays else None
     if C is not None:
         n = math.isqrt(C.size)
-    else:  # of CSR parts, nothing else says how many rows the matrices have
+    else:  # the number of rows of CSR matrices is known from their largest index only
         n = A.shape[-1] if A is not None else math.isqrt(int(np.max(arrays["A_indices"], initial=0))) + 1
         C = np.zeros((n, n))
     if A is None:

@@ -1,14 +1,14 @@
 r"""SDPA sparse files, `.dat-s`: semidefinite programs, one entry a line.
 
-A file holds numbers :math:`c_i` and symmetric matrices :math:`F_0, \dots, F_m` in blocks along the diagonal.
-To SDPA they mean a pair of programs, each the other's dual:
+A file holds numbers :math:`c_i` and symmetric block-diagonal matrices :math:`F_0, \dots, F_m`. They define a pair of
+programs, each the dual of the other:
 
 .. math::
     \text{(P)}\; \min_x \textstyle\sum_i c_i x_i \;\text{ s.t. } \sum_i x_i F_i - F_0 \succeq 0, \qquad
     \text{(D)}\; \max_Y F_0 \bullet Y \;\text{ s.t. } F_i \bullet Y = c_i,\; Y \succeq 0.
 
-(D) is a program as this package states them: C is F_0, A_i is F_i, b is c, and every constraint is an equality. A block
-of negative size holds diagonal matrices: its part of Y is a vector of numbers that are at least 0, such as slacks.
+(D) has the form of this package: C is F_0, A_i is F_i, b is c, and every constraint is an equality. A block of negative
+size holds diagonal matrices: its part of Y is a vector of numbers that are at least 0, such as slack variables.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.data.streams import FileFormatError, InputStream, naming_damage, open_to_read, open_to_write
+from maxmargin.data.streams import FileFormatError, InputStream, open_to_read, open_to_write, report_damage
 
 _PUNCTUATION = str.maketrans(",(){}", "     ")
 _WHOLE = re.compile(r"[+-]?\d+")
 
 
 class SdpaError(FileFormatError):
-    """An SDPA file that cannot be read: says the file, the line, what was found and what was expected."""
+    """An SDPA file that cannot be read; the message has the file, the line, what was found and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class ProgramArrays:
     sense : array of shape (m,)
         ">=", "<=" or "=" for each.
     trace_bound : float or None
-        The largest trace that X may have, where the file says so.
+        The largest trace that X may have, if the file gives one.
     trace : str
         Whether X has "at most" that trace, or "exactly".
     blocks : tuple of int
-        The sizes of the blocks along the diagonal; a negative one is of numbers, as in SDPA.
+        The sizes of the diagonal blocks; a negative size means a diagonal matrix, as in SDPA.
     """
 
     C: Any
@@ -68,14 +68,14 @@ class ProgramArrays:
 def read_sdpa(path: str | os.PathLike[str]) -> ProgramArrays:
     """Read an SDPA sparse file as the program (D): all of its constraints are equalities.
 
-    Lines that begin with `"` or `*` are comments where the file begins; then come m, the number of blocks, their sizes
-    and c, in which `, ( ) { }` count as spaces and what follows a `=` is a remark; then `matrix block row column value`
-    on each line, counted from 1 but for F_0. An entry is given on one side of the diagonal and stands for both.
+    The first lines may be comments, which start with `"` or `*`. Then come m, the number of blocks, their sizes and c;
+    `, ( ) { }` count as spaces, and text after a `=` is ignored. Each further line is `matrix block row column value`;
+    matrices (except F_0), blocks, rows and columns count from 1. An entry is given on one side of the diagonal only.
 
     Parameters
     ----------
     path : str or path
-        A name that ends in .gz, .bz2 or .xz is decompressed on the way.
+        The file, which may be compressed by gzip, bzip2 or xz; "-" is standard input.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def read_sdpa(path: str | os.PathLike[str]) -> ProgramArrays:
     Raises
     ------
     SdpaError
-        If the file is malformed: with the line, what stands there and what was expected.
+        If the file is malformed, with the line, what was found there and what was expected.
 
     Examples
     --------
@@ -107,8 +107,8 @@ def read_sdpa(path: str | os.PathLike[str]) -> ProgramArrays:
 
 
 def parse_sdpa(stream: InputStream) -> ProgramArrays:
-    """The same from a file that is open."""
-    return _Reading(stream.name, stream).program()
+    """Read an SDPA sparse file that is open; see :func:`read_sdpa`."""
+    return _Reader(stream.name, stream).program()
 
 
 def write_sdpa(
@@ -121,19 +121,19 @@ def write_sdpa(
     blocks: Sequence[int] | None = None,
     comment: str = "",
 ) -> None:
-    """Write a program as an SDPA sparse file, whole or not at all.
+    """Write a program as an SDPA sparse file, completely or not at all.
 
-    Such files know equalities only: where there are inequalities, a last diagonal block holds a slack for each, of
-    which X has that many more rows.
+    Such files have equalities only. For inequalities, one more diagonal block holds a slack variable for each: X has as
+    many more rows.
 
     Parameters
     ----------
     path : str or path
-        A name that ends in .gz, .bz2 or .xz is compressed on the way.
+        A name that ends in .gz, .bz2 or .xz is compressed.
     C, A, b, sense : arrays
         As in :class:`ProgramArrays`; one sense may stand for all.
     blocks : sequence of int or None
-        The sizes of the blocks; None: one block. No entry may stand outside of them.
+        The sizes of the blocks; None: one block. No entry may lie outside of them.
     comment : str
         Written at the head of the file.
 
@@ -183,9 +183,9 @@ def write_sdpa(
 
 
 def _entries(C: Any, A: Any, sizes: list[int], senses: NDArray[Any], slacks: NDArray[np.intp]) -> Iterator[str]:
-    """The lines of all entries; the slack of a constraint follows its own."""
+    """The lines of all entries; after those of a constraint comes its slack variable, if it has one."""
     n = C.shape[0]
-    block, first = _places(sizes)
+    block, first = _block_of_row(sizes)
     slack_of = {int(i): k + 1 for k, i in enumerate(slacks)}
     for number in range(A.shape[0] + 1):
         F = C.tocoo() if number == 0 else A[[number - 1]].reshape((n, n)).tocoo()
@@ -202,8 +202,8 @@ def _entries(C: Any, A: Any, sizes: list[int], senses: NDArray[Any], slacks: NDA
             yield f"{number} {len(sizes) + 1} {k} {k} {-1 if senses[number - 1] == '>=' else 1}"
 
 
-def _places(sizes: Sequence[int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """For each row of the whole, its block and the row at which that begins."""
+def _block_of_row(sizes: Sequence[int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """For each row of the matrix, the number of its block and the first row of that block."""
     lengths = np.abs(sizes)
     block = np.repeat(np.arange(lengths.size), lengths)
     return block, (np.cumsum(lengths) - lengths)[block]
@@ -217,8 +217,8 @@ def _name(number: int) -> str:
     return "C" if number == 0 else f"A_{number}"
 
 
-class _Reading:
-    """One file on its way into arrays."""
+class _Reader:
+    """Reads one file into arrays."""
 
     def __init__(self, path: str | os.PathLike[str], file: Any) -> None:
         self.path, self.line = path, 0
@@ -252,7 +252,7 @@ class _Reading:
         return count
 
     def _tokens(self, count: int, what: str) -> list[str]:
-        """So many words, from as many lines as they take, up to the end of the last."""
+        """Exactly `count` words, from as many whole lines as they take."""
         found: list[str] = []
         while len(found) < count:
             line = next(self.lines, None)
@@ -288,9 +288,9 @@ class _Reading:
             if not 1 <= block <= len(blocks):
                 self._fail(f"found the block {block}", f"1 to {len(blocks)}")
             size = blocks[block - 1]
-            for what, at in ("row", i), ("column", j):
-                if not 1 <= at <= abs(size):
-                    self._fail(f"found the {what} {at}", f"1 to {abs(size)}, the size of block {block}")
+            for what, index in ("row", i), ("column", j):
+                if not 1 <= index <= abs(size):
+                    self._fail(f"found the {what} {index}", f"1 to {abs(size)}, the size of block {block}")
             if size < 0 and i != j:
                 self._fail(
                     f"found the entry ({i}, {j})", f"an entry of the diagonal, as block {block} is a diagonal one"
@@ -303,11 +303,11 @@ class _Reading:
         self._refuse_repeats(found)
         return found[:, 0], found[:, 1], found[:, 2], np.array(values)
 
-    def _refuse_repeats(self, at: NDArray[np.int64]) -> None:
-        order = np.lexsort(at.T[::-1])
-        same = np.flatnonzero((np.diff(at[order, :3], axis=0) == 0).all(axis=1))
+    def _refuse_repeats(self, places: NDArray[np.int64]) -> None:
+        order = np.lexsort(places.T[::-1])
+        same = np.flatnonzero((np.diff(places[order, :3], axis=0) == 0).all(axis=1))
         if same.size:
-            earlier, later = at[order[same[0]], 3], at[order[same[0] + 1], 3]
+            earlier, later = places[order[same[0]], 3], places[order[same[0] + 1], 3]
             self.line = int(later)
             self._fail(
                 f"found an entry that line {earlier} has already", "each entry once, on one side of the diagonal"
@@ -316,9 +316,9 @@ class _Reading:
     # Lines and words
 
     def _lines(self, file: Any) -> Iterator[str]:
-        """The lines that hold something, without comments at the head."""
+        """The lines that are not empty, without the comments at the start of the file."""
         head = True
-        with naming_damage(lambda why: SdpaError(self.path, self.line + 1, None, why)):
+        with report_damage(lambda why: SdpaError(self.path, self.line + 1, None, why)):
             for raw in file:
                 self.line += 1
                 text = raw.decode("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Binary formats that are not read here, told by their first bytes, and what to do with such a file."""
+"""Binary formats that are not supported, recognised by their first bytes, and what to do with such a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
 
 
 def foreign_format(head: bytes) -> str:
-    """What a file is and what to do with it, if its first bytes are those of no format that is read; else nothing.
+    """A description of a file in a format that is not supported, with what to do about it; empty for text.
 
     >>> foreign_format(b"PAR1,PAR2,kind\\n1,2,yes\\n")  # a CSV file
     ''

@@ -1,4 +1,4 @@
-"""Files, pipes and standard input as streams of bytes, opened once, and the error that says where one is wrong."""
+"""Files, pipes and standard input as streams of bytes, opened once, and the error for malformed files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from typing import IO, Any, BinaryIO, cast
 from maxmargin.data.atomic import atomic_write
 
 COMPRESSED = (".gz", ".bz2", ".xz")
-STANDARD_INPUT = "-"  # in place of the name of a file that is read
+STANDARD_INPUT = "-"  # a path that means standard input
 
-# Bytes that are read ahead to tell a compression or a format; a first line that is longer is judged by its start.
+# Bytes that are read ahead to recognise a compression or a format; of a longer first line, only these are looked at.
 HEAD_BYTES = 1 << 16
-# Bytes of a stream that are kept in memory where random access is needed; a longer one goes to a temporary file.
+# Bytes; for random access, a stream up to this size is copied into memory, a longer one to a temporary file.
 _SPOOLED_BYTES = 1 << 26
 
 _DECOMPRESS: dict[bytes, Callable[[Any], Any]] = {
@@ -35,34 +35,36 @@ _DECOMPRESS: dict[bytes, Callable[[Any], Any]] = {
 
 
 class FileFormatError(ValueError):
-    """A file is not what it should be.
+    """A file is malformed, or in a format that is not supported.
 
     Attributes
     ----------
     path : str
         The file.
     line, column : int or None
-        Where, counted from one, if it is known. In a LIBSVM file `column` counts characters; in a table, cells.
+        The place of the error, counted from one, if it is known. `column` counts characters in a LIBSVM file, cells in
+        a table.
     """
 
     def __init__(self, path: object, line: int | None, column: int | None, message: str) -> None:
         self.path, self.line, self.column = str(path), line, column
-        place = "".join(f", {name} {at}" for name, at in (("line", line), ("column", column)) if at is not None)
+        parts = (("line", line), ("column", column))
+        place = "".join(f", {name} {number}" for name, number in parts if number is not None)
         super().__init__(f"{path}{place}: {message}")
 
 
 class InputStream(io.BufferedReader):
-    """The bytes of a file, a pipe or standard input, decompressed where they are compressed.
+    """The bytes of a file, a pipe or standard input, decompressed if they are compressed.
 
-    A pipe can be read only once. So it is opened once, and its format is told from bytes that are read ahead: they are
-    in `head`, and are still to come from `read`.
+    A pipe can be read only once. So it is opened once, and its format is recognised from bytes that are read ahead:
+    they are in `head`, and `read` returns them too.
 
     Attributes
     ----------
     name : str
-        What messages call it.
+        Its name in messages.
     head : bytes
-        The first bytes; all of them where there are fewer than 65,536.
+        The first 65,536 bytes, or all if there are fewer.
     path : Path or None
         A regular file that holds the same bytes and can be opened again, for random access; None if there is none.
     """
@@ -73,7 +75,7 @@ class InputStream(io.BufferedReader):
 
 
 def open_to_read(path: str | os.PathLike[str]) -> InputStream:
-    """Open a file, a pipe or, for the name "-", standard input; gzip, bzip2 and xz are told by their first bytes."""
+    """Open a file, a pipe or, for the name "-", standard input; decompress gzip, bzip2 and xz."""
     regular = False
     if os.fspath(path) == STANDARD_INPUT:
         source = _ReadAhead(sys.stdin.buffer, "standard input", owned=None)
@@ -90,7 +92,7 @@ def open_to_read(path: str | os.PathLike[str]) -> InputStream:
 
 @contextmanager
 def random_access(stream: InputStream) -> Iterator[IO[bytes]]:
-    """The same bytes in a file that can be read in any order: a copy where they come from a pipe or are compressed."""
+    """The same bytes in a file with random access: a copy if they come from a pipe or are compressed."""
     if stream.path is not None:
         with stream.path.open("rb") as file:
             yield file
@@ -102,7 +104,7 @@ def random_access(stream: InputStream) -> Iterator[IO[bytes]]:
 
 
 class _ReadAhead(io.RawIOBase):
-    """A file whose first bytes were read ahead. An error that was met there is raised when reading comes to it."""
+    """A file whose first bytes are read ahead. An error in that is raised once the bytes before it are read."""
 
     def __init__(self, file: Any, name: str, owned: Any) -> None:
         self.name, self._file, self._owned = name, file, owned
@@ -136,7 +138,7 @@ class _ReadAhead(io.RawIOBase):
 
 @contextmanager
 def open_to_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for writing bytes, whole or not at all; compressed as its name says."""
+    """Open a file for an atomic write of bytes, compressed according to its suffix."""
     with atomic_write(path) as file, _compressed(file, Path(path).suffix) as stream:
         yield stream
 
@@ -144,7 +146,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[Any]:
     match suffix:
         case ".gz":
-            # Without name and time in the header, the same rows give the same bytes.
+            # The header has neither name nor time, so that the same rows give the same bytes.
             return gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0)
         case ".bz2":
             return bz2.BZ2File(file, "wb")
@@ -154,12 +156,12 @@ def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def naming_damage(error: Callable[[str], FileFormatError]) -> Iterator[None]:
-    """Turn what the standard library raises for a damaged compressed file into an error that says where."""
+def report_damage(error: Callable[[str], FileFormatError]) -> Iterator[None]:
+    """Turn the standard library's errors for a damaged compressed file into an error that says where it is."""
     try:
         yield
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as cause:
-        # Damage has no error number; what goes wrong with a disk has one.
+        # Errors of the operating system have an error number; those of a decompressor have none.
         if isinstance(cause, OSError) and cause.errno is not None:
             raise
         raise error(f"from about here the compressed file is cut off or damaged ({cause})") from cause

@@ -1,4 +1,4 @@
-"""The matrices of a semidefinite program: one way to read them, whatever they are made of."""
+"""The matrices of a semidefinite program: one interface to dense arrays, sparse matrices and entry functions."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from maxmargin.core.types import Vector
 
 Square = NDArray[np.float64]  # a matrix of n rows and n columns
 
-ENTRIES_AT_ONCE = 1 << 22  # of what is read in blocks
+ENTRIES_AT_ONCE = 1 << 22  # entries; matrices are read in blocks of at most this size
 ASYMMETRY_UNITS = 100  # mirrored entries may differ by so many units in the last place of the largest entry
 
 
 def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
-    """Wrap the matrices of a semidefinite program for reading, without copying what is stored as it should be.
+    """Wrap the matrices of a semidefinite program for reading. Arrays and CSR matrices are not copied.
 
     Parameters
     ----------
     A : array of shape (m, n, n), sequence of m matrices, sparse matrix of shape (m, n * n), or SymmetricMatrices
         m symmetric matrices of n rows. A sequence may hold arrays and sparse matrices. Row i of a sparse matrix of
-        shape (m, n * n) is the whole of matrix i, its rows one after the other. SymmetricMatrices are returned as they
-        are, ledger and all.
+        shape (m, n * n) is matrix i, its rows one after the other. SymmetricMatrices are returned as they are, with
+        their ledger.
 
     Returns
     -------
     SymmetricMatrices
-        Checked: symmetric and finite. The reading for that is booked in the ledger under "validation".
+        Checked to be symmetric and finite. The ledger counts the reads of this check under "validation".
 
     Examples
     --------
@@ -73,21 +73,21 @@ def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
 class SymmetricMatrices:
     r"""m symmetric matrices :math:`A_i` of n rows, read by entry, by matrix, or all together.
 
-    Make one with :func:`as_symmetric_matrices`, or of a function with :meth:`by_entry`.
+    Made by :func:`as_symmetric_matrices`, or from a function by :meth:`by_entry`.
 
     Attributes
     ----------
     shape : tuple of three ints
         (m, n, n).
     ledger : Ledger
-        What was read: of sparse matrices the stored entries.
+        The count of entries read; of sparse matrices, stored entries.
     is_stored : bool
-        Whether they are stored, and were checked when they were given; not by entry access.
+        Whether the matrices are stored, and so were checked at once; False with entry access.
     most_per_entry, most_per_matrix : int
-        The most that is read for one entry of all matrices, and for one matrix.
+        The most entries that are read for one entry of every matrix, and for one matrix.
     """
 
-    def __init__(self, rows: Matrix | _Entries, n: int, most_per_entry: int, most_per_matrix: int) -> None:
+    def __init__(self, rows: Matrix | _EntryFunction, n: int, most_per_entry: int, most_per_matrix: int) -> None:
         self.shape = (rows.shape[0], n, n)
         self.most_per_entry, self.most_per_matrix = most_per_entry, most_per_matrix
         self.is_stored = isinstance(rows, Matrix)
@@ -95,16 +95,16 @@ class SymmetricMatrices:
 
     @classmethod
     def by_entry(cls, m: int, n: int, entry: Callable[[Any, Any, Any], ArrayLike]) -> SymmetricMatrices:
-        """Matrices that nobody has stored: a function tells their entries.
+        """Matrices that are not stored: a function computes their entries.
 
         Parameters
         ----------
         m, n : int
-            How many matrices, of how many rows.
+            The number of matrices, and of the rows of each.
         entry : callable
-            ``entry(i, j, l)`` gives entry (j, l) of matrix i. Each of the three is a whole number or an array of them;
-            arrays have shapes that broadcast to the shape of what is returned, as in NumPy's indexing. A matrix is
-            checked, to be symmetric and finite, when it is read as a whole.
+            ``entry(i, j, l)`` returns entry (j, l) of matrix i. Each argument is an integer or an array of integers;
+            the shapes broadcast to the shape of the result, as in NumPy's indexing. A matrix is checked to be symmetric
+            and finite when all of it is read.
 
         Examples
         --------
@@ -116,7 +116,7 @@ class SymmetricMatrices:
         """
         if not (m >= 1 and n >= 1):
             raise ValueError(f"expected at least one matrix of at least one row; got m={m!r}, n={n!r}")
-        return cls(_Entries(m, n, entry), n, m, n * n)
+        return cls(_EntryFunction(m, n, entry), n, m, n * n)
 
     @property
     def ledger(self) -> Ledger:
@@ -133,7 +133,7 @@ class SymmetricMatrices:
         return out
 
     def matrix(self, i: int) -> Square:
-        """Matrix i, as a dense array of its own."""
+        """Matrix i, as a new dense array."""
         n = self.shape[1]
         where, values = self._rows.row(i)
         if values.size == n * n:
@@ -177,15 +177,15 @@ class SymmetricMatrices:
         return np.sqrt(self._rows.row_sq_norms())
 
 
-class _Entries:
-    """A function of three numbers as a matrix of m rows and n * n columns: what SymmetricMatrices ask of a Matrix."""
+class _EntryFunction:
+    """An entry function with those methods of a Matrix of m rows and n * n columns that SymmetricMatrices call."""
 
     def __init__(self, m: int, n: int, entry: Callable[[Any, Any, Any], ArrayLike]) -> None:
         self.shape, self.n, self.entry, self.ledger = (m, n * n), n, entry, Ledger()
 
     def column(self, k: int) -> tuple[NDArray[np.int64], Vector]:
         i = np.arange(self.shape[0])
-        return i, self._told(i, *divmod(k, self.n))
+        return i, self._read(i, *divmod(k, self.n))
 
     def row(self, i: int) -> tuple[NDArray[np.int64], Vector]:
         return np.arange(self.shape[1]), self._matrices(np.array([i]))[0]
@@ -203,36 +203,36 @@ class _Entries:
         return np.concatenate([(block**2).sum(axis=1) for _, block in self._blocks(np.arange(self.shape[0]))])
 
     def _blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Vector]]:
-        for i in _parts(rows, self.shape[1]):
+        for i in _row_blocks(rows, self.shape[1]):
             yield i, self._matrices(i)
 
     def _matrices(self, i: NDArray[np.int64]) -> Vector:
         """Whole matrices, a row each."""
         j, l = np.divmod(np.arange(self.shape[1]), self.n)
-        rows = self._told(i[:, None], j, l)
+        rows = self._read(i[:, None], j, l)
         _refuse_asymmetric(rows, self.n, i)
         return rows
 
-    def _told(self, i: Any, j: Any, l: Any) -> Vector:
+    def _read(self, i: Any, j: Any, l: Any) -> Vector:
         shape = np.broadcast(i, j, l).shape
-        told = np.asarray(self.entry(i, j, l), dtype=np.float64)
+        entries = np.asarray(self.entry(i, j, l), dtype=np.float64)
         try:
-            values = np.array(np.broadcast_to(told, shape))
+            values = np.array(np.broadcast_to(entries, shape))
         except ValueError:
             raise ValueError(
-                f"entry(i, j, l) gave an array of shape {told.shape} for indices of shape {shape}; expected a number "
-                "for each"
+                f"entry(i, j, l) gave an array of shape {entries.shape} for indices of shape {shape}; expected a "
+                "number for each"
             ) from None
         self.ledger.count(values.size)
         if not np.isfinite(values).all():
-            at = int(np.argmin(np.isfinite(values).ravel()))
-            i, j, l = (int(np.broadcast_to(part, shape).ravel()[at]) for part in (i, j, l))
-            raise ValueError(f"entry({i}, {j}, {l}) gave {values.ravel()[at]}; every entry must be finite")
+            k = int(np.argmin(np.isfinite(values).ravel()))
+            i, j, l = (int(np.broadcast_to(index, shape).ravel()[k]) for index in (i, j, l))
+            raise ValueError(f"entry({i}, {j}, {l}) gave {values.ravel()[k]}; every entry must be finite")
         return values
 
 
 def _checked(rows: Any, n: int) -> SymmetricMatrices:
-    """Matrices in the rows of an array or of a CSR matrix, once they are found to be what they should be."""
+    """The matrices in the rows of an array or of a CSR matrix, after a check that they are symmetric and finite."""
     m = rows.shape[0]
     if m == 0 or n == 0:
         raise ValueError(f"expected at least one matrix of at least one row; got {m} of {n} rows")
@@ -244,17 +244,17 @@ def _checked(rows: Any, n: int) -> SymmetricMatrices:
     with read.ledger.on("validation"):
         if sp.issparse(rows):
             _refuse_asymmetric_sparse(rows, n)
-            most = int(np.bincount(rows.indices, minlength=1).max()), int(np.diff(rows.indptr).max())
+            most_read = int(np.bincount(rows.indices, minlength=1).max()), int(np.diff(rows.indptr).max())
         else:
-            for i in _parts(np.arange(m), n * n):
+            for i in _row_blocks(np.arange(m), n * n):
                 _refuse_asymmetric(rows[i[0] : i[-1] + 1], n, i)
-            most = m, n * n
+            most_read = m, n * n
         read.ledger.count(read.n_stored)
-    return SymmetricMatrices(read, n, *most)
+    return SymmetricMatrices(read, n, *most_read)
 
 
-def _parts(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.int64]]:
-    """Blocks of rows that are small enough to be copied."""
+def _row_blocks(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.int64]]:
+    """Blocks of rows with at most ENTRIES_AT_ONCE entries."""
     size = max(1, ENTRIES_AT_ONCE // width)
     for first in range(0, rows.size, size):
         yield rows[first : first + size]
@@ -266,21 +266,21 @@ def _refuse_asymmetric(rows: NDArray[Any], n: int, numbers: NDArray[np.int64]) -
         _refuse_not_finite(np.argwhere(~np.isfinite(matrices))[0], numbers)
     wrong = np.abs(matrices - matrices.transpose(0, 2, 1)) > _rounding(rows)
     if wrong.any():
-        at, j, l = np.argwhere(wrong)[0]
-        _refuse(numbers[at], j, l, matrices[at, j, l], matrices[at, l, j])
+        k, j, l = np.argwhere(wrong)[0]
+        _refuse(numbers[k], j, l, matrices[k, j, l], matrices[k, l, j])
 
 
 def _refuse_asymmetric_sparse(rows: Any, n: int) -> None:
     if not np.isfinite(rows.data).all():
-        at = int(np.argmin(np.isfinite(rows.data)))
-        i = int(np.searchsorted(rows.indptr, at, side="right")) - 1
-        _refuse_not_finite((0, *divmod(int(rows.indices[at]), n)), np.array([i]))
+        k = int(np.argmin(np.isfinite(rows.data)))
+        i = int(np.searchsorted(rows.indptr, k, side="right")) - 1
+        _refuse_not_finite((0, *divmod(int(rows.indices[k]), n)), np.array([i]))
     j, l = np.divmod(rows.indices, n)
     mirrored = sp.csr_matrix((rows.data, l * n + j, rows.indptr), shape=rows.shape)
-    apart = (rows - mirrored).tocoo()
-    wrong = np.flatnonzero(np.abs(apart.data) > _rounding(rows.data))
+    difference = (rows - mirrored).tocoo()
+    wrong = np.flatnonzero(np.abs(difference.data) > _rounding(rows.data))
     if wrong.size:
-        i, k = int(apart.row[wrong[0]]), int(apart.col[wrong[0]])
+        i, k = int(difference.row[wrong[0]]), int(difference.col[wrong[0]])
         row = rows[[i]].toarray().reshape(n, n)
         j, l = divmod(k, n)
         _refuse(i, j, l, row[j, l], row[l, j])
@@ -291,8 +291,8 @@ def _rounding(values: NDArray[Any]) -> float:
 
 
 def _refuse_not_finite(place: Any, numbers: NDArray[np.int64]) -> None:
-    at, j, l = (int(part) for part in place)
-    raise ValueError(f"matrix {numbers[at]} has a NaN or an infinite entry at ({j}, {l}); every entry must be finite")
+    k, j, l = (int(index) for index in place)
+    raise ValueError(f"matrix {numbers[k]} has a NaN or an infinite entry at ({j}, {l}); every entry must be finite")
 
 
 def _refuse(i: int, j: int, l: int, here: float, there: float) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of how a fit converged."""
+"""Plots of the convergence of a fit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = {
     "kernel_evaluations": "kernel evaluations",
 }
 
-MOST_COLOURS = 6  # runs that are told apart by colour and marker; of more, only the one with the largest gap is
+MOST_COLOURS = 6  # runs; up to so many have a colour and a marker each, of more only the one with the largest gap
 MARKERS = "os^DvP"  # one a run, so that runs can be told apart without colours
 LOG_COST = 50.0  # the axis of the cost is logarithmic if the largest cost is at least this many times the smallest
 SMALLEST_GAP = 1e-12  # relative gaps below this are rounding errors, and are drawn at the bottom of the axis
@@ -30,14 +30,14 @@ PANEL_SIZE = (7.2, 2.7)  # width and height of a panel in inches
 
 
 class ConvergenceDisplay:
-    """Draws how one or several runs converged, against what they cost.
+    """Plots the convergence of one or several runs against their cost.
 
-    There are up to three panels, of which those are drawn that the traces have figures for:
+    There are up to three panels; a panel is drawn if the traces have numbers for it:
 
     - the relative gap on a logarithmic axis, with a line at `tol`. Dots are gaps that were measured;
       between them the line follows the solver's own estimates, which cost nothing;
     - the value reached and the bound on the best possible value, where they were measured at two checks or more
-      (``certify="checks"``). The panel shows what lies near the last value and cuts off what is far from it;
+      (``certify="checks"``). The panel shows the range near the last value and cuts off values far from it;
     - the error on the holdout (``early_stopping=True``).
 
     Of more than six runs, such as the 45 binary problems of ten classes, the one with the largest gap is drawn in
@@ -48,7 +48,7 @@ class ConvergenceDisplay:
     traces : mapping of str to Trace, or Traces
         The runs, by the name that the legend shows.
     x : {"entries_read", "seconds", "iteration", "kernel_evaluations"} or None
-        What the runs cost. None: kernel evaluations where all runs made some, entries read where all read some and
+        The measure of cost. None: kernel evaluations where all runs made some, entries read where all read some and
         none made evaluations, else seconds.
     stored : int or None
         How many entries the data holds; drawn as a line on the axis of entries read.
@@ -86,9 +86,9 @@ class ConvergenceDisplay:
         Parameters
         ----------
         trace : Trace or Traces
-            What `model.trace_` or `result.trace` is.
+            For instance `model.trace_` or `result.trace`.
         name : str or None
-            What the title calls it.
+            Its name in the title.
         ax : matplotlib Axes, a sequence of them, or None
             See :meth:`plot`.
         **options
@@ -110,9 +110,9 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : LinearSVC, SVC or EnclosingBall
-            A fitted one.
+            A fitted estimator.
         name : str or None
-            What the title calls it; None: its class.
+            Its name in the title; None: the name of its class.
         ax : matplotlib Axes, a sequence of them, or None
             See :meth:`plot`.
         **options
@@ -134,7 +134,7 @@ class ConvergenceDisplay:
             Where to draw: the first panel goes into the first axes, and so on; panels for which no axes are left are
             not drawn. None: a new figure with a title, for all panels.
         name : str or None
-            What the title calls the runs.
+            The name of the runs in the title.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class ConvergenceDisplay:
             )  # fmt: skip
             self.axes_ = list(axes[:, 0])
             self.figure_.suptitle(self._title(name or ""))
-            # Above the curves, so that it covers none.
+            # The legend is above the curves and covers none of them.
             legend = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "ncols": 3, "borderaxespad": 0.2}
         else:
             self.axes_ = list(np.atleast_1d(ax))
@@ -178,7 +178,7 @@ class ConvergenceDisplay:
         self.axes_[-1].set_xlabel(LABELS[self.x] + own)
         return self
 
-    # What there is to draw
+    # What the traces hold
 
     @property
     def _many(self) -> bool:
@@ -186,18 +186,18 @@ class ConvergenceDisplay:
 
     @property
     def _tol(self) -> float | None:
-        """The `tol` of the runs, where those that have one have the same."""
+        """The `tol` of the runs, if all runs that have one have the same."""
         found = {trace.tol for trace in self.traces.values()} - {None}
         return found.pop() if len(found) == 1 else None
 
     @property
     def _last_gaps(self) -> dict[str, float]:
-        """The relative gap that was last known, of the runs of which one was."""
+        """The last known relative gap of each run that has one."""
         gaps = {name: known_gap(trace) for name, trace in self.traces.items()}
         return {name: float(gap[np.isfinite(gap)][-1]) for name, gap in gaps.items() if np.isfinite(gap).any()}
 
     def _common_cost(self) -> str:
-        """A measure of the cost that all runs have: evaluations and entries cannot be compared, and may be zero."""
+        """A measure of cost that all runs have: kernel evaluations and entries are not comparable, and may be 0."""
         last = [trace[-1] for trace in self.traces.values() if len(trace)]
         if all(row.kernel_evaluations for row in last):
             return "kernel_evaluations"
@@ -217,10 +217,10 @@ class ConvergenceDisplay:
         return panels
 
     def _title(self, name: str) -> str:
-        """What the picture shows, in a line."""
+        """The title: name, gap and error, on one line."""
         gaps, parts = self._last_gaps, []
         if len(self.traces) > 1 and gaps:
-            loosest = max(gaps, key=lambda of: gaps[of])
+            loosest = max(gaps, key=lambda run: gaps[run])
             parts.append(f"the largest gap of {len(self.traces)} is {_percent(gaps[loosest])} ({loosest})")
         elif gaps:
             parts.append(f"relative gap {_percent(*gaps.values())}")
@@ -231,7 +231,7 @@ class ConvergenceDisplay:
         return ": ".join(part for part in (name, ", ".join(parts)) if part)
 
     def _set_cost_axis(self, axes: Axes) -> None:
-        """A logarithmic axis for costs of many sizes, one from zero for others, with numbers such as "20 M"."""
+        """A logarithmic axis if costs span a wide range, else one from zero; with numbers such as "20 M"."""
         from matplotlib.ticker import EngFormatter, NullFormatter
 
         drawn = [
@@ -278,7 +278,7 @@ class ConvergenceDisplay:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
 
     def _draw_count(self, axes: Axes) -> None:
-        """How many of the runs are within `tol`, by what each of them has cost until then."""
+        """The number of runs within `tol` against the cost of each run until then."""
         tol, ends = self._tol, []
         for trace in self.traces.values():
             within = np.flatnonzero(trace.column("relative_gap") <= tol)
@@ -330,7 +330,7 @@ class ConvergenceDisplay:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
 
     def _styles(self, axes: Axes, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The runs that have a size and how to draw each; of many, the largest comes last and stands out."""
+        """The runs that have a number in `sizes`, and the style of each; of many, the largest is last and in colour."""
         if not self._many:
             for marker, name in zip(MARKERS, self.traces, strict=False):
                 if name in sizes:
@@ -346,22 +346,22 @@ class ConvergenceDisplay:
 
 
 def known_gap(trace: Trace) -> Vector:
-    """The relative gap at each check: measured where it was, else as the solver estimated it, else NaN."""
+    """The relative gap at each check: measured, else estimated by the solver, else NaN."""
     measured: Vector = trace.column("relative_gap")
     return np.where(np.isfinite(measured), measured, trace.column("estimated_gap"))
 
 
 def _decades(gaps: Vector) -> tuple[float, float]:
-    """The powers of ten between which the gaps are drawn; those of zero get a decade of their own at the bottom."""
+    """The powers of ten between which gaps are drawn; gaps of zero get one more decade at the bottom."""
     gaps = gaps[np.isfinite(gaps)]
     least = gaps[gaps > SMALLEST_GAP].min(initial=0.1)
     bottom = 10.0 ** (math.floor(math.log10(least)) - bool((gaps <= SMALLEST_GAP).any()))
-    # Above 1, value and bound lie on either side of zero, or one is zero: how far apart they are means nothing.
+    # A gap above 1 means that value and bound have different signs, or that one is zero: its size has no meaning.
     return bottom, 10.0 ** math.ceil(math.log10(min(1.0, max(gaps.max(), 2 * bottom))))
 
 
 def _near(last: Vector, seen: Vector) -> tuple[float, float]:
-    """The range of the values seen that lies no farther from the last ones than their own size, and a little space."""
+    """The range of the values within one size of the last ones, with a margin."""
     size = np.abs(last).max() or np.abs(seen).max() or 1.0
     low, high = max(seen.min(), last.min() - size), min(seen.max(), last.max() + size)
     low = max(low, 0.0) if last.min() >= 0 else low
@@ -375,5 +375,5 @@ def _percent(share: float) -> str:
 
 
 def _ink(axes: Axes) -> Any:
-    """The colour of text in the style at hand: readable on its background, light or dark."""
+    """The colour of text in the current style, readable on a light or dark background."""
     return axes.xaxis.label.get_color()

@@ -394,7 +394,7 @@ class _Run(Generic[ProblemT, StateT]):
                 evaluation = self.problem.evaluate(solution.w)
                 certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
             certificate, self.proof = _best_proof(certificate, dual, self.proved, self.proof)
-            self.proved, solution = certificate, Solution(evaluation.w, evaluation.b, *self.proof)
+            self.proved, solution = certificate, evaluation.solution(*self.proof)
             score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
         if self.holdout is not None:
             solution = solution or self.solution(state)
@@ -522,7 +522,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False, tigh
         trace = Trace([*trace[:-1], last], trace.tol)
     return replace(
         result,
-        solution=Solution(at.w, at.b, *proof),
+        solution=at.solution(*proof),
         certificate=certificate,
         evaluation=at,
         trace=trace,

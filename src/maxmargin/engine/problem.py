@@ -40,27 +40,25 @@ class Solution:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one pass over the data says of a direction w.
+    """A point evaluated on all of the data. Problems add what else the same pass over the data gives.
 
     Attributes
     ----------
     w : array of shape (d,)
-        The direction (in the slack form stretched to the unit sphere where that raises the value).
-    responses : array of shape (n,)
-        y_i <w, x_i>, without the bias.
+        The point.
     value : float
-        The value of the problem at w with its best bias: the margin in the slack form, else the objective.
-    b : float
-        The best bias for w (0 in a problem without one).
+        The value of the problem at w.
     wet : array of shape (n,)
-        The point of the dual that w suggests: weights on the examples that fall short of the margin.
+        The point of the dual that w suggests: weights on the samples, or functions, that keep the value from improving.
     """
 
     w: Point
-    responses: Vector
     value: float
-    b: float
     wet: Vector
+
+    def solution(self, p: Vector | None, v: Point | None) -> Solution:
+        """The point as a solution, with these dual weights and their sum of rows."""
+        return Solution(self.w, p=p, v=v)
 
 
 def length(w: Point) -> float:

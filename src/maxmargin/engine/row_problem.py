@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -101,8 +101,11 @@ class RowProblem(Problem):
     # Rounding
 
     @abstractmethod
-    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
-        """By how much the exact value may be worse, and the exact bound looser, than what was computed."""
+    def rounding(self, at: Any, dual: Dual) -> tuple[float, float]:
+        """By how much the exact value may be worse, and the exact bound looser, than what was computed.
+
+        `at` is what `evaluate` of the same problem returned.
+        """
 
     def response_rounding(self, w: Point) -> Vector:
         """How far the computed response of each row to w can be from the exact one."""

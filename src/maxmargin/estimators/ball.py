@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,12 @@ from maxmargin.estimators.recipe import solver_named
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.rows import kernel_rows
-from maxmargin.problems import EnclosingBall as BallProblem
-from maxmargin.problems import Kernel, KernelMatrix, Solution, make_kernel
+from maxmargin.problems import BallEvaluation, Kernel, KernelMatrix, MinimumEnclosingBall, Solution, make_kernel
 from maxmargin.solvers import OTHER_SOLVERS, CoreSet, Result, solve
 
-BALL_SOLVERS = {name: solver for name, solver in OTHER_SOLVERS.items() if issubclass(solver.solves, BallProblem)}
+BALL_SOLVERS = {
+    name: solver for name, solver in OTHER_SOLVERS.items() if issubclass(solver.solves, MinimumEnclosingBall)
+}
 BALL_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # a row's kernel with itself must be known
 # What rounding may add to a squared distance, as a share of the largest one: samples on the ball's surface are inside.
 DISTANCE_ROUNDING, KERNEL_DISTANCE_ROUNDING = 1e-12, 1e-5
@@ -193,17 +194,23 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         solver = solver_named(self.solver, BALL_SOLVERS) or CoreSet()
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
         X = validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
-        problem = BallProblem(self._matrix(X, thread_count(self.n_jobs)), nu=self.nu)
+        problem = MinimumEnclosingBall(self._matrix(X, thread_count(self.n_jobs)), nu=self.nu)
         callbacks = FitCallbacks(self, [""], {"X": X, "y": y, "metadata": {}})
+
+        def predictor_so_far(solution: Solution) -> dict[str, Any]:
+            with problem.ledger.on("certificate"):
+                return self._predictor(X, problem, problem.evaluate(solution.w))
+
         result = solve(
             problem,
             solver,
             stop=StopRules(self.tol, self.max_iter, deadline.share(1, 1, threads=1), self.budget),
-            callback=callbacks.listener(0, lambda solution: self._predictor(X, problem, solution)),
+            callback=callbacks.listener(0, predictor_so_far),
             random_state=check_random_state(self.random_state).randint(2**31 - 1),
         )
-        self._publish(X, problem, solver, result)
-        callbacks.finish(lambda: self._predictor(X, problem, result.solution))
+        predictor = self._predictor(X, problem, cast(BallEvaluation, result.evaluation))
+        self._publish(predictor, X, problem, solver, result)
+        callbacks.finish(lambda: predictor)
         return self
 
     @limit_blas()
@@ -263,11 +270,11 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         self.gamma_ = getattr(kernel, "gamma", np.nan)
         return KernelMatrix(X, kernel, cache_size=self.cache_size, threads=threads)
 
-    def _predictor(self, X: Any, problem: BallProblem, solution: Solution) -> dict[str, Any]:
-        """The attributes that predict."""
-        w = solution.w
+    def _predictor(self, X: Any, problem: MinimumEnclosingBall, at: BallEvaluation) -> dict[str, Any]:
+        """The attributes that predict, of an evaluated centre."""
+        w = at.w
         rounding = (DISTANCE_ROUNDING if self.kernel is None else KERNEL_DISTANCE_ROUNDING) * problem.spread
-        common = {"radius_": solution.b, "offset_": -math.sqrt(solution.b**2 + rounding), "_sq_center": float(w @ w)}
+        common = {"radius_": at.radius, "offset_": -math.sqrt(at.radius**2 + rounding), "_sq_center": float(w @ w)}
         if self.kernel is None:
             return {**common, "center_": np.asarray(w)}
         beta = Expansion.of(w).beta
@@ -278,9 +285,11 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         """The centre as the weighted sum of vectors in the kernel's space."""
         return {"_kernel": kernel, "_packed_vectors": PackedVectors(), "_vectors": vectors, "_weights": weights}
 
-    def _publish(self, X: Any, problem: BallProblem, solver: AnySolver, result: Result) -> None:
+    def _publish(
+        self, predictor: dict[str, Any], X: Any, problem: MinimumEnclosingBall, solver: AnySolver, result: Result
+    ) -> None:
         solution, certificate = result.solution, result.certificate
-        for name, value in self._predictor(X, problem, solution).items():
+        for name, value in predictor.items():
             setattr(self, name, value)
         p = np.zeros(X.shape[0]) if solution.p is None else solution.p
         self.support_ = np.flatnonzero(p).astype(np.int32)

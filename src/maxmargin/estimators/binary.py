@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from maxmargin.core.types import Point
 from maxmargin.problems import (
     Certificate,
     Expansion,
+    MarginEvaluation,
     MarginProblem,
     RegularizedSVM,
     SlackSVM,
@@ -121,16 +123,16 @@ class BinaryModel:
         )
 
     def _of_regularized(self, problem: RegularizedSVM, result: Result, scale: float) -> BinaryModel:
-        norm, p = length(self.coef), result.solution.p
+        norm, p, at = length(self.coef), result.solution.p, _evaluation(result)
         return replace(
             self,
             margin=1 / norm if norm > 0 else math.inf,
-            slack=math.nan if result.evaluation is None else reached_slack(problem, result.evaluation) / scale,
+            slack=math.nan if at is None else reached_slack(problem, at) / scale,
             alpha=None if p is None else problem.y * p,
         )
 
     def _of_slack(self, problem: SlackSVM, result: Result) -> BinaryModel:
-        at, p = result.evaluation, result.solution.p
+        at, p = _evaluation(result), result.solution.p
         model = replace(self, coef=self.coef / problem.scale, slack=problem.slack)
         if at is None:
             return model
@@ -149,10 +151,16 @@ class BinaryModel:
         )
 
 
+def _evaluation(result: Result) -> MarginEvaluation | None:
+    """What the certificate's pass over the data saw, of a problem whose evaluations are of linear predictors."""
+    return cast("MarginEvaluation | None", result.evaluation)
+
+
 def _decision_range(problem: MarginProblem, result: Result) -> tuple[float, float]:
     """From the pass that certified the model: the data is not read again."""
-    if result.evaluation is None:
+    at = _evaluation(result)
+    if at is None:
         return math.nan, math.nan
     used = problem.s > 0
-    decisions = (problem.y * result.evaluation.responses)[used] + result.solution.b
+    decisions = (problem.y * at.responses)[used] + result.solution.b
     return float(decisions.min()), float(decisions.max())

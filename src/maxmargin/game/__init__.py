@@ -1,1 +1,1 @@
-"""The generic max-min game of Garber and Hazan's sublinear primal-dual framework: sets, players, solvers."""
+"""The generic max-min game of the sublinear primal-dual framework: problem, convex sets, players, weights, solver."""

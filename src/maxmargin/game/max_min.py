@@ -1,7 +1,7 @@
 r"""Max-min problems, :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)` with concave :math:`c_i`.
 
-For weights p on the simplex no x has a larger value than :math:`\max_{x \in \mathcal{K}} \sum_i p_i c_i(x)`: that is
-the bound of a certificate, where the problem can tell it.
+The bound of a certificate: for weights p on the simplex, no x has a larger value than
+:math:`\max_{x \in \mathcal{K}} \sum_i p_i c_i(x)`. A problem that cannot compute this maximum has no bound.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate, Form
 from maxmargin.engine.problem import Dual, Evaluation, Problem
 
-NO_BOUND = "the problem has no `bound`, so that nobody knows what is possible; the value itself was measured"
+NO_BOUND = "the problem has no `bound`, so that the best possible value is unknown; the value itself was measured"
 
 
 class MaxMin(Problem):
-    r"""A max-min problem, told by functions in plain NumPy.
+    r"""A max-min problem, given by functions in plain NumPy.
 
     All :math:`c_i` are concave with :math:`|c_i(x)| \le 1` on the set that x is from, which the solver's player knows.
 
@@ -30,14 +30,14 @@ class MaxMin(Problem):
     n : int
         How many :math:`c_i` there are.
     sample : callable
-        ``sample(x, rng)`` gives an array of shape (n,): for each i an estimate of :math:`c_i(x)`, right in the mean and
-        of a variance of at most 1. They may depend on each other.
+        ``sample(x, rng)`` returns an array of shape (n,): for each i an unbiased estimate of :math:`c_i(x)`, of a
+        variance of at most 1. The estimates may depend on each other.
     gradient : callable
-        ``gradient(i, x)`` gives a supergradient of :math:`c_i` at x, of the same shape as x and a norm of at most 1.
+        ``gradient(i, x)`` returns a supergradient of :math:`c_i` at x, of the same shape as x and a norm of at most 1.
     values : callable
-        ``values(x)`` gives all :math:`c_i(x)` exactly; asked for only to certify an answer.
+        ``values(x)`` returns all :math:`c_i(x)` exactly; called only to certify an answer, or to choose between runs.
     bound : callable or None
-        ``bound(p)`` gives :math:`\max_{x} \sum_i p_i c_i(x)` for weights p on the simplex, or more: what no x can beat.
+        ``bound(p)`` returns :math:`\max_{x} \sum_i p_i c_i(x)` for weights p on the simplex, or an upper bound of it.
     reads : tuple of three ints
         How many entries of the data a call reads, for the ledger: of `sample`, of `gradient`, of `values` or `bound`.
 
@@ -77,16 +77,16 @@ class MaxMin(Problem):
             raise ValueError(f"a max-min problem needs at least one function c_i; got n={n!r}")
         if len(reads) != 3 or min(reads) < 0:
             raise ValueError(f"reads must be three counts, of `sample`, `gradient` and `values`; got {reads!r}")
-        self._begin(n, reads)
+        self._set_counts(n, reads)
         self._sample, self._gradient, self._values, self._bound = sample, gradient, values, bound
 
-    def _begin(self, n: int, reads: tuple[int, int, int]) -> None:
-        self.n, self.reads = n, reads
-        self.X = Counted((n, reads[1]))
+    def _set_counts(self, n: int, reads: tuple[int, int, int]) -> None:
+        """The part of `__init__` that a subclass needs which defines the functions as methods."""
+        self.n, self.reads, self.X = n, reads, CountedReads((n, reads[1]))
 
     @property
     def round_reads(self) -> int:
-        """The most entries that a round of a game on it reads: an estimate of all, and a gradient."""
+        """The most entries that a round reads: for an estimate of every c_i, and for a gradient."""
         return self.reads[0] + self.reads[1]
 
     def sample(self, x: Any, rng: np.random.Generator) -> Vector:
@@ -101,7 +101,7 @@ class MaxMin(Problem):
         if g.shape != np.shape(x):
             raise ValueError(f"gradient({i}, x) gave an array of shape {g.shape}; expected that of x, {np.shape(x)}")
         if not np.isfinite(g).all():
-            raise ValueError(f"gradient({i}, x) gave {g[~np.isfinite(g)][0]} in a place; expected finite numbers")
+            raise ValueError(f"gradient({i}, x) gave {g[~np.isfinite(g)][0]} as an entry; expected finite numbers")
         return g
 
     def values(self, x: Any) -> Vector:
@@ -110,7 +110,7 @@ class MaxMin(Problem):
         return self._checked("values", self._values(x))
 
     def bound(self, p: Vector) -> float:
-        """What no x can beat, by weights on the simplex; infinite where the problem cannot tell."""
+        """An upper bound of the value of every x, from weights on the simplex; infinite if the problem has none."""
         if self._bound is None:
             return math.inf
         self.ledger.count(self.reads[2])
@@ -130,19 +130,19 @@ class MaxMin(Problem):
             raise ValueError(f"{name}(x) gave {values[i]} for i = {i}; expected finite numbers")
         return values
 
-    # What the loop asks
+    # What the loop calls
 
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
-        """The least c_i at w, and all weight on it."""
+        """The least c_i at w, with all weight of the dual on it. The problem has no bias b."""
         c = self.values(w)
         wet = np.zeros(self.n)
         wet[np.argmin(c)] = 1
-        return Evaluation(w, c, float(c.min()), 0.0, wet)
+        return Evaluation(w, float(c.min()), wet)
 
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The least c_i at a point, beside the bound of the weights p, or of those on its least c_i."""
+        """The least c_i at a point, and the bound from the weights p, or from all weight on that c_i without p."""
         p = at.wet if p is None or p.sum() <= 0 else p / p.sum()
         bound = self.bound(p)
         dual = (p, np.empty(0))
@@ -151,15 +151,15 @@ class MaxMin(Problem):
         return Certificate.proved(at.value, bound, self.form), dual
 
 
-class Counted:
-    """In place of a matrix: data that only the problem's own functions can read, and what they said they read."""
+class CountedReads:
+    """Takes the place of a matrix: a shape, and a ledger of the reads that a problem's own functions report."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape, self.ledger = shape, Ledger()
 
 
-def _sentence(at: Certificate) -> str:
-    return f"the value {at.primal:.4g} is the best possible to within {at.gap:.2g}"
+def _sentence(certificate: Certificate) -> str:
+    return f"the value {certificate.primal:.4g} is the best possible to within {certificate.gap:.2g}"
 
 
 Form("max-min", True, _sentence)

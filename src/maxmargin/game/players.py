@@ -1,10 +1,10 @@
-r"""Players: low-regret algorithms for x against costs that come one at a time.
+r"""Players: low-regret algorithms for x, which see one gain function in each round.
 
 Lazy projections are those of Lemma 2.7 of Irpan and Kwan (2015); their section 3 asks for any such algorithm.
 
-After T rounds a player's gains fall short of those of any fixed x of its set by no more than its regret R(T), whatever
-the costs were. A player of your own has three methods: `start(T)`, `update(state, g)` and `regret(T)`; its state has
-the current point as `x`.
+After T rounds the gains of a player fall short of those of any fixed x of its set by no more than its regret R(T),
+whatever the functions were. A player of your own has three methods: `start(T)`, `update(state, g)` and `regret(T)`; its
+state has the current point as `x`.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class Player(ABC):
 
     @abstractmethod
     def update(self, state: Any, g: Point) -> None:
-        """Move on: g is the gradient, at the current point, of the cost that came, of a norm of at most 1."""
+        """Move to the next point; g is the gradient of this round's function at the current one, of norm at most 1."""
 
     @abstractmethod
     def regret(self, T: int) -> float:
-        """R(T): by how much T rounds may fall short of the best fixed point."""
+        """R(T): by how much the gains of T rounds may fall short of those of the best fixed point."""
 
     def settle(self, x: Point) -> Point:
-        """The answer for a mean of points that were played: the same, unless the player leaves its set."""
+        """The answer for the mean of the points played: the mean itself, unless points may lie outside of the set."""
         return x
 
 
 @dataclass
-class Standing:
-    """Where a player stands: the sum of what came, as far as it counts, and the point that follows from it."""
+class GradientState:
+    """The state of a gradient player: the current point x, the sum y of the gradient steps, and the step size."""
 
     x: Point
     y: Point
@@ -56,8 +56,8 @@ class LazyGradient(Player):
     r"""Online gradient ascent with lazy projection, Lemma 2.7 of Irpan and Kwan (2015).
 
     :math:`y_{t+1} = y_t + \frac{r}{\sqrt{2T}} g_t`, and :math:`x_{t+1}` is the point of the set nearest to
-    :math:`y_{t+1}`, for a set within r of :math:`y_1`. The regret is at most :math:`2 r \sqrt{2T}`,
-    and T times the `error` of the projection more.
+    :math:`y_{t+1}`, for a set within r of :math:`y_1`. The regret is at most :math:`2 r \sqrt{2T}` plus T times the
+    `error` of the projection.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ class LazyGradient(Player):
 
     over: ConvexSet
 
-    def start(self, T: int) -> Standing:
+    def start(self, T: int) -> GradientState:
         centre = self.over.centre
-        return Standing(centre, centre.copy(), self.over.radius / math.sqrt(2 * T))
+        return GradientState(centre, centre.copy(), self.over.radius / math.sqrt(2 * T))
 
-    def update(self, state: Standing, g: Point) -> None:
+    def update(self, state: GradientState, g: Point) -> None:
         state.y += state.rate * g
         state.x = self.over.project(state.y)
 
@@ -92,7 +92,7 @@ class LazyGradient(Player):
 
 @dataclass(frozen=True)
 class ExponentiatedGradient(Player):
-    r"""Exponentiated gradient ascent on the simplex of d numbers, for gradients with entries of at most 1 in size.
+    r"""Exponentiated gradient ascent on the simplex in d dimensions, for gradients with entries between -1 and 1.
 
     :math:`x_{t+1} \propto \exp(\eta \sum_{\tau \le t} g_\tau)` with :math:`\eta = \sqrt{\log d / T}`. The regret is at
     most :math:`2\sqrt{T \log d}`.
@@ -110,10 +110,10 @@ class ExponentiatedGradient(Player):
 
     d: int
 
-    def start(self, T: int) -> Standing:
-        return Standing(np.full(self.d, 1 / self.d), np.zeros(self.d), math.sqrt(math.log(max(2, self.d)) / T))
+    def start(self, T: int) -> GradientState:
+        return GradientState(np.full(self.d, 1 / self.d), np.zeros(self.d), math.sqrt(math.log(max(2, self.d)) / T))
 
-    def update(self, state: Standing, g: Point) -> None:
+    def update(self, state: GradientState, g: Point) -> None:
         state.y += state.rate * g
         x = np.exp(state.y - state.y.max())
         state.x = x / x.sum()
@@ -123,8 +123,8 @@ class ExponentiatedGradient(Player):
 
 
 @dataclass
-class Mean:
-    """The mean of so many points."""
+class MeanState:
+    """The mean x of `count` points."""
 
     x: Point
     count: int = 0
@@ -132,18 +132,18 @@ class Mean:
 
 @dataclass(frozen=True)
 class RunningMean(Player):
-    r"""The mean of all points a that came, for costs :math:`1 - \frac12|x - a|^2` and the like.
+    r"""Gradient ascent with step 1/t, for strongly concave functions such as :math:`1 - \frac12|x - a|^2`.
 
-    Such costs are strongly concave: the second derivative in any direction is at most -1. Ascent by
-    :math:`x_{t+1} = x_t + g_t / t` has then a regret of at most :math:`\frac12 G^2 (1 + \log T)`, where G is the
-    largest norm of a gradient (Hazan, Agarwal, Kale 2007). Above, the gradient is :math:`a - x`, and x the mean.
+    If the second derivative in any direction is at most -1, ascent by :math:`x_{t+1} = x_t + g_t / t` has a regret of
+    at most :math:`\frac12 G^2 (1 + \log T)`, where G is the largest norm of a gradient (Hazan, Agarwal, Kale 2007). For
+    the function above the gradient is :math:`a - x`, and x is the running mean of the points a.
 
     Parameters
     ----------
     d : int
-        How many numbers x has. It begins at 0.
+        The dimension of x, which starts at 0.
     largest : float, default=2
-        G; 2 is right for points of the unit ball.
+        G; 2 is enough for points of the unit ball.
 
     Examples
     --------
@@ -160,10 +160,10 @@ class RunningMean(Player):
     d: int
     largest: float = 2.0
 
-    def start(self, T: int) -> Mean:
-        return Mean(np.zeros(self.d))
+    def start(self, T: int) -> MeanState:
+        return MeanState(np.zeros(self.d))
 
-    def update(self, state: Mean, g: Point) -> None:
+    def update(self, state: MeanState, g: Point) -> None:
         state.count += 1
         state.x = state.x + g / state.count
 

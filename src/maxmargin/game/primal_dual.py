@@ -4,9 +4,9 @@ Problem: :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)`. Given: a playe
 :math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` of a variance of at most 1. Returned: the mean of x_t, for
 which :math:`\min_i c_i(\bar x) \ge \sigma - \varepsilon` with probability at least 1/2 for each run.
 
-Symbols as in the survey: w_t are the weights, p_t the same on the simplex, v_t the clipped estimates. Where it prints a
-rate of :math:`\frac{1}{100}\sqrt{\log n / T}`, its lemmas need :math:`\eta \ge \sqrt{\log n / T}`, which is what is
-used, as in its Algorithms 1 and 3.
+Symbols as in the survey: w_t are the weights, p_t the same on the simplex, v_t the clipped estimates. The survey prints
+the rate :math:`\frac{1}{100}\sqrt{\log n / T}` here, but its lemmas need :math:`\eta \ge \sqrt{\log n / T}`; this file
+uses :math:`\sqrt{\log n / T}`, as the survey's Algorithms 1 and 3 do.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from maxmargin.game.max_min import MaxMin
 from maxmargin.game.players import Player
 from maxmargin.game.weights import Weights
 
-CONSTANT = 23.0  # what the weights cost is at most 23 sqrt(log n / T), with probability 1/2: see docs/primal_dual.md
-FEWEST = 6  # fewer c_i count as so many in log n: the union of their chances would not be small enough
-LONGEST = 2**62  # rounds
+# With probability 1/2 the weights lose at most 23 sqrt(log n / T) a round: docs/primal_dual.md derives the constant.
+THEOREM_CONSTANT = 23.0
+LEAST_N = 6  # functions; fewer of them count as 6 in log n, as the union bound over all c_i needs it
+MAX_ROUNDS = 2**62  # rounds; beyond them the search for T gives up
 
 
 @dataclass
-class Run:
-    """Where a run of the game stands, after t of its T rounds."""
+class GameRun:
+    """One run of the game after t of its T rounds."""
 
     T: int
     player: Any
@@ -44,40 +45,53 @@ class Run:
 
 
 @dataclass
-class Best:
-    """Of several runs: the best answer by its value, and the best proof by its bound, which may be of another run."""
+class BestRun:
+    """The best value of several runs, and the best bound, which may come from another run.
+
+    Attributes
+    ----------
+    w : array or None
+        The answer with the best value; None before the first run has ended.
+    value : float
+        Its value.
+    proof : tuple
+        The dual weights with the best bound, and their sum of rows; (None, None) before the first run has ended.
+    bound : float
+        Their bound.
+    """
 
     w: Any = None
     value: float = -math.inf
-    proof: tuple[Any, ...] = ()
+    proof: tuple[Any, Any] = (None, None)
     bound: float = math.inf
 
     def keep(self, answer: Solution, value: float, bound: float) -> None:
-        """The answer of another run."""
+        """Compare the answer of another run with the best so far."""
         if value > self.value:
             self.w, self.value = answer.w, value
-        if answer.p is not None and (not self.proof or bound < self.bound):
+        if answer.p is not None and (self.proof[0] is None or bound < self.bound):
             self.proof, self.bound = (answer.p, answer.v), bound
 
     def solution(self) -> Solution:
         """The best answer with the best proof."""
-        return Solution(self.w, 0.0, *self.proof)
+        p, v = self.proof
+        return Solution(self.w, p=p, v=v)
 
 
 @dataclass
 class GameState:
-    """The run that is under way, and the best of those before it."""
+    """The current run, and the best of the runs before it."""
 
     rng: np.random.Generator
-    run: Run
-    best: Best = field(default_factory=Best)
+    run: GameRun
+    best: BestRun = field(default_factory=BestRun)
 
 
 @dataclass(frozen=True)
 class PrimalDual(Solver[MaxMin, GameState]):
     r"""Two players: x against weights on the :math:`c_i`, by variance multiplicative weights on clipped estimates.
 
-    A round t draws :math:`i_t \sim p_t` for the player of x, who is told the gradient of :math:`c_{i_t}`, and estimates
+    A round t draws :math:`i_t \sim p_t` for the player of x, who gets the gradient of :math:`c_{i_t}`, and estimates
     all :math:`c_i(x_t)` for the weights: :math:`w_{t+1}(i) = w_t(i)(1 - \eta v_t(i) + \eta^2 v_t(i)^2)`.
 
     Parameters
@@ -87,10 +101,12 @@ class PrimalDual(Solver[MaxMin, GameState]):
     eps : float, default=0.1
         By how much the answer may fall short of the best possible value.
     confidence : float, default=0.5
-        With what probability it may not. Each run has 1/2; the best of several, by their values, has more.
+        The probability with which eps is kept. Each run has 1/2; several runs, of which the one of the best value is
+        taken, have more.
     constant : float, default=23
         T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of the
-        theorem is for the worst case; 1 to 3 is often enough, and the certificate tells, but nothing is promised.
+        theorem is for the worst case; 1 to 3 is often enough, which the certificate shows, but then nothing is
+        promised.
 
     References
     ----------
@@ -129,7 +145,7 @@ class PrimalDual(Solver[MaxMin, GameState]):
     player: Player
     eps: float = 0.1
     confidence: float = 0.5
-    constant: float = CONSTANT
+    constant: float = THEOREM_CONSTANT
 
     def __post_init__(self) -> None:
         if not 0 < self.eps < 1:
@@ -138,7 +154,7 @@ class PrimalDual(Solver[MaxMin, GameState]):
 
     @property
     def runs(self) -> int:
-        """How many runs it takes to be confident."""
+        """How many runs the confidence takes."""
         return runs_for(self.confidence)
 
     def rate(self, problem: MaxMin, T: int) -> float:
@@ -160,21 +176,21 @@ class PrimalDual(Solver[MaxMin, GameState]):
             return warm
         return GameState(rng, self._new_run(problem))
 
-    def _new_run(self, problem: MaxMin) -> Run:
+    def _new_run(self, problem: MaxMin) -> GameRun:
         T = self.rounds(problem)
         player, weights = self.player.start(T), Weights(np.ones(problem.n), self.rate(problem, T))
-        return Run(T, player, weights, np.zeros(np.shape(player.x)), np.zeros(problem.n))
+        return GameRun(T, player, weights, np.zeros(np.shape(player.x)), np.zeros(problem.n))
 
     def step(self, problem: MaxMin, state: GameState, iterations: int, budget: int) -> Step:
         rounds = min(iterations, budget // problem.round_reads) if problem.round_reads else iterations
         for _ in range(rounds):
             if state.run.t == state.run.T:
                 self._next_run(problem, state)
-            self._play(problem, state.run, state.rng)
+            self._play_round(problem, state.run, state.rng)
         return Step.of(rounds, iterations)
 
-    def _play(self, problem: MaxMin, run: Run, rng: np.random.Generator) -> None:
-        """A round of Algorithm 2."""
+    def _play_round(self, problem: MaxMin, run: GameRun, rng: np.random.Generator) -> None:
+        """One round of Algorithm 2."""
         x, p = run.player.x, run.weights.p  # line 8
         i = l1_sample(p, rng.random())  # line 9
         run.weights.learn(run.weights.clip(problem.sample(x, rng)))  # lines 4 to 6
@@ -184,7 +200,7 @@ class PrimalDual(Solver[MaxMin, GameState]):
         run.t += 1
 
     def _next_run(self, problem: MaxMin, state: GameState) -> None:
-        """Keep the run that has ended if it is the best so far, and begin another one."""
+        """Keep the run that has ended if it is the best so far, and start another one."""
         with problem.ledger.on("choosing"):
             self._keep_best(problem, state)
         state.run = self._new_run(problem)
@@ -194,14 +210,14 @@ class PrimalDual(Solver[MaxMin, GameState]):
         assert answer.p is not None
         state.best.keep(answer, float(problem.values(answer.w).min()), problem.bound(answer.p))
 
-    def _answer(self, run: Run) -> Solution:
+    def _answer(self, run: GameRun) -> Solution:
         """Line 12: the mean of x_t, and of the weights."""
         if not run.t:
             return Solution(np.array(run.player.x))
-        return Solution(self.player.settle(run.sum_x / run.t), 0.0, run.sum_p / run.t)
+        return Solution(self.player.settle(run.sum_x / run.t), p=run.sum_p / run.t)
 
     def solution(self, problem: MaxMin, state: GameState) -> Solution:
-        """The mean of x_t, of the best run where there are several; the last one counts when it has ended."""
+        """The mean of x_t; of several runs, that of the best run that has ended."""
         if state.best.w is None:
             return self._answer(state.run)
         if state.run.t == state.run.T:
@@ -212,38 +228,38 @@ class PrimalDual(Solver[MaxMin, GameState]):
         return self.runs * self.rounds(problem)
 
     def promise(self, problem: MaxMin) -> dict[str, float]:
-        if self.constant < CONSTANT:
+        if self.constant < THEOREM_CONSTANT:
             return {}
         return {"eps": self.eps, "failure_probability": 0.5**self.runs}
 
 
 def check_promise(confidence: float, constant: float) -> None:
-    """Refuse what no number of runs, or of rounds, can give."""
+    """Refuse a confidence that no number of runs can give, and a constant that gives no number of rounds."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, and cannot be 1; got {confidence!r}")
     if not constant > 0:
-        raise ValueError(f"constant must be positive (the theorem: {CONSTANT:g}); got {constant!r}")
+        raise ValueError(f"constant must be positive (the theorem: {THEOREM_CONSTANT:g}); got {constant!r}")
 
 
 def runs_for(confidence: float) -> int:
-    """How many runs it takes to be confident: each fails with probability 1/2."""
+    """How many runs a confidence takes, if each fails with probability 1/2."""
     return max(1, math.ceil(math.log2(1 / (1 - confidence)) - 1e-9))
 
 
 def rate_of_weights(n: int, T: int) -> float:
-    """eta, for weights of n numbers over T rounds."""
-    return math.sqrt(math.log(max(FEWEST, n)) / T)
+    """The rate eta of n weights over T rounds."""
+    return math.sqrt(math.log(max(LEAST_N, n)) / T)
 
 
-def fewest_rounds(loss: Callable[[int], float], eps: float) -> int:
-    """T: the least at which what both players lose a round is at most eps."""
-    most = 1
-    while loss(most) > eps:
-        most *= 2
-        if most > LONGEST:
-            raise OverflowError(f"it takes more than {LONGEST:,} rounds")
-    few = most // 2
-    while most - few > 1:
-        middle = (most + few) // 2
-        few, most = (few, middle) if loss(middle) <= eps else (middle, most)
-    return most
+def fewest_rounds(error: Callable[[int], float], eps: float) -> int:
+    """The least T with error(T) <= eps, for an error that falls with T: doubling, then bisection."""
+    enough = 1
+    while error(enough) > eps:
+        enough *= 2
+        if enough > MAX_ROUNDS:
+            raise OverflowError(f"it takes more than {MAX_ROUNDS:,} rounds")
+    too_few = enough // 2
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        too_few, enough = (too_few, middle) if error(middle) <= eps else (middle, enough)
+    return enough

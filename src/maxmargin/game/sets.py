@@ -1,7 +1,7 @@
-r"""Bounded convex sets that x may be from: where they begin, the nearest point of them, and how far they reach.
+r"""Bounded convex sets of points x: centre and radius, projection, support function.
 
-The support function :math:`h(g) = \max_{x \in \mathcal{K}} \langle g, x\rangle` is what turns weights on linear costs
-into a bound that no x of the set can beat.
+The support function :math:`h(g) = \max_{x \in \mathcal{K}} \langle g, x\rangle` turns weights on linear functions into
+an upper bound of the value of every x of the set.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ class ConvexSet(ABC):
 
     @property
     def error(self) -> float:
-        """How far from the nearest point the one that `project` gives may be."""
+        """The largest distance between what `project` returns and the nearest point of the set; 0 if it is exact."""
         return 0.0
 
     @property
     @abstractmethod
     def radius(self) -> float:
-        """How far from the centre its points can be."""
+        """The largest distance of a point of the set from the centre."""
 
     @property
     @abstractmethod
     def centre(self) -> Point:
-        """The point to begin at."""
+        """The point at which a player starts."""
 
     @abstractmethod
     def project(self, y: Point) -> Point:
@@ -44,7 +44,7 @@ class ConvexSet(ABC):
 
 @dataclass(frozen=True)
 class Ball(ConvexSet):
-    """All x of d numbers with |x| <= 1.
+    """The ball |x| <= radius in d dimensions.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Ball(ConvexSet):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive(d=self.d, radius=self.radius)
+        _require_positive(d=self.d, radius=self.radius)
 
     @property
     def centre(self) -> Point:
@@ -73,7 +73,7 @@ class Ball(ConvexSet):
 
 @dataclass(frozen=True)
 class Box(ConvexSet):
-    """All x between two corners.
+    """The box lower <= x <= upper, entry by entry.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Box(ConvexSet):
 
 @dataclass(frozen=True)
 class Simplex(ConvexSet):
-    """All x of d numbers that are at least 0 and sum to 1.
+    """The simplex in d dimensions: all x >= 0 whose entries sum to 1.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Simplex(ConvexSet):
     d: int
 
     def __post_init__(self) -> None:
-        _positive(d=self.d)
+        _require_positive(d=self.d)
 
     @property
     def radius(self) -> float:
@@ -144,9 +144,9 @@ class Simplex(ConvexSet):
 
 @dataclass(frozen=True)
 class Spectrahedron(ConvexSet):
-    r"""All symmetric positive semidefinite matrices of n rows with a trace of at most 1: the bounded PSD cone.
+    r"""All symmetric positive semidefinite n x n matrices with a trace of at most 1: the bounded PSD cone.
 
-    With `exactly`, those of trace 1.
+    With `exactly`, those with trace 1.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class Spectrahedron(ConvexSet):
     exactly: bool = False
 
     def __post_init__(self) -> None:
-        _positive(n=self.n)
+        _require_positive(n=self.n)
 
     @property
     def radius(self) -> float:
@@ -188,7 +188,7 @@ class Spectrahedron(ConvexSet):
 
 @dataclass(frozen=True)
 class TraceOne(ConvexSet):
-    r"""All symmetric matrices of n rows with trace 1 and a Frobenius norm of at most 1, positive semidefinite or not.
+    r"""All symmetric n x n matrices with trace 1 and a Frobenius norm of at most 1, positive semidefinite or not.
 
     Examples
     --------
@@ -212,27 +212,27 @@ class TraceOne(ConvexSet):
         return np.eye(self.n) / self.n
 
     def project(self, y: Point) -> Point:
-        across = self._across(y)
-        size = float(np.linalg.norm(across))
-        return self.centre + (across if size <= self.radius else across * (self.radius / size))
+        traceless = self._traceless(y)
+        norm = float(np.linalg.norm(traceless))
+        return self.centre + (traceless if norm <= self.radius else traceless * (self.radius / norm))
 
     def support(self, g: Point) -> float:
-        return float(np.trace(g)) / self.n + self.radius * float(np.linalg.norm(self._across(g)))
+        return float(np.trace(g)) / self.n + self.radius * float(np.linalg.norm(self._traceless(g)))
 
-    def _across(self, y: Point) -> Point:
-        """y without its part along the identity."""
+    def _traceless(self, y: Point) -> Point:
+        """y minus the multiple of the identity that has the same trace."""
         return np.asarray(y - np.eye(self.n) * (np.trace(y) / self.n))
 
 
 def onto_simplex(y: Point) -> Point:
-    """The nearest point of the simplex: all numbers sink by the same, those that would be below 0 stay at 0."""
-    y = y - y.max()  # which changes nothing, and lets the largest number be told from it less 1
-    falling = np.sort(y)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, y.size + 1)
-    return np.asarray(np.maximum(y - excess[np.flatnonzero(falling > excess)[-1]], 0))
+    """The nearest point of the simplex: y minus a constant, with negative entries set to 0."""
+    y = y - y.max()  # changes the constant only; in floating point, a large entry minus 1 may be the entry itself
+    descending = np.sort(y)[::-1]
+    excess = (np.cumsum(descending) - 1) / np.arange(1, y.size + 1)
+    return np.asarray(np.maximum(y - excess[np.flatnonzero(descending > excess)[-1]], 0))
 
 
-def _positive(**given: float) -> None:
+def _require_positive(**given: float) -> None:
     for name, value in given.items():
         if not value > 0:
             raise ValueError(f"{name} must be positive; got {value!r}")

@@ -1,4 +1,4 @@
-"""Variance multiplicative weights, Definition 1 of Irpan and Kwan (2015): a player who seeks the least of n numbers."""
+"""Variance multiplicative weights, Definition 1 of Irpan and Kwan (2015): the player of the n functions c_i."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maxmargin.core.types import Vector
 
 @dataclass
 class Weights:
-    r"""Weights :math:`w_{t+1}(i) = w_t(i)(1 - \eta q_t(i) + \eta^2 q_t(i)^2)`, kept by their logarithms.
+    r"""Weights :math:`w_{t+1}(i) = w_t(i)(1 - \eta q_t(i) + \eta^2 q_t(i)^2)`, stored as logarithms.
 
     For any sequence of vectors q_t, :math:`\sum_t p_t^\top q_t \le \min_i \sum_t \max\{q_t(i), -1/\eta\} +
     \frac{\log n}{\eta} + \eta \sum_t p_t^\top q_t^2` (Lemma 2.2), with :math:`p_t = w_t/|w_t|_1`.
@@ -19,9 +19,9 @@ class Weights:
     Parameters
     ----------
     first : array of shape (n,)
-        The weights to begin with; where one is 0, it stays so.
+        The first weights; a weight of 0 stays 0.
     eta : float
-        The rate.
+        The learning rate.
 
     Examples
     --------
@@ -42,15 +42,15 @@ class Weights:
 
     @property
     def p(self) -> Vector:
-        """The weights on the simplex."""
+        """The weights divided by their sum."""
         w = self.first * np.exp(self.log_w - self.log_w.max())
         return np.asarray(w / w.sum())
 
     def clip(self, v: Vector) -> Vector:
-        r"""Estimates brought between :math:`\pm 1/\eta`: what that takes from their means is little (Lemma 2.1)."""
+        r"""Estimates clipped to :math:`\pm 1/\eta`, which changes their means by little (Lemma 2.1)."""
         return np.clip(v, -1 / self.eta, 1 / self.eta)
 
     def learn(self, q: Vector) -> None:
-        """Take the next q_t into account."""
+        """Update the weights by the next q_t."""
         step = self.eta * q
         self.log_w += np.log1p(step * (step - 1))

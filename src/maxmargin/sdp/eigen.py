@@ -1,4 +1,4 @@
-"""The largest eigenvalue of a symmetric matrix: near enough for a step, or on the safe side for a proof."""
+"""The largest eigenvalue of a symmetric matrix: approximate for a step, or an upper bound for a proof."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from maxmargin.core.types import Vector
 
 Square = NDArray[np.float64]
 
-DENSE = 64  # rows up to which a full decomposition takes no longer than Lanczos
-NEGLIGIBLE = 1e-10  # of the size of a matrix: by how much rounding may spoil its eigenvalues
-POSITIVE = 1e-9  # of the trace: an eigenvalue so little below 0 counts as 0
+DENSE_ROWS = 64  # rows; up to here a full decomposition is used, which takes no longer than Lanczos
+EIGENVALUE_ROUNDING = 1e-10  # share of the Frobenius norm; the error of an eigenvalue that rounding may cause
+NEGATIVE_ROUNDING = 1e-9  # share of the trace; a negative eigenvalue of at most this size counts as 0
 
 
 def leading_eigenvector(G: Square, accuracy: float = 0.0) -> tuple[float, Vector]:
     r"""A unit vector v with :math:`v'Gv \ge \lambda_{\max}(G) - \text{accuracy}`, and that value.
 
-    By the Lanczos method, from the same first vector always, so that the same G gives the same v; of small matrices
+    By the Lanczos method, always from the same first vector, so that the same G gives the same v; for small matrices,
     by a full decomposition.
 
     Examples
@@ -30,23 +30,23 @@ def leading_eigenvector(G: Square, accuracy: float = 0.0) -> tuple[float, Vector
     (3.0, array([0., 1.]))
     """
     n, size = len(G), float(np.linalg.norm(G))
-    if n > DENSE and size > 0:
+    if n > DENSE_ROWS and size > 0:
         first = np.random.default_rng(n).standard_normal(n)
-        # ARPACK's tolerance is relative to the eigenvalue, which `size` is not below; an eigenvalue is off by no
-        # more than the residual that it measures.
+        # ARPACK's tolerance is relative to the eigenvalue, which is at most `size`; the error of an eigenvalue is at
+        # most the residual that ARPACK measures.
         try:
             values, vectors = eigsh(G, k=1, which="LA", v0=first, tol=accuracy / size)
             return float(values[0]), np.asarray(vectors[:, 0])
-        except ArpackError:  # no convergence, or no shift that would help
-            pass  # the full decomposition always comes to an end
+        except ArpackError:  # no convergence, or no shifts could be applied
+            pass  # the full decomposition below always ends
     values, vectors = np.linalg.eigh(G)
     return float(values[-1]), vectors[:, -1]
 
 
 def largest_eigenvalue(G: Square) -> float:
-    r"""A number that :math:`\lambda_{\max}(G)` is not above, and below by no more than rounding.
+    r"""An upper bound of :math:`\lambda_{\max}(G)`, larger than it by no more than rounding.
 
-    Where Lanczos found it, which could have missed a larger one, a Cholesky decomposition proves that there is none.
+    As Lanczos can miss the largest eigenvalue, a Cholesky decomposition proves that there is no larger one.
 
     Examples
     --------
@@ -56,17 +56,17 @@ def largest_eigenvalue(G: Square) -> float:
     3.0
     """
     n, size = len(G), float(np.linalg.norm(G))
-    if n <= DENSE:
+    if n <= DENSE_ROWS:
         return float(np.linalg.eigvalsh(G)[-1] + n * np.finfo(np.float64).eps * size)
-    value, slack = leading_eigenvector(G, NEGLIGIBLE * size)[0], 2 * NEGLIGIBLE * size
+    value, slack = leading_eigenvector(G, EIGENVALUE_ROUNDING * size)[0], 2 * EIGENVALUE_ROUNDING * size
     while size > 0 and not _has_cholesky((value + slack) * np.eye(n) - G):
         slack *= 2
     return value + slack
 
 
 def refuse_indefinite(X: Square) -> None:
-    """Raise a ValueError that says by how much, if a symmetric matrix has an eigenvalue below 0."""
-    slack = POSITIVE * abs(float(np.trace(X)))
+    """Raise a ValueError with the least eigenvalue if a symmetric matrix is not positive semidefinite."""
+    slack = NEGATIVE_ROUNDING * abs(float(np.trace(X)))
     if not _has_cholesky(X + slack * np.eye(len(X))):
         least = float(np.linalg.eigvalsh(X)[0])
         if least < -slack:
@@ -74,15 +74,15 @@ def refuse_indefinite(X: Square) -> None:
 
 
 def positive_part(X: Square) -> Square:
-    """The nearest positive semidefinite matrix: X without its eigenvalues below 0."""
+    """The nearest positive semidefinite matrix: X with its negative eigenvalues set to 0."""
     values, vectors = np.linalg.eigh(X)
     return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
 def factor(X: ArrayLike, tol: float = 1e-9) -> NDArray[np.float64]:
-    r"""V of as few columns as will do, with :math:`X = VV'` but for a share of at most `tol` of the trace.
+    r"""V with as few columns as possible such that :math:`X - VV'` has at most a share `tol` of the trace of X.
 
-    What is left out is positive semidefinite: :math:`A \bullet X` changes by no more than `tol` times the trace of X
+    The difference is positive semidefinite, so :math:`A \bullet X` changes by no more than `tol` times the trace of X
     times the norm of A.
 
     Parameters
@@ -90,7 +90,7 @@ def factor(X: ArrayLike, tol: float = 1e-9) -> NDArray[np.float64]:
     X : array of shape (n, n)
         A symmetric positive semidefinite matrix.
     tol : float, default=1e-9
-        A larger one gives a lower rank.
+        The share of the trace that may be left out; a larger one gives a lower rank.
 
     Examples
     --------

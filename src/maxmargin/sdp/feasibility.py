@@ -1,9 +1,9 @@
 r"""Semidefinite feasibility: is there an :math:`X \succeq 0`, not 0, with :math:`A_i \bullet X \ge 0` for all i?
 
-The problem of section 4.1 of Irpan and Kwan (2015), but for the trace.
+The problem of section 4.1 of Irpan and Kwan (2015), except for the trace.
 
-As a max-min problem, :math:`\sigma = \max_X \min_i A_i \bullet X` over positive semidefinite X of trace 1. Which trace
-is asked for decides what can be proved:
+As a max-min problem, :math:`\sigma = \max_X \min_i A_i \bullet X` over positive semidefinite X of trace 1. The trace
+decides what can be proved:
 
 - Over trace 1, :math:`\sigma = \min_p \lambda_{\max}(\sum_i p_i A_i)` over weights p on the simplex. It has a sign:
   :math:`\sigma \ge 0` where the program is feasible, :math:`\sigma < 0` where it is not, and weights p with
@@ -32,7 +32,7 @@ from maxmargin.sdp.eigen import largest_eigenvalue, refuse_indefinite
 
 Square = NDArray[np.float64]
 
-OVERSIZED = 1 + 1e-9  # a norm that rounding has put a hair above the scale
+SCALE_ROUNDING = 1 + 1e-9  # a norm that is above the scale by no more than this factor counts as equal to it
 
 
 class SemidefiniteFeasibility(MaxMin):
@@ -43,9 +43,9 @@ class SemidefiniteFeasibility(MaxMin):
     A : SymmetricMatrices, or what :func:`maxmargin.data.as_symmetric_matrices` takes
         m symmetric matrices of n rows.
     scale : float or None
-        All :math:`A_i` are divided by it; at least the largest Frobenius norm. None: the largest Frobenius norm. That
-        reads all entries once, booked under "scale"; so does making sure that a given one is large enough, except of
-        matrices by entry access, for which it is taken as it is.
+        All :math:`A_i` are divided by it; at least the largest Frobenius norm. None: the largest Frobenius norm, for
+        which all entries are read once, counted under "scale". A given one is checked in the same way, except for
+        matrices by entry access, for which it is trusted.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SemidefiniteFeasibility(MaxMin):
     n : int
         How many matrices there are (m in the survey).
     scale : float
-        What they are divided by: values and bounds are for :math:`A_i / \text{scale}`.
+        The divisor of all matrices: values and bounds are for :math:`A_i / \text{scale}`.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class SemidefiniteFeasibility(MaxMin):
         self.X: SymmetricMatrices = as_symmetric_matrices(A)
         self.n = self.X.shape[0]
         self.scale = self._scale(scale)
-        self._least, self._weights = math.inf, np.zeros(self.n)  # the least bound so far, and what proves it
+        self._least, self._weights = math.inf, np.zeros(self.n)  # the least bound so far, and the weights that prove it
 
     def _scale(self, scale: float | None) -> float:
         if scale is not None and not (np.isfinite(scale) and scale > 0):
@@ -86,7 +86,7 @@ class SemidefiniteFeasibility(MaxMin):
         largest = int(np.argmax(norms))
         if norms[largest] == 0:
             raise ValueError("every matrix is 0: any X is feasible, and there is nothing to solve")
-        if scale is not None and norms[largest] > scale * OVERSIZED:
+        if scale is not None and norms[largest] > scale * SCALE_ROUNDING:
             raise ValueError(
                 f"matrix {largest} has a Frobenius norm of {norms[largest]:.6g}, above the scale {scale:.6g}; give a "
                 "scale of at least the largest norm, or None"
@@ -101,15 +101,15 @@ class SemidefiniteFeasibility(MaxMin):
     def sample(self, x: Square, rng: np.random.Generator) -> Vector:
         r"""An l2-sample: :math:`(j, l) \sim X_{jl}^2 / |X|^2`, and :math:`A_i(j, l) |X|^2 / X_{jl}` for every i.
 
-        It is right in the mean, and of a variance of at most :math:`|A_i|^2 |X|^2 \le 1`. One number is drawn.
+        It is unbiased, with a variance of at most :math:`|A_i|^2 |X|^2 \le 1`. One random number is drawn.
         """
         drawn = rng.random()
         by_row = np.einsum("jl,jl->j", x, x)
         total = float(by_row.sum())
         if total == 0:
             return np.zeros(self.n)
-        j, rest = _find(by_row, drawn * total)
-        l, _ = _find(x[j] ** 2, rest)
+        j, rest = _locate(by_row, drawn * total)
+        l, _ = _locate(x[j] ** 2, rest)
         return np.asarray(self.X.entries(j, l) * (total / (x[j, l] * self.scale)))
 
     def gradient(self, i: int, x: Square) -> Square:
@@ -121,24 +121,24 @@ class SemidefiniteFeasibility(MaxMin):
         return self.X.products(x) / self.scale
 
     def bound(self, p: Vector) -> float:
-        r""":math:`\lambda_{\max}(\sum_i p_i A_i)`: what no X of trace 1 can beat. Below 0, it proves infeasibility."""
+        r""":math:`\lambda_{\max}(\sum_i p_i A_i)`: an upper bound for every X of trace 1. Below 0: infeasible."""
         return largest_eigenvalue(self.X.combination(p)) / self.scale
 
     def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
-        r"""The least :math:`A_i \bullet X` of X scaled to trace 1; in place of 0, which has no trace, of I/n."""
+        r"""The least :math:`A_i \bullet X`, where X is scaled to trace 1; X = 0 is replaced by I/n."""
         return super().evaluate(self.of_trace_one(w))
 
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The value of an X beside the least bound that was ever proved here, and the weights that prove it."""
+        """The value of X with the least bound that any call has proved, and the weights that prove that bound."""
         certificate, (weights, _) = super().certify_evaluated(at, p, v, rounds=rounds)
         if certificate.dual < self._least:
             self._least, self._weights = certificate.dual, weights
         return Certificate.proved(at.value, self._least, self.form), (self._weights, np.empty(0))
 
     def of_trace_one(self, X: Any) -> Square:
-        """A positive semidefinite X scaled to trace 1, or I/n in place of 0; a ValueError where X is none."""
+        """A positive semidefinite X scaled to trace 1, or I/n for X = 0; others raise a ValueError."""
         n = self.X.shape[1]
         whole = np.asarray(X, dtype=np.float64)
         if whole.shape != (n, n):
@@ -151,20 +151,21 @@ class SemidefiniteFeasibility(MaxMin):
         return np.asarray(whole / np.trace(whole))
 
 
-def _find(weights: Vector, at: float) -> tuple[int, float]:
-    """The place that `at` falls on where the weights lie one after the other, and how far into it."""
+def _locate(weights: Vector, position: float) -> tuple[int, float]:
+    """The index of the interval that holds a position, of intervals end to end with these lengths, and the offset."""
     ends = np.cumsum(weights)
-    # By rounding it may fall behind the last of them.
-    place = min(int(np.searchsorted(ends, at, side="right")), int(np.flatnonzero(weights)[-1]))
-    return place, max(0.0, float(at - (ends[place] - weights[place])))
+    # Rounding may put the position beyond the last interval.
+    index = min(int(np.searchsorted(ends, position, side="right")), int(np.flatnonzero(weights)[-1]))
+    return index, max(0.0, float(position - (ends[index] - weights[index])))
 
 
-def _sentence(at: Certificate) -> str:
-    if at.dual < 0:
-        return f"infeasible: proved by weights p, by which the mean of A_i.X is at most {at.dual:.3g}"
-    if at.primal >= 0:
-        return f"feasible: every A_i.X is at least {at.primal:.3g}, and no X does better than {at.dual:.3g}"
-    return f"not decided: the best is between {at.primal:.3g} and {at.dual:.3g}; feasible to within {-at.primal:.3g}"
+def _sentence(certificate: Certificate) -> str:
+    value, bound = certificate.primal, certificate.dual
+    if bound < 0:
+        return f"infeasible: proved by weights p, by which the mean of A_i.X is at most {bound:.3g}"
+    if value >= 0:
+        return f"feasible: every A_i.X is at least {value:.3g}, and no X does better than {bound:.3g}"
+    return f"not decided: the best is between {value:.3g} and {bound:.3g}; feasible to within {-value:.3g}"
 
 
 Form("feasibility", True, _sentence)

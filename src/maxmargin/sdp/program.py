@@ -1,7 +1,7 @@
-r"""Semidefinite programs as people state them, and as the sublinear algorithm wants them.
+r"""Semidefinite programs in the usual form, and their conversion to and from the form of the sublinear algorithm.
 
-The algorithm knows one form: :math:`\max_{X''} \min_i A_i'' \bullet X''` over positive semidefinite X'' of trace 1,
-with Frobenius norms :math:`\|A_i''\| \le 1`. :class:`SemidefiniteProgram` says how a program goes there and back.
+The algorithm solves one form: :math:`\max_{X''} \min_i A_i'' \bullet X''` over positive semidefinite X'' of trace 1,
+with Frobenius norms :math:`\|A_i''\| \le 1`. :class:`SemidefiniteProgram` derives the conversion.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from maxmargin.sdp.feasibility import SemidefiniteFeasibility
 Array = NDArray[np.float64]
 
 SENSES: dict[str, tuple[int, ...]] = {">=": (1,), "<=": (-1,), "=": (1, -1)}
-"""The signs s of the inequalities s (A_i.X - b_i) >= 0 that a constraint is."""
+"""The signs s of the inequalities s (A_i.X - b_i) >= 0 that make up a constraint, by its sense."""
 
 TRACES = ("at most", "exactly")
-DOUBLINGS, HALVINGS = 30, 8  # of the stretch of multipliers, in search of their best bound
+DOUBLINGS, HALVINGS = 30, 8  # steps of the line search for the multiple of y with the best bound: to bracket, to bisect
 # A norm that is the root of a difference counts as zero if it is below this share of the root of the two terms: the
 # rounding of the terms can produce a norm of that size.
 ZERO_NORM_SHARE = 1e-7
-SAFE = 1e-13  # of the size of all terms together: what rounding may make of their sum
-NEAR = 1e-6  # of the size of a matrix: how exact the eigenvector of a slope is
+BOUND_ROUNDING = 1e-13  # share of the sum of the sizes of all terms of a bound; added to the bound for rounding
+SLOPE_ACCURACY = 1e-6  # share of the Frobenius norm; the accuracy of the eigenvalue whose vector gives a slope
 
 
 class SemidefiniteProgram:
@@ -46,19 +46,19 @@ class SemidefiniteProgram:
     b : array of shape (m,)
         Their right-hand sides.
     sense : str, or sequence or array of m str
-        ">=", "<=" or "=", one for all or each its own. An equality is two inequalities.
+        ">=", "<=" or "=", one for all constraints or one for each. An equality is two inequalities.
     trace_bound : float
-        R. There must be one: where X can be as large as it likes, no eps tells how far from feasible it may be.
+        R. It is required: if X can be arbitrarily large, no eps limits how far from feasible it is.
     trace : {"at most", "exactly"}, default="at most"
-        Whether the trace may be less. Where the constraints fix it (:func:`implied_trace` finds out), "exactly" saves a
-        dimension and makes bounds tighter.
+        Whether the trace may be less than R. If the constraints fix it (see :func:`implied_trace`), "exactly" saves a
+        dimension and gives tighter bounds.
 
     Notes
     -----
     **The form.** A constraint is one inequality :math:`s(A_i \bullet X - b_i) \ge 0` with a sign s, or two of them.
-    Write :math:`X' = X/R`. Where the trace of X may be less than R, one more row and column hold what is missing,
-    :math:`X'' = \operatorname{diag}(X', 1 - \operatorname{tr} X')`; where it may not, :math:`X'' = X'`. Either way
-    :math:`\operatorname{tr} X'' = 1`, so that a number is as good as a multiple of the trace, and b_i can be folded in:
+    Write :math:`X' = X/R`. If the trace of X may be less than R, one more row and column hold the rest of it,
+    :math:`X'' = \operatorname{diag}(X', 1 - \operatorname{tr} X')`; if not, :math:`X'' = X'`. Either way
+    :math:`\operatorname{tr} X'' = 1`, so a constant is a multiple of the trace, and b_i becomes part of the matrix:
 
     .. math::
         M_i = s R A_i - s b_i I, \qquad M_i \bullet X'' = s(A_i \bullet X - b_i), \qquad N_i = \|M_i\|,
@@ -66,22 +66,22 @@ class SemidefiniteProgram:
     with zeros in the added row and column of A_i, and :math:`A_i'' = M_i / N_i`.
 
     **Feasible points correspond.** Let :math:`\mu_i(X) = s(A_i \bullet X - b_i)/N_i` be the margins of X.
-    (1) If X is positive semidefinite with a trace that is allowed, then ``lift(X)`` = X'' is positive semidefinite of
+    (1) If X is positive semidefinite with an allowed trace, then ``lift(X)`` = X'' is positive semidefinite of
     trace 1 and :math:`A_i'' \bullet X'' = \mu_i(X)`, by the identity above.
     (2) If X'' is positive semidefinite of trace 1, then ``recover(X'')`` = X, which is R times X'' without the added
-    row and column, is positive semidefinite with a trace that is allowed, and :math:`\mu_i(X) = A_i'' \bullet X''`, as
-    lift(X) and X'' differ at most where all A_i'' are zero. (Of an X'' of another trace, ``recover`` takes the multiple
-    of trace 1.)
+    row and column, is positive semidefinite with an allowed trace, and :math:`\mu_i(X) = A_i'' \bullet X''`, as
+    lift(X) and X'' differ at most in entries that are zero in all A_i''. (An X'' of another trace is scaled to trace 1
+    by ``recover``.)
 
-    **How eps scales back.** By (1) and (2) both have one value, :math:`\sigma = \max_X \min_i \mu_i(X)`, which is at
-    least 0 if and only if the program is feasible. An X'' with
+    **What eps means for X.** By (1) and (2) both forms have the same value, :math:`\sigma = \max_X \min_i \mu_i(X)`. It
+    is at least 0 if and only if the program is feasible. An X'' with
     :math:`\min_i A_i'' \bullet X'' \ge \sigma - \varepsilon` becomes an X with
-    :math:`\min_i \mu_i(X) \ge \sigma - \varepsilon`; where the program is feasible that is
+    :math:`\min_i \mu_i(X) \ge \sigma - \varepsilon`; if the program is feasible, this means
 
     .. math:: s(A_i \bullet X - b_i) \ge -N_i \varepsilon \quad\text{for all } i.
 
-    As :math:`N_i \approx R\|A_i\|`, constraints are met to within eps relative to the largest trace that X may have:
-    those on single entries of an X of trace n, as in max-cut, to within eps n.
+    As :math:`N_i \approx R\|A_i\|`, constraints are met to within eps relative to the largest allowed trace: those on
+    single entries of an X of trace n, as in max-cut, to within eps n.
 
     **Bounds.** Multipliers y, :math:`y_i \ge 0` for ">=" and :math:`\le 0` for "<=", prove for every feasible X
 
@@ -89,8 +89,8 @@ class SemidefiniteProgram:
         C \bullet X \le C \bullet X + \sum_i y_i (A_i \bullet X - b_i)
         \le R\,\lambda^+\!\left(C + \sum_i y_i A_i\right) - \sum_i b_i y_i,
 
-    where :math:`\lambda^+` is the largest eigenvalue, or 0 if that is more and the trace may be less than R. Weights p
-    of the form with the constraint :math:`C \bullet X \ge v`, of weight p_0, give such multipliers,
+    where :math:`\lambda^+` is the largest eigenvalue, or 0 if that is larger and the trace may be less than R. Weights
+    p of the form with the constraint :math:`C \bullet X \ge v`, of weight p_0, give such multipliers,
     :math:`y_i = s\,p_i N_0 / (p_0 N_i)`, and their bound is v plus :math:`N_0 / p_0` times the largest eigenvalue of
     :math:`\sum_i p_i A_i''`: below v if and only if p proves that v is out of reach.
 
@@ -128,7 +128,7 @@ class SemidefiniteProgram:
             raise ValueError(f"b has shape {self.b.shape}, but there are {self.m} constraints; expected ({self.m},)")
         if not np.isfinite(self.b).all():
             i = int(np.argmin(np.isfinite(self.b)))
-            raise ValueError(f"b[{i}] is {self.b[i]}; expected finite numbers. Leave out what always holds.")
+            raise ValueError(f"b[{i}] is {self.b[i]}; expected finite numbers. Leave out constraints that always hold.")
         self.sense = _senses(sense, self.m)
         if not 0 < trace_bound < math.inf:
             raise ValueError(f"trace_bound must be a positive number, the largest trace of X; got {trace_bound!r}")
@@ -159,7 +159,7 @@ class SemidefiniteProgram:
         """N_0 of the added constraint C.X >= value."""
         return float(self._norm(float(np.vdot(self.C, self.C)), float(np.trace(self.C)), value))
 
-    # Points and bounds in the units of the user
+    # Points and bounds in the units of the program
 
     def value(self, X: Array) -> float:
         """C.X, the objective."""
@@ -167,73 +167,73 @@ class SemidefiniteProgram:
         return float(np.vdot(self.C, X))
 
     def violations(self, X: Array, *, scaled: bool = False) -> Array:
-        """By how much X misses each constraint, 0 where it does not; scaled: divided by N_i, to compare with eps."""
-        short = self.A.products(X) - self.b
-        missed = np.select([self.sense == ">=", self.sense == "<="], [-short, short], np.abs(short))
-        return np.asarray(np.maximum(missed, 0) / (self.norms if scaled else 1.0))
+        """By how much X violates each constraint, 0 if it does not; scaled: divided by N_i, to compare with eps."""
+        excess = self.A.products(X) - self.b
+        violated = np.select([self.sense == ">=", self.sense == "<="], [-excess, excess], np.abs(excess))
+        return np.asarray(np.maximum(violated, 0) / (self.norms if scaled else 1.0))
 
     def bound(self, y: Array) -> float:
-        """What no feasible X can beat, by multipliers y whose signs fit the senses."""
+        """An upper bound of C.X for every feasible X, from multipliers y whose signs fit the senses."""
         return self._bound(y, self.A.combination(y), float(self.b @ y), 1.0)[0]
 
     def best_bound(self, y: Array) -> tuple[float, Array]:
-        """The least bound of the multiples of y, and such a multiple; minus infinity if y proves that none is feasible.
+        """The least bound of all multiples of y, and that multiple; minus infinity if y proves that no X is feasible.
 
-        The bound is convex in the stretch, so that its slope tells on which side of a stretch the best one is.
+        The bound is convex in the factor of y, so the sign of its slope tells on which side the best factor is.
         """
         G, by = self.A.combination(y), float(self.b @ y)
         if self.trace_bound * self._largest(G) < by - self._rounding(y):
             return -math.inf, y
         found: list[tuple[float, float]] = []
 
-        def slope(stretch: float) -> float:
-            bound, slope = self._bound(y, G, by, stretch)
-            found.append((bound, stretch))
+        def slope(factor: float) -> float:
+            bound, slope = self._bound(y, G, by, factor)
+            found.append((bound, factor))
             return slope
 
         if slope(0.0) < 0:
-            high, factor = 1.0, 0.5 if slope(1.0) >= 0 else 2.0
+            high, growth = 1.0, 0.5 if slope(1.0) >= 0 else 2.0
             for _ in range(DOUBLINGS):
-                if (slope(high * factor) >= 0) != (factor < 1):
+                if (slope(high * growth) >= 0) != (growth < 1):
                     break
-                high *= factor
-            low, high = (high / 2, high) if factor < 1 else (high, 2 * high)
+                high *= growth
+            low, high = (high / 2, high) if growth < 1 else (high, 2 * high)
             for _ in range(HALVINGS):
                 middle = (low + high) / 2
                 low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-        bound, stretch = min(found)
-        return bound, stretch * y
+        bound, factor = min(found)
+        return bound, factor * y
 
-    def _bound(self, y: Array, G: Array, by: float, stretch: float) -> tuple[float, float]:
-        """The bound of y times the stretch, where G is the combination of the constraints by y; and its slope."""
-        H, R = self.C + stretch * G, self.trace_bound
+    def _bound(self, y: Array, G: Array, by: float, factor: float) -> tuple[float, float]:
+        """The bound of `factor` times y and its slope in the factor; G is sum y_i A_i, by is sum y_i b_i."""
+        H, R = self.C + factor * G, self.trace_bound
         largest = self._largest(H)
-        # Where 0 is the best of X, it stays so for a while.
-        v = leading_eigenvector(H, NEAR * float(np.linalg.norm(H)))[1] if largest else np.zeros(self.n)
-        return R * largest - stretch * by + self._rounding(stretch * y), R * float(v @ G @ v) - by
+        # If X = 0 is the best, it stays the best for factors nearby: the slope of the first term is 0.
+        v = leading_eigenvector(H, SLOPE_ACCURACY * float(np.linalg.norm(H)))[1] if largest else np.zeros(self.n)
+        return R * largest - factor * by + self._rounding(factor * y), R * float(v @ G @ v) - by
 
     def _rounding(self, y: Array) -> float:
-        """What rounding may take from a bound, so that it stays one where large multiples of y cancel each other."""
+        """The rounding error of a bound, which is large where large multipliers cancel each other."""
         sizes = self.trace_bound * self.frobenius + np.abs(self.b)
-        return SAFE * float(self.trace_bound * np.linalg.norm(self.C) + sizes @ np.abs(y))
+        return BOUND_ROUNDING * float(self.trace_bound * np.linalg.norm(self.C) + sizes @ np.abs(y))
 
     def _largest(self, G: Array) -> float:
-        """The largest G.X/R over all X whose trace is allowed."""
+        """The largest G.X/R over all X with an allowed trace."""
         return max(float(largest_eigenvalue(G)), 0.0 if self.trace == "at most" else -math.inf)
 
-    # The form that the algorithm solves, there and back
+    # Conversion to and from the form that the algorithm solves
 
     def feasibility(self, value: float | None = None) -> SemidefiniteFeasibility:
-        """The program in the form above, with the added constraint C.X >= value as its last where one is given.
+        """The program in the form above; if a value is given, with C.X >= value as the last constraint.
 
-        It reads this program's own matrices, of which nothing is copied, and counts in their ledger.
+        It reads the matrices of this program without copying them, and counts in their ledger.
         """
         if value is not None and not math.isfinite(value):
             raise ValueError(f"value must be a finite number, or None for any; got {value!r}")
-        return SemidefiniteFeasibility(Folded(self, value), scale=1.0)
+        return SemidefiniteFeasibility(NormalizedConstraints(self, value), scale=1.0)
 
     def lift(self, X: Array) -> Array:
-        """X'' of a point X whose trace is allowed."""
+        """X'' of a point X with an allowed trace."""
         lifted = np.zeros((self.size, self.size))
         lifted[: self.n, : self.n] = X / self.trace_bound
         if self.size > self.n:
@@ -241,7 +241,7 @@ class SemidefiniteProgram:
         return lifted
 
     def recover(self, lifted: Array) -> Array:
-        """The X of a point X'' of the form; of X'' = 0, which has none, a point in the middle of what is allowed."""
+        """The X of a point X''; for X'' = 0, a multiple of the identity with an allowed trace."""
         t = float(np.trace(lifted))
         if t <= 0:
             return np.eye(self.n) * (self.trace_bound / self.size)
@@ -250,25 +250,26 @@ class SemidefiniteProgram:
     def multipliers(self, p: Array, value: float | None = None) -> Array:
         """The multipliers y that weights p on the constraints of ``feasibility(value)`` give.
 
-        Where none is on the added constraint, their stretch means nothing.
+        If the added constraint has no weight, only the direction of y has a meaning, not its length.
         """
         weights = self.signs * p[: self.which.size] / self.norms[self.which]
         y: Array = np.bincount(self.which, weights, minlength=self.m).astype(np.float64)
         return y if value is None or p[-1] <= 0 else y * (self.value_norm(value) / p[-1])
 
 
-class Folded(SymmetricMatrices):
-    """The constraints A_i'' of the form: each is a multiple of a matrix of the program, plus one of the identity."""
+class NormalizedConstraints(SymmetricMatrices):
+    """The constraints A_i'': each is a multiple of a matrix of the program plus a multiple of the identity."""
 
     def __init__(self, program: SemidefiniteProgram, value: float | None) -> None:
         self.program = program
         which, signs, b, norms = program.which, program.signs, program.b[program.which], program.norms[program.which]
-        if value is not None:  # the matrix that follows those of the program is C
+        if value is not None:  # C comes after the matrices of the program
             which, signs = np.append(which, program.m), np.append(signs, 1.0)
             b, norms = np.append(b, value), np.append(norms, program.value_norm(value))
-        self.which, self.of_matrix, self.of_identity = which, signs * program.trace_bound / norms, -signs * b / norms
+        self.which = which
+        self.matrix_factors, self.identity_factors = signs * program.trace_bound / norms, -signs * b / norms
         self.shape = (which.size, program.size, program.size)
-        self.is_stored = False  # as they are here: that the norms are 1 need not be checked
+        self.is_stored = False  # these matrices are computed, with norms of at most 1, which need not be checked
         self.most_per_entry = program.A.most_per_entry + 1
         self.most_per_matrix = max(program.A.most_per_matrix, program.C.size)
 
@@ -277,51 +278,52 @@ class Folded(SymmetricMatrices):
         return self.program.ledger
 
     def entries(self, j: int, l: int) -> Array:
-        found = self.of_identity.copy() if j == l else np.zeros(self.shape[0])
+        found = self.identity_factors.copy() if j == l else np.zeros(self.shape[0])
         if max(j, l) < self.program.n:
             self.ledger.count(1)
-            of_program = np.append(self.program.A.entries(j, l), self.program.C[j, l])
-            found += self.of_matrix * of_program[self.which]
+            from_program = np.append(self.program.A.entries(j, l), self.program.C[j, l])
+            found += self.matrix_factors * from_program[self.which]
         return found
 
     def matrix(self, i: int) -> Array:
         k = int(self.which[i])
         inner = self.program.A.matrix(k) if k < self.program.m else self._read_C()
-        return self._with_identity(self.of_matrix[i] * inner, self.of_identity[i])
+        return self._with_identity(self.matrix_factors[i] * inner, self.identity_factors[i])
 
     def products(self, X: ArrayLike | None = None, *, factor: ArrayLike | None = None) -> Array:
         whole = np.asarray(X, dtype=np.float64) if factor is None else np.asarray(factor) @ np.asarray(factor).T
         inner = whole[: self.program.n, : self.program.n]
-        of_program = np.append(self.program.A.products(inner), self.program.value(inner))
-        return np.asarray(self.of_matrix * of_program[self.which] + self.of_identity * np.trace(whole))
+        from_program = np.append(self.program.A.products(inner), self.program.value(inner))
+        return np.asarray(self.matrix_factors * from_program[self.which] + self.identity_factors * np.trace(whole))
 
     def combination(self, p: ArrayLike) -> Array:
         weights = np.asarray(p, dtype=np.float64)
-        of_program = np.bincount(self.which, weights * self.of_matrix, minlength=self.program.m + 1)
-        inner = self.program.A.combination(of_program[:-1])
-        if of_program[-1]:
-            inner += of_program[-1] * self._read_C()
-        return self._with_identity(inner, float(weights @ self.of_identity))
+        from_program = np.bincount(self.which, weights * self.matrix_factors, minlength=self.program.m + 1)
+        inner = self.program.A.combination(from_program[:-1])
+        if from_program[-1]:
+            inner += from_program[-1] * self._read_C()
+        return self._with_identity(inner, float(weights @ self.identity_factors))
 
     def frobenius(self) -> Array:
-        """1 each; of a constraint that says nothing, more than it is."""
+        """1 for each; an upper bound for a constraint that is zero."""
         return np.ones(self.shape[0])
 
     def _read_C(self) -> Array:
         self.ledger.count(self.program.C.size)
         return self.program.C
 
-    def _with_identity(self, inner: Array, of_identity: float) -> Array:
+    def _with_identity(self, inner: Array, factor: float) -> Array:
+        """A matrix of the program, with zeros in the added row and column, plus a multiple of the identity."""
         whole = np.zeros(self.shape[1:])
         whole[: self.program.n, : self.program.n] = inner
-        whole[np.diag_indices_from(whole)] += of_identity
+        whole[np.diag_indices_from(whole)] += factor
         return whole
 
 
 def implied_trace(A: Any, b: ArrayLike, sense: str | Sequence[str] | NDArray[np.str_] = "=") -> float | None:
-    """The trace that all X have by the equalities among the constraints, or None if they do not fix it.
+    """The trace that the equalities among the constraints give every feasible X, or None if they do not fix it.
 
-    They do where a combination of them is the identity: then tr X = sum y_i A_i.X = sum y_i b_i.
+    They fix it if a combination of their matrices is the identity: then tr X = sum y_i A_i.X = sum y_i b_i.
 
     Examples
     --------

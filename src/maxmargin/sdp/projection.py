@@ -1,11 +1,11 @@
 r"""Hazan's approximate projection onto the bounded semidefinite cone, Lemma 4.1 of Irpan and Kwan (2015).
 
-Problem: the largest :math:`f(X) = -|Y - X|^2` over :math:`X \succeq 0` with a trace of at most 1, or of 1. Given: Y and
-an accuracy. Returned: X with :math:`f(X^*) - f(X)` of at most the accuracy, as a factor V with X = V V', of a rank of
-at most the number of steps. By :math:`|X - X^*|^2 \le f(X^*) - f(X)` it is near the nearest point, :math:`X^*`.
+Problem: maximise :math:`f(X) = -|Y - X|^2` over :math:`X \succeq 0` with a trace of at most 1, or of 1. Given: Y and an
+accuracy. Returned: X with :math:`f(X^*) - f(X)` of at most the accuracy, also as a factor V with X = V V', of a rank of
+at most the number of steps. As :math:`|X - X^*|^2 \le f(X^*) - f(X)`, X is near the nearest point :math:`X^*`.
 
-The method is that of Frank and Wolfe: X moves towards v v', where v is a leading eigenvector of the gradient
-:math:`2(Y - X)`, by Lanczos.
+This is the Frank-Wolfe method: X moves towards v v', where v is a leading eigenvector of the gradient
+:math:`2(Y - X)`, found by Lanczos.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Square = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Projected:
-    """What :func:`approximate_projection` gives.
+class ApproximateProjection:
+    """What :func:`approximate_projection` returns.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Projected:
     steps : int
         How many steps it took.
     gap : float
-        What f is below its maximum by at most, as measured in the last step.
+        An upper bound of :math:`f(X^*) - f(X)`, as measured in the last step.
     """
 
     X: Square
@@ -44,32 +44,35 @@ class Projected:
     gap: float
 
 
-def approximate_projection(Y: Square, accuracy: float, *, exactly: bool = False, line_search: bool = True) -> Projected:
-    r"""Nearly the nearest point to Y among :math:`X \succeq 0` with a trace of at most 1.
+def approximate_projection(
+    Y: Square, accuracy: float, *, exactly: bool = False, line_search: bool = True
+) -> ApproximateProjection:
+    r"""A point near the one that is nearest to Y among :math:`X \succeq 0` with a trace of at most 1.
 
     Step k moves X to :math:`X + \gamma(vv' - X)`, with the best :math:`\gamma` or, without a line search, with
-    :math:`\gamma = 2/(k + 2)`. It ends when :math:`2 (Y - X) \bullet (vv' - X)`, above which f cannot rise, is small
-    enough.
+    :math:`\gamma = 2/(k + 2)`. It ends when :math:`2 (Y - X) \bullet (vv' - X)`, the most by which f can still rise, is
+    small enough.
 
     Parameters
     ----------
     Y : array of shape (n, n)
         A symmetric matrix.
     accuracy : float
-        What f may fall short of its maximum by.
+        By how much f may fall short of its maximum.
     exactly : bool, default=False
-        Whether the trace is to be 1, not at most 1.
+        Whether the trace must be 1, not at most 1.
     line_search : bool, default=True
-        Whether to take the best step.
+        Whether each step has the best length.
 
     Notes
     -----
-    After k steps f is short by no more than :math:`8/(k + 2) + 2\delta`, where :math:`\delta` is what an eigenvalue may
-    be off by: a step changes :math:`h = f(X^*) - f(X)` to at most :math:`(1 - \gamma) h + 2\gamma\delta + 2\gamma^2`,
-    as two points of the set are at most :math:`\sqrt 2` apart, and induction does the rest. With :math:`\delta` a
-    quarter of the accuracy, 16/accuracy steps are enough. Hazan (2008) asks for :math:`\delta \sim 1/k^2`, which the
-    sum of all errors does not need. Lanczos takes :math:`O(n^2 \log n / \sqrt\delta)`, and all steps together the
-    :math:`\tilde O(n^2 / \text{accuracy}^{1.5})` of the lemma.
+    After k steps f falls short by no more than :math:`8/(k + 2) + 2\delta`, where :math:`\delta` is the error of an
+    eigenvalue: a step changes :math:`h = f(X^*) - f(X)` to at most :math:`(1 - \gamma) h + 2\gamma\delta + 2\gamma^2`,
+    as two points of the set are at most :math:`\sqrt 2` apart, and the bound follows by induction. With
+    :math:`\delta` a quarter of the accuracy, 16/accuracy steps are enough. Hazan (2008) asks for
+    :math:`\delta \sim 1/k^2`, which the sum of all errors does not need. Lanczos takes
+    :math:`O(n^2 \log n / \sqrt\delta)`, and all steps together take the time of the lemma,
+    :math:`\tilde O(n^2 / \text{accuracy}^{1.5})`.
 
     Examples
     --------
@@ -82,21 +85,21 @@ def approximate_projection(Y: Square, accuracy: float, *, exactly: bool = False,
     """
     if not accuracy > 0:
         raise ValueError(f"accuracy must be positive: no number of steps is enough for {accuracy!r}")
-    n, delta, most = len(Y), accuracy / 4, math.ceil(16 / accuracy)
+    n, delta, most_steps = len(Y), accuracy / 4, math.ceil(16 / accuracy)
     X, vectors, weights = np.zeros((n, n)), np.empty((n, 16)), np.empty(0)
-    for k in range(most + 1):
-        outside = exactly and k == 0  # 0 is no point of the set: the first step goes all the way
-        left = Y - X
-        value, v = leading_eigenvector(left, delta)
+    for k in range(most_steps + 1):
+        outside = exactly and k == 0  # the first X, 0, is not in the set: the first step has length 1
+        residual = Y - X
+        value, v = leading_eigenvector(residual, delta)
         towards_0 = value < 0 and not exactly
-        rise = (0.0 if towards_0 else value) - float(np.vdot(left, X))
+        rise = (0.0 if towards_0 else value) - float(np.vdot(residual, X))
         gap = math.inf if outside else 2 * (rise + delta)
-        if gap <= accuracy or k == most:
+        if gap <= accuracy or k == most_steps:
             break
         gamma = 2 / (k + 2)
         if line_search and not outside:
-            size = float(np.vdot(X, X))
-            gamma = min(1.0, rise / (size if towards_0 else 1 - 2 * float(v @ X @ v) + size))
+            square = float(np.vdot(X, X))
+            gamma = min(1.0, rise / (square if towards_0 else 1 - 2 * float(v @ X @ v) + square))
         X *= 1 - gamma
         weights *= 1 - gamma
         if not towards_0:
@@ -106,7 +109,7 @@ def approximate_projection(Y: Square, accuracy: float, *, exactly: bool = False,
             vectors[:, weights.size] = v
             weights = np.append(weights, gamma)
     kept = weights > 0
-    return Projected(X, vectors[:, : weights.size][:, kept] * np.sqrt(weights[kept]), k, gap)
+    return ApproximateProjection(X, vectors[:, : weights.size][:, kept] * np.sqrt(weights[kept]), k, gap)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ lines  what happens                                      where
 ====== ================================================= ==================================================
 2      :math:`Y_1`, :math:`w_1`, :math:`\eta`, T         ``PrimalDual.start``
 4      :math:`p_t`, :math:`X_t = ` project(:math:`Y_t`)  ``Weights.p``, ``LazyGradient.update``
-5      :math:`i_t \sim p_t`                              ``PrimalDual._play``
+5      :math:`i_t \sim p_t`                              ``PrimalDual._play_round``
 6      :math:`Y_{t+1} = Y_t + A_{i_t}/\sqrt{2T}`         ``LazyGradient.update``
 7, 9   :math:`A_i(j_t, l_t) |X_t|^2 / X_t(j_t, l_t)`     ``SemidefiniteFeasibility.sample``
-10, 11 clip, :math:`w_{t+1}`                             ``PrimalDual._play``
+10, 11 clip, :math:`w_{t+1}`                             ``PrimalDual._play_round``
 14     the mean of :math:`X_t`                           ``PrimalDual.solution``
 ====== ================================================= ==================================================
 """
@@ -31,8 +31,8 @@ import numpy as np
 from maxmargin.engine.loop import Progress, Result, solve
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Solver, Step
-from maxmargin.game.players import LazyGradient, Player, Standing
-from maxmargin.game.primal_dual import CONSTANT, GameState, PrimalDual
+from maxmargin.game.players import GradientState, LazyGradient, Player
+from maxmargin.game.primal_dual import THEOREM_CONSTANT, GameState, PrimalDual
 from maxmargin.game.sets import Point, Spectrahedron, TraceOne
 from maxmargin.sdp.eigen import leading_eigenvector
 from maxmargin.sdp.feasibility import SemidefiniteFeasibility
@@ -51,19 +51,20 @@ class SublinearSdp(Solver[SemidefiniteFeasibility, GameState]):
         By how much the answer may fall short of the best possible value.
     method : {"exact", "projection", "eigenvector"}, default="exact"
         How :math:`X_t` follows from :math:`Y_t`. "projection", as in the survey: Hazan's approximate projection to
-        within :math:`\varepsilon_P = \varepsilon/2`, which leaves the other half of eps to everything else and so takes
-        four times as many rounds. "exact": the nearest point, by a full decomposition, which up to a few hundred rows
-        is the fastest. "eigenvector": no projection, see :class:`EigenvectorSteps`.
+        within :math:`\varepsilon_P = \varepsilon/2`, which leaves half of eps to all other errors and so takes
+        four times as many rounds. "exact": the nearest point, by a full decomposition, the fastest method for up to a
+        few hundred rows. "eigenvector": no projection, see :class:`EigenvectorSteps`.
     exactly : bool, default=True
-        Whether X has trace 1. The survey has a trace of at most 1, `False`, under which no program can be proved
-        infeasible (see :mod:`maxmargin.sdp.feasibility`); not for "eigenvector".
+        Whether X has trace 1. `False` is the survey's set, a trace of at most 1, with which no program can be proved
+        infeasible (see :mod:`maxmargin.sdp.feasibility`); "eigenvector" needs trace 1.
     confidence : float, default=0.5
-        With what probability the promise is to hold. Each run has 1/2; the best of several, by their values, has more.
+        The probability with which eps is kept. Each run has 1/2; several runs, of which the one of the best value is
+        taken, have more.
     constant : float, default=23
         T is the least with :math:`\text{constant}\sqrt{\log m / T} + R(T)/T \le \varepsilon`, where R is the regret of
-        the player of X: :math:`2\sqrt{2T}`, and :math:`T\varepsilon_P` more with Hazan's projection. 23 is what the
-        proof of Theorem 4.6 adds up to (4 + 10 + 8 + 1); the :math:`T = 60^2 \varepsilon^{-2} \log m` that it
-        prints is above that. It is for the worst case; 1 to 3 is often enough, and the certificate tells.
+        the player of X: :math:`2\sqrt{2T}`, plus :math:`T\varepsilon_P` with Hazan's projection. 23 is the sum of the
+        terms in the proof of Theorem 4.6 (4 + 10 + 8 + 1); the :math:`T = 60^2 \varepsilon^{-2} \log m` that it
+        prints is larger. It is for the worst case; 1 to 3 is often enough, which the certificate shows.
 
     References
     ----------
@@ -92,17 +93,17 @@ class SublinearSdp(Solver[SemidefiniteFeasibility, GameState]):
     method: str = "exact"
     exactly: bool = True
     confidence: float = 0.5
-    constant: float = CONSTANT
+    constant: float = THEOREM_CONSTANT
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
         if self.method == "eigenvector" and not self.exactly:
             raise ValueError('method="eigenvector" plays matrices of trace 1; exactly=False is for the other methods')
-        self._game(1)  # which checks the rest
+        self._game(1)  # PrimalDual checks the other parameters
 
     def game(self, problem: SemidefiniteFeasibility) -> PrimalDual:
-        """The generic game that this is."""
+        """The generic algorithm with the player of this solver."""
         return self._game(problem.X.shape[1])
 
     def _game(self, n: int) -> PrimalDual:
@@ -140,19 +141,19 @@ def decide(
     max_time: float | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> Result:
-    r"""Games with eps = 1/2, 1/4 and so on, until a program is found feasible, or proved infeasible.
+    r"""Play games with eps = 1/2, 1/4 and so on until a program is found feasible or proved infeasible.
 
-    A game of a smaller eps makes shorter steps and more of them, four times as many for half the eps: the last one
-    takes most of the time, and none is longer than it need be.
+    A game with half the eps takes four times as many rounds: the last game takes most of the time, and an easy program
+    is decided in few rounds.
 
     Parameters
     ----------
     problem : SemidefiniteFeasibility
         What to decide.
     eps : float, default=0.01
-        The least eps to try: a program whose best value is nearer to 0 may stay undecided.
+        The least eps to try: a program whose best value is nearer to 0 than this may stay undecided.
     method, constant : str, float
-        As of :class:`SublinearSdp`.
+        See :class:`SublinearSdp`.
     max_time : float or None
         Seconds for all games together.
     random_state : int, Generator or None
@@ -174,22 +175,27 @@ def decide(
     """
     end = math.inf if max_time is None else time.perf_counter() + max_time
     solver = SublinearSdp(eps=eps, method=method, constant=constant)
-    rng, now = np.random.default_rng(random_state), 1.0
+    rng, game_eps = np.random.default_rng(random_state), 1.0
     while True:
-        now = max(eps, now / 2)
-        left = None if max_time is None else max(1e-9, end - time.perf_counter())
+        game_eps = max(eps, game_eps / 2)
+        seconds_left = None if max_time is None else max(1e-9, end - time.perf_counter())
         result = solve(
-            problem, replace(solver, eps=now), certify="checks", callback=decided, max_time=left, random_state=rng
+            problem,
+            replace(solver, eps=game_eps),
+            certify="checks",
+            callback=decided,
+            max_time=seconds_left,
+            random_state=rng,
         )
         known = result.certificate.primal >= 0 or result.certificate.dual < 0
-        if known or result.status != "finished" or now == eps:
+        if known or result.status != "finished" or game_eps == eps:
             return result
 
 
 def decided(progress: Progress) -> bool:
-    """A callback for :func:`maxmargin.solve`: stop once a program is found feasible, or proved infeasible.
+    """A callback for :func:`maxmargin.solve`: stop once a program is found feasible or proved infeasible.
 
-    Each check must measure both, with ``certify="checks"``.
+    It needs ``certify="checks"``, with which each check measures value and bound.
 
     Examples
     --------
@@ -207,35 +213,34 @@ def decided(progress: Progress) -> bool:
 
 @dataclass(frozen=True)
 class EigenvectorSteps(Player):
-    r"""X without projections, after Garber and Hazan (2012): an eigenvector pulls it back where it is not positive.
+    r"""A player of X without projections, after Garber and Hazan (2012): eigenvector steps keep X nearly positive.
 
-    X is played from a set on which projecting is a division, symmetric matrices of trace 1 with :math:`|X|_F \le 1`.
-    Against it plays, beside the weights on the :math:`A_i`, a matrix :math:`Z \succeq 0` of a trace of at most 1 whose
-    part of the value is :math:`Z \bullet X`. As it moves after X, its best answer is :math:`Z_t = zz'` for an
-    eigenvector z to the least eigenvalue of :math:`X_t`, or 0 where that is positive. X then takes a step along
-    :math:`A_{i_t} + Z_t`.
+    X is from a set with a cheap projection, symmetric matrices of trace 1 with :math:`|X|_F \le 1`. Its opponents are
+    the weights on the :math:`A_i` and a matrix :math:`Z \succeq 0` of a trace of at most 1, which adds
+    :math:`Z \bullet X` to the value. As Z is chosen after X, its best choice is :math:`Z_t = zz'` for an eigenvector z
+    of the least eigenvalue of :math:`X_t`, or 0 if that is positive. X then takes a step along :math:`A_{i_t} + Z_t`.
 
     After T rounds :math:`\min_i A_i \bullet \bar X + \min(0, \lambda_{\min}(\bar X)) \ge \sigma - \varepsilon`: any
-    :math:`X \succeq 0` has :math:`Z_t \bullet X \ge 0`, so that the steps gain at least :math:`T\sigma` less their
-    regret, and :math:`\lambda_{\min}` of a mean is not below the mean. So every :math:`A_i \bullet \bar X` is at least
-    :math:`\sigma - \varepsilon`, and :math:`\bar X` is positive but for what it gained by not being so. The answer is
-    the positive semidefinite matrix of trace 1 that is nearest to :math:`\bar X`, and it is the answer that the
-    certificate measures.
+    :math:`X \succeq 0` has :math:`Z_t \bullet X \ge 0`, so that the steps gain at least :math:`T\sigma` minus their
+    regret, and :math:`\lambda_{\min}` of a mean is at least the mean of :math:`\lambda_{\min}`. So every
+    :math:`A_i \bullet \bar X` is at least :math:`\sigma - \varepsilon`, and a negative eigenvalue of :math:`\bar X` is
+    made up for by larger :math:`A_i \bullet \bar X`. The answer is the positive semidefinite matrix of trace 1 that is
+    nearest to :math:`\bar X`; the certificate measures this answer.
 
     Parameters
     ----------
     n : int
-        Rows of X.
+        The number of rows of X.
     accuracy : float
-        To within what :math:`Z_t` is the best answer. Lanczos takes :math:`O(n^2 \log n / \sqrt{\text{accuracy}})`,
-        which over :math:`\log m / \varepsilon^2` rounds gives the paper's time,
-        :math:`n^2 \log m \log n / \varepsilon^{2.5}`.
+        By how much :math:`Z_t` may fall short of the best choice. Lanczos takes
+        :math:`O(n^2 \log n / \sqrt{\text{accuracy}})`, which over :math:`\log m / \varepsilon^2` rounds gives the
+        paper's time, :math:`n^2 \log m \log n / \varepsilon^{2.5}`.
 
     Notes
     -----
-    Of the paper we know the theorem: :math:`|X|_F \le 1`, :math:`A_i \bullet X \ge b_i - \varepsilon`,
-    :math:`X \succeq -\varepsilon I`, and the time. The game with Z and the proof above are worked out from that; trace
-    1 in place of the numbers :math:`b_i`, and the answer's being made positive, are ours.
+    We know only the theorem of the paper: :math:`|X|_F \le 1`, :math:`A_i \bullet X \ge b_i - \varepsilon`,
+    :math:`X \succeq -\varepsilon I`, and the time. The game with Z and the proof above are derived from it; trace 1 in
+    place of the numbers :math:`b_i`, and the projection of the answer, are ours.
 
     Examples
     --------
@@ -256,14 +261,14 @@ class EigenvectorSteps(Player):
     def _steps(self) -> LazyGradient:
         return LazyGradient(TraceOne(self.n))
 
-    def start(self, T: int) -> Standing:
+    def start(self, T: int) -> GradientState:
         return self._steps.start(T)
 
-    def update(self, state: Standing, g: Point) -> None:
-        least, z = leading_eigenvector(-state.x, self.accuracy)
-        if least > 0:
+    def update(self, state: GradientState, g: Point) -> None:
+        value, z = leading_eigenvector(-state.x, self.accuracy)
+        if value > 0:
             g = g + np.outer(z, z)
-        self._steps.update(state, g / 2)  # of a norm of at most 1
+        self._steps.update(state, g / 2)  # g / 2 has a norm of at most 1
 
     def regret(self, T: int) -> float:
         return 2 * self._steps.regret(T) + T * self.accuracy

@@ -21,12 +21,13 @@ from maxmargin.core.line_search import least
 from maxmargin.core.rounding import SUM_ROUNDINGS, relative_error
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.problem import Evaluation, length
+from maxmargin.engine.problem import length
+from maxmargin.svm.margin import MarginEvaluation
 from maxmargin.svm.regularized import RegularizedSVM
 from maxmargin.svm.slack import SlackSVM
 
 
-def equivalent_C(problem: SlackSVM, at: Evaluation, p: Vector | None = None) -> float:
+def equivalent_C(problem: SlackSVM, at: MarginEvaluation, p: Vector | None = None) -> float:
     """The C for which the evaluated direction, rescaled by Lemma 2.1, has the right length.
 
     `p` is a dual optimum where one is known (balanced between the classes, with a bias); else the wet examples stand
@@ -39,7 +40,7 @@ def equivalent_C(problem: SlackSVM, at: Evaluation, p: Vector | None = None) -> 
     return problem.cap(p) / pull / problem.scale**2
 
 
-def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
+def equivalent_slack(problem: SlackSVM, at: MarginEvaluation, C: float) -> float:
     """The slack at which the evaluated direction, rescaled by Lemma 2.1, is best for C: the inverse of the above."""
     scaled_C = C * problem.scale**2
     total = float(problem.s.sum())
@@ -58,7 +59,7 @@ def equivalent_slack(problem: SlackSVM, at: Evaluation, C: float) -> float:
     return math.exp(log_slack)
 
 
-def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
+def reached_slack(problem: RegularizedSVM, at: MarginEvaluation) -> float:
     """The slack that an evaluated point of the regularised form has by Lemma 2.1: its mean hinge loss over |w|.
 
     In the units of the data. With the hinge loss, the slack form with this slack has the same optimum. With another
@@ -69,7 +70,7 @@ def reached_slack(problem: RegularizedSVM, at: Evaluation) -> float:
     return float(problem.s @ hinge) / float(problem.s.sum()) / norm if norm > 0 else math.inf
 
 
-def certify_C(problem: SlackSVM, at: Evaluation, p: Vector, C: float, v: Point | None = None) -> Certificate:
+def certify_C(problem: SlackSVM, at: MarginEvaluation, p: Vector, C: float, v: Point | None = None) -> Certificate:
     r"""How good the evaluated direction, rescaled by Lemma 2.1, is for C: the objective reached and a lower bound.
 
     The bound is the best on the ray of p in the dual of the regularised form: :math:`\alpha = tp` with

@@ -11,10 +11,10 @@ import numpy as np
 from maxmargin.core.threads import limit_blas
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.loop import Holdout, Progress, Result, certified, solve
-from maxmargin.engine.problem import Evaluation
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.svm.convert import certify_C, equivalent_slack
+from maxmargin.svm.margin import MarginEvaluation
 from maxmargin.svm.slack import SlackSVM
 
 # The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
@@ -107,7 +107,7 @@ def solve_for_C(
     return fitting, replace(tightened, certificate=best, reads=problem.X.ledger.summary())
 
 
-def _proof(problem: SlackSVM, at: Evaluation, result: Result, C: float) -> Certificate:
+def _proof(problem: SlackSVM, at: MarginEvaluation, result: Result, C: float) -> Certificate:
     """The certificate for C from the dual weights of a result: one pass over the data."""
     p, v = (at.wet, None) if result.solution.p is None else (result.solution.p, result.solution.v)
     with problem.X.ledger.on("certificate"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -12,10 +13,35 @@ from numpy.typing import ArrayLike
 
 from maxmargin.core.rounding import UNIT
 from maxmargin.core.types import Point, Vector
-from maxmargin.engine.problem import Evaluation
+from maxmargin.engine.problem import Evaluation, Solution
 from maxmargin.engine.row_problem import RowProblem
 
 BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
+
+
+@dataclass(frozen=True)
+class MarginEvaluation(Evaluation):
+    """A linear predictor evaluated on all samples.
+
+    Attributes
+    ----------
+    w : array of shape (d,)
+        The direction (in the slack form stretched to the unit sphere where that raises the value).
+    value : float
+        The value of the problem at w with its best bias: the margin in the slack form, else the objective.
+    wet : array of shape (n,)
+        The point of the dual that w suggests: weights on the samples that fall short of the margin.
+    responses : array of shape (n,)
+        y_i <w, x_i>, without the bias.
+    b : float
+        The best bias for w (0 in a problem without one).
+    """
+
+    responses: Vector
+    b: float
+
+    def solution(self, p: Vector | None, v: Point | None) -> Solution:
+        return Solution(self.w, self.b, p, v)
 
 
 class MarginProblem(RowProblem):
@@ -47,7 +73,7 @@ class MarginProblem(RowProblem):
     # To be said by each problem
 
     @abstractmethod
-    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> Evaluation:
+    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
         """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
 
     # The same for all
@@ -60,7 +86,7 @@ class MarginProblem(RowProblem):
         """y_i <w, x_i> for every i: one pass over the data."""
         return self.y * self.X.dot(w) / self.scale
 
-    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
         """The value at w, its best bias (or at the given one), and the dual weights that it suggests."""
         return self.evaluate_responses(w, self.responses(w), b)
 

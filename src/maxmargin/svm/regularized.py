@@ -28,11 +28,11 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.core.rounding import SUM_ROUNDINGS, UNIT, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.problem import Dual, Evaluation, Trait
+from maxmargin.engine.problem import Dual, Trait
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import KernelRows, is_kernel
 from maxmargin.svm.losses import Loss, loss_of
-from maxmargin.svm.margin import BALANCED, MarginProblem
+from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
 
 # Beyond these, C times the weight of a sample, or that times the squared norm of a row, makes sums overflow, or vanish.
 SMALLEST_WEIGHT, LARGEST_WEIGHT, LARGEST_PRODUCT = 1e-100, 1e120, 1e290
@@ -131,7 +131,7 @@ class RegularizedSVM(MarginProblem):
         """The value at w where its margins c = y (<w, x> + b) are known; the penalty of b, if any, left out."""
         return 0.5 * float(w @ w) + float(self.u @ self.loss.value(c))
 
-    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> Evaluation:
+    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
         """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
         if not self.bias:
             b = 0.0
@@ -141,7 +141,7 @@ class RegularizedSVM(MarginProblem):
         value = self.objective(w, with_bias)
         if self.bias_feature:
             value += 0.5 * (b / self.bias_feature) ** 2
-        return Evaluation(w, c, value, float(b), self.u * self.loss.slope(with_bias))
+        return MarginEvaluation(w, value, self.u * self.loss.slope(with_bias), responses=c, b=float(b))
 
     def best_bias(self, c: Vector) -> float:
         """The bias at which the objective is least, for responses c; of equally good ones the middle."""
@@ -204,7 +204,7 @@ class RegularizedSVM(MarginProblem):
             bound, rounding = 0.0, (rounding[0], 0.0)
         return super().proof(value, bound, form, *sums, rounding=rounding)
 
-    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+    def rounding(self, at: MarginEvaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
         n = self.y.size
         _, q = self.loss.dual_box(self.u)
@@ -224,13 +224,13 @@ class RegularizedSVM(MarginProblem):
             bound += self.imbalance(p) * (1 + longest)
         return float(value), float(bound)
 
-    def _off_by(self, at: Evaluation, off: Vector) -> float:
+    def _off_by(self, at: MarginEvaluation, off: Vector) -> float:
         """By how much the losses rise if each response is off by so much, in the direction that costs most."""
         margins = at.responses + self.y * at.b
         off = off + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
         return float(self.u @ (self.loss.value(margins - off) - self.loss.value(margins)))
 
-    def _measured_rounding(self, K: KernelRows, at: Evaluation, v: Expansion) -> tuple[float, float]:
+    def _measured_rounding(self, K: KernelRows, at: MarginEvaluation, v: Expansion) -> tuple[float, float]:
         """What kernel rows in float32 did to value and bound, from responses that are computed anew in float64.
 
         Bounds that hold for any roundings would be too coarse: the roundings of many entries go up and down, and hardly

@@ -21,9 +21,9 @@ from maxmargin.core import water_level, water_levels
 from maxmargin.core.line_search import least
 from maxmargin.core.rounding import SUM_ROUNDINGS, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
-from maxmargin.engine.problem import Dual, Evaluation, Trait, length
+from maxmargin.engine.problem import Dual, Trait, length
 from maxmargin.kernels.rows import is_kernel
-from maxmargin.svm.margin import BALANCED, MarginProblem
+from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # of a sample: beyond them sums of weights overflow, or vanish
 FEW = 64  # examples of a class that stand for all of it where each costs a row of a kernel matrix
@@ -109,7 +109,7 @@ class SlackSVM(MarginProblem):
 
     # One point
 
-    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
         """The value at w, its best bias (or at the given one), and the weights that the water level suggests."""
         c, norm = self.responses(w), length(w)
         at = self.evaluate_responses(w, c, b)
@@ -119,7 +119,7 @@ class SlackSVM(MarginProblem):
         # Outside of the ball a value would be none of this problem.
         return on_sphere if norm > 1 or on_sphere.value > at.value else at
 
-    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> Evaluation:
+    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
         """The same where the responses c of w are known already: no data is read."""
         groups = self.groups
         if self.bias and b is None:
@@ -136,7 +136,7 @@ class SlackSVM(MarginProblem):
         for level, among in zip(levels, groups, strict=True):
             below = among & ((c < level) | (c == c[among].min()))
             wet[below] = self.s[below] / (len(groups) * self.s[below].sum())
-        return Evaluation(w, c, float(margin), float(b), wet)
+        return MarginEvaluation(w, float(margin), wet, responses=c, b=float(b))
 
     # The whole data set
 
@@ -222,7 +222,7 @@ class SlackSVM(MarginProblem):
         if is_kernel(self.X):
             self.X.choose_precision(1 / self.scale**2, tol)
 
-    def rounding(self, at: Evaluation, dual: Dual) -> tuple[float, float]:
+    def rounding(self, at: MarginEvaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
         used = self.s > 0
         # If no response is off by more, neither is the margin; |w| may be above 1 by rounding, which costs its share.
@@ -241,7 +241,7 @@ class SlackSVM(MarginProblem):
         more = relative_error(w.size) * square if self.sums_are_cheap else self.square_rounding(np.zeros(0), w)
         return square + more
 
-    def _of_dual(self, dual: Dual) -> Evaluation:
+    def _of_dual(self, dual: Dual) -> MarginEvaluation:
         return self.evaluate(dual[1] / length(dual[1]))
 
 
