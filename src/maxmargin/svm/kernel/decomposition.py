@@ -1,4 +1,4 @@
-r"""Decomposition for kernel SVMs: the dual is solved over all examples that may still change, again and again.
+r"""Decomposition for kernel SVMs: the dual is solved over all samples that may still change, again and again.
 
 A dual decomposition method, the family of section 4.3 of Cotter, Shalev-Shwartz and Srebro (2012).
 
@@ -8,13 +8,13 @@ of K. Returned: w as an Expansion, b, and the weights alpha that prove how good 
 The row of K of a support vector must be computed at least once: (support vectors) x n evaluations are the floor. What
 comes near it:
 
-- the data grows: first a part of the examples, whose solution tells most of the support vectors of the next part;
+- the data grows: first a part of the samples, whose solution tells most of the support vectors of the next part;
 - violators of the optimum are taken in by the block, so that their rows are one matrix product;
 - an iteration ends near the optimum over all that are worked on, by steps on pairs (SMO) over K between them;
-- examples whose weight is at a bound and surely stays there are left alone: their rows give way to others;
+- samples whose weight is at a bound and surely stays there are left alone: their rows give way to others;
 - responses f are kept in float64, though the rows are float32, and are computed anew in float64 where that matters.
 
-Symbols: the first m examples are in use, W are worked on, f = K beta with beta_i = alpha_i y_i.
+Symbols: the first m samples are in use, W are worked on, f = K beta with beta_i = alpha_i y_i.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from maxmargin.kernels.row_cache import RowView
 from maxmargin.svm.regularized import RegularizedSVM
 
 MANY = 0.25  # the share of a part with a weight from which on no other part follows but all
-LOOSE = 0.1  # how far inside the margin an example may be, at first
-TIGHT = 1e-3  # the same where all examples are worked on from the start
-SURE = 0.4  # how far beyond it an example must be, on its side, not to be worked on
+LOOSE = 0.1  # how far inside the margin a sample may be, at first
+TIGHT = 1e-3  # the same where all samples are worked on from the start
+SURE = 0.4  # how far beyond it a sample must be, on its side, not to be worked on
 LEAVING = 0.15  # the share of those worked on that must be sure for them to be left alone: it takes copies
 MOST_BLOCKS = 4  # that are taken in at once, where violators are many
 PATIENCE = 4  # iterations near the optimum without a better error on a holdout before early stopping
@@ -51,14 +51,14 @@ ENTRY_ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of K as a share
 FINEST_TOLERANCE = 1e-13  # how far inside the margin a sample may be where nobody could tell it from rounding
 # A run without a limit from the user ends after this many steps, or so many a sample: LIBSVM has 10^7 and 100.
 FEWEST_STEPS, STEPS_PER_SAMPLE = 2_000_000, 100
-STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
+STEPS_PER_ROW = 50  # the most steps of an iteration, for each sample worked on
 
 
 @dataclass
 class DecompositionState:
-    """Where the solver stands; m examples are in use, the first ones."""
+    """Where the solver stands; m samples are in use, the first ones."""
 
-    rules: tuple[Any, ...]
+    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
     upper: Vector
     alpha: Vector
     f: Vector  # of the first m; of the others not known
@@ -68,7 +68,7 @@ class DecompositionState:
     b: float = 0.0
     tolerance: float = LOOSE
     waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be worked on next
-    grows: bool = False  # whether more examples come into use next
+    grows: bool = False  # whether more samples come into use next
     error: float = 0.0  # of responses, by rounding: as it was measured, and at most what was added since
     rounded: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # responses to compute anew next
     gap: float = math.inf
@@ -77,7 +77,7 @@ class DecompositionState:
     steps: int = 0  # on pairs of weights, or on single ones
     converged: bool = True  # whether the last iteration solved the dual over those that are worked on
     settled: bool = False  # whether no weight violates the optimum by more than rounding
-    near_at: int | None = None  # when the gap on all examples first was small
+    near_at: int | None = None  # when the gap on all samples first was small
 
     @property
     def whole(self) -> bool:
@@ -88,17 +88,17 @@ class DecompositionState:
 class Decomposition(Solver):
     r"""The exact solver of kernel SVMs with the hinge, on a growing part of the data.
 
-    An iteration takes in a block of examples, computes their rows of K, and solves the dual over all worked on.
-    Parts of the data are its first examples, so they should come in random order.
+    An iteration takes in a block of samples, computes their rows of K, and solves the dual over all worked on.
+    Parts of the data are its first samples, so they should come in random order.
 
     Parameters
     ----------
     first : int, default=6000
-        How many examples come into use first.
+        How many samples come into use first.
     growth : float, default=3.0
         By which factor they grow at most, whenever hardly any of those in use violates the optimum.
     block : int, default=512
-        How many examples are taken in at a time; where violators are many, up to four times as many.
+        How many samples are taken in at a time; where violators are many, up to four times as many.
 
     References
     ----------
@@ -138,17 +138,19 @@ class Decomposition(Solver):
                 "decomposition solves the problem with the hinge and a free bias or none; got "
                 f"loss={problem.loss.name!r} and intercept_scaling={problem.intercept_scaling}"
             )
-        if isinstance(warm, DecompositionState) and all(map(np.array_equal, warm.rules, problem.rules)):
+        if isinstance(warm, DecompositionState) and all(
+            map(np.array_equal, warm.dual_signature, problem.dual_signature)
+        ):
             return warm
         upper, _ = problem.loss.dual_box(problem.u)
         if isinstance(warm, Solution) and warm.p is not None:
             alpha, w = problem.dual_point(warm.p)
-            state = DecompositionState(problem.rules, upper, alpha, cast(Any, w).f, upper.size, b=warm.b)
+            state = DecompositionState(problem.dual_signature, upper, alpha, cast(Any, w).f, upper.size, b=warm.b)
             _kernel(problem).release(np.arange(upper.size))
             self._judge(problem, state)
             return state
         m = self._first_part(problem, upper)
-        state = DecompositionState(problem.rules, upper, np.zeros(upper.size), np.zeros(upper.size), m)
+        state = DecompositionState(problem.dual_signature, upper, np.zeros(upper.size), np.zeros(upper.size), m)
         few = upper.size <= self._room(_kernel(problem))
         if few:  # all are worked on from the start
             state.tolerance = TIGHT
@@ -162,7 +164,7 @@ class Decomposition(Solver):
         return True
 
     def _room(self, K: KernelMatrix, blocks: int = 1) -> int:
-        """How many examples may be taken in at once: where not all can be worked on, half of those that can."""
+        """How many samples may be taken in at once: where not all can be worked on, half of those that can."""
         most = _most_worked_on(K)
         return min(blocks * self.block, most if most == K.shape[0] else most // 2)
 
@@ -174,7 +176,7 @@ class Decomposition(Solver):
         return m if (shares[0] > 0.5 * shares[1]).all() else upper.size
 
     def _part(self, upper: Vector, count: float) -> int:
-        """Where a part ends that has so many examples that count; at the end of all if hardly any would be left."""
+        """Where a part ends that has so many samples that count; at the end of all if hardly any would be left."""
         counts = np.cumsum(upper > 0)
         return upper.size if 2 * count > counts[-1] else int(np.searchsorted(counts, count)) + 1
 
@@ -234,7 +236,7 @@ class Decomposition(Solver):
         self._judge(problem, state)
 
     def _bias(self, problem: RegularizedSVM, state: DecompositionState) -> float:
-        """The middle of what all examples in use allow, where those that are worked on say nothing from one side."""
+        """The middle of what all samples in use allow, where those that are worked on say nothing from one side."""
         m = state.m
         y, alpha, e = problem.y[:m], state.alpha[:m], problem.y[:m] - state.f[:m]
         more, less = alpha < state.upper[:m], alpha > 0
@@ -263,7 +265,7 @@ class Decomposition(Solver):
         state.W = state.W[kept]
 
     def _judge(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        """Measure the gap on the examples in use, and say who is worked on next; if few, more come into use."""
+        """Measure the gap on the samples in use, and say who is worked on next; if few, more come into use."""
         short = self._measure(problem, state)
         state.rounded = self._rounded(problem, state)
         if state.rounded.size:
@@ -276,7 +278,7 @@ class Decomposition(Solver):
             state.settled = state.tolerance < FINEST_TOLERANCE
 
     def _measure(self, problem: RegularizedSVM, state: DecompositionState) -> Vector:
-        """How far each example in use falls short of the margin (negative: it does not); gap and dual follow."""
+        """How far each sample in use falls short of the margin (negative: it does not); gap and dual follow."""
         m = state.m
         y, f, alpha = problem.y[:m], state.f[:m], state.alpha[:m]
         short: Vector = 1 - y * (f + state.b)
@@ -290,7 +292,7 @@ class Decomposition(Solver):
     def _rounded(self, problem: RegularizedSVM, state: DecompositionState) -> Indices:
         """Whose responses are to be computed anew, as they have lost to rounding what matters for the gap.
 
-        At the optimum an example whose weight is free is just at the margin. The error of its response goes into the
+        At the optimum a sample whose weight is free is just at the margin. The error of its response goes into the
         gap, with the most that its weight can be, wherever it makes it fall short: on average 0.4 of the error's size.
         """
         free = np.flatnonzero((state.alpha > 0) & (state.alpha < state.upper) & state.whole)
@@ -342,7 +344,7 @@ class Decomposition(Solver):
         self._keep(state, ~leaving)
 
     def _grow(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        """Go over to more examples: work on those with a weight, and compute what they say of the new ones."""
+        """Go over to more samples: work on those with a weight, and compute what they say of the new ones."""
         weighted = state.alpha[state.W] > 0
         _kernel(problem).release(state.W[~weighted])
         self._keep(state, weighted)
@@ -351,7 +353,7 @@ class Decomposition(Solver):
         self._judge(problem, state)
 
     def _tell(self, problem: RegularizedSVM, state: DecompositionState, before: int) -> None:
-        """The responses of examples that come into use, from all that have a weight."""
+        """The responses of samples that come into use, from all that have a weight."""
         K, m = _kernel(problem), state.m
         others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
         scratch = empty_by_pages((min(self.block, others.size), m - before), K.dtype)
@@ -384,7 +386,7 @@ class Decomposition(Solver):
         return math.inf if state.near_at is None else max(best_iter, state.near_at) + PATIENCE
 
     def estimated_gap(self, problem: RegularizedSVM, state: DecompositionState) -> float:
-        """The gap on all examples; a part of them, or responses that are rounded, tell nothing of it."""
+        """The gap on all samples; a part of them, or responses that are rounded, tell nothing of it."""
         if not state.whole or state.rounded.size:
             return math.inf
         return state.gap / (abs(state.dual) + state.gap) if state.gap > 0 else 0.0

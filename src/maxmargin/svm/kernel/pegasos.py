@@ -9,10 +9,10 @@ the sample weights s_i (all 1: m of them). Given: a batch size k. Returned: w_{T
 
 From w_1 = 0, for t = 1, ..., T, with :math:`\eta_t = 1/(\lambda t)`:
 
-1. choose A_t, k examples;
+1. choose A_t, k samples;
 2. :math:`w_{t+1} = (1 - \eta_t\lambda) w_t + \frac{\eta_t}{k} \sum_{A_t^+} y \phi(x)`, the sum over those of a loss.
 
-So :math:`w_{t+1} = v_{t+1} / t` for a sum v of rows that only grows, by :math:`y\phi(x) / (\lambda k)` for each example
+So :math:`w_{t+1} = v_{t+1} / t` for a sum v of rows that only grows, by :math:`y\phi(x) / (\lambda k)` for each sample
 of a loss: a step costs the rows of K of those, unless they are kept.
 """
 
@@ -83,17 +83,17 @@ class Descent(Visits):
 
 @dataclass(frozen=True)
 class KernelPegasos(Solver):
-    r"""Steps along sub-gradients of the loss of a few examples.
+    r"""Steps along sub-gradients of the loss of a few samples.
 
     As in the paper: ``KernelPegasos(order="iid", average=None)``.
 
     Parameters
     ----------
     batch : int, default=1
-        k, the examples of an iteration.
+        k, the samples of an iteration.
     order : {"permuted", "iid", "given"}, default="permuted"
-        All examples in a new random order each pass, each drawn from all (the paper), or as they stand. Weights say how
-        often an example comes.
+        All samples in a new random order each pass, each drawn from all (the paper), or as they stand. Weights say how
+        often a sample comes.
     average : float or None, default=3
         The answer is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and the larger,
         the more the late ones count. None: the last iterate (the paper).

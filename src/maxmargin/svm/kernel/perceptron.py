@@ -4,7 +4,7 @@ Problem: the slack form, of which it finds a direction that errs little, not the
 Returned: w after one pass or several, or the mean of the w of all visits. The algorithm, from w = 0: go through the
 rows; where :math:`y_i\langle w, \phi(x_i)\rangle \le 0`, :math:`w \leftarrow w + y_i \phi(x_i)`.
 
-With M mistakes it takes M n kernel evaluations at most: a mistake costs the row of K of its example, unless it is kept.
+With M mistakes it takes M n kernel evaluations at most: a mistake costs the row of K of its sample, unless it is kept.
 """
 
 from __future__ import annotations

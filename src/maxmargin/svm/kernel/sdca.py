@@ -1,9 +1,9 @@
 r"""Stochastic dual coordinate ascent on a kernel, as in section 4.4 of Cotter, Shalev-Shwartz and Srebro (2012).
 
-Problem: the regularised form with C, either loss, any kind of bias. Given: the order of the examples. Returned: w as an
+Problem: the regularised form with C, either loss, any kind of bias. Given: the order of the samples. Returned: w as an
 Expansion, b, and the point alpha of the dual that proves how good they are.
 
-A visit to example i maximises the dual over :math:`\alpha_i` alone: with :math:`c = y_i(f_i + b)`,
+A visit to sample i maximises the dual over :math:`\alpha_i` alone: with :math:`c = y_i(f_i + b)`,
 
 .. math:: \alpha_i \leftarrow \alpha_i + \frac{1 - c - q_i\alpha_i}{K_{ii} + \rho + q_i}
    \quad\text{cut to}\quad [0, U_i] ,
@@ -32,7 +32,7 @@ from maxmargin.svm.regularized import RegularizedSVM
 
 
 class Ascent:
-    """The point of the dual, and what it makes of every example."""
+    """The point of the dual, and what it makes of every sample."""
 
     def __init__(self, problem: RegularizedSVM, order: Order) -> None:
         self.K, self.y, self.order = cast(KernelMatrix, problem.X), problem.y, order
@@ -107,13 +107,13 @@ class Ascent:
 class KernelSdca(Solver):
     r"""Dual coordinate ascent on a kernel (Hsieh et al. 2008; Shalev-Shwartz and Zhang 2013).
 
-    An iteration visits one example and maximises the dual over its weight :math:`\alpha_i` alone. It costs the row of K
-    of the example if that changes the weight and the row is not kept.
+    An iteration visits one sample and maximises the dual over its weight :math:`\alpha_i` alone. It costs the row of K
+    of the sample if that changes the weight and the row is not kept.
 
     Parameters
     ----------
     order : {"permuted", "iid", "given"}, default="permuted"
-        All examples in a new random order each sweep, each drawn from all (Cotter et al.), or as they stand.
+        All samples in a new random order each sweep, each drawn from all (Cotter et al.), or as they stand.
 
     References
     ----------

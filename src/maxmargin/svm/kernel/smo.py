@@ -8,7 +8,7 @@ two at a time. Returned: w as an Expansion, b, and the weights alpha that prove 
 A step solves the dual over two weights, along y_i and -y_j so that the sum of alpha_i y_i stays 0; without a free bias
 over one. It needs all responses to choose them, and the rows of K of both to keep the responses up.
 
-Symbols: :math:`f = K\beta` with :math:`\beta_i = \alpha_i y_i`, and :math:`e_i = y_i - f_i`. At the optimum no example
+Symbols: :math:`f = K\beta` with :math:`\beta_i = \alpha_i y_i`, and :math:`e_i = y_i - f_i`. At the optimum no sample
 whose :math:`\beta_i` can rise has a larger e than one whose :math:`\beta_j` can fall; the bias lies between them.
 """
 
@@ -32,14 +32,14 @@ from maxmargin.svm.kernel.visits import change_of_C
 from maxmargin.svm.losses import Hinge
 from maxmargin.svm.regularized import RegularizedSVM
 
-MOST_STEPS = 1000  # of a round, after which it is seen who sits out; fewer where there are fewer examples
+MOST_STEPS = 1000  # of a round, after which it is seen who sits out; fewer where there are fewer samples
 REVISIT = 0.5  # all take part again when the gap of those that do has fallen to this share
 NOTHING = 1e-10  # a violation not worth a step
 ROWS = 64  # computed at a time where those that sat out catch up
 
 
 class Ascent:
-    """The point of the dual, and what it makes of the examples that take part."""
+    """The point of the dual, and what it makes of the samples that take part."""
 
     def __init__(self, problem: RegularizedSVM, shrink: bool) -> None:
         self.K, self.y, self.shrink = cast(KernelMatrix, problem.X), problem.y, shrink
@@ -71,7 +71,7 @@ class Ascent:
 
     @property
     def whole(self) -> bool:
-        """Whether all examples take part."""
+        """Whether all samples take part."""
         return self.active.size == self.y.size
 
     def run(self, iterations: int, budget: int) -> int:
@@ -200,13 +200,13 @@ class Ascent:
 class Smo(Solver):
     r"""Steps on the pair of weights that the second order says brings most, with shrinking.
 
-    An iteration is such a step, which costs the rows of K of two examples if they are not kept (or of one, without a
+    An iteration is such a step, which costs the rows of K of two samples if they are not kept (or of one, without a
     free bias). Now and then it is one in which those that sat out catch up.
 
     Parameters
     ----------
     shrink : bool, default=True
-        Whether examples that seem settled at a bound sit out: their responses are not kept up. All take part again
+        Whether samples that seem settled at a bound sit out: their responses are not kept up. All take part again
         whenever the gap of the others has halved.
 
     References

@@ -3,14 +3,14 @@ r"""The Stochastic Batch Perceptron (SBP) of Cotter, Shalev-Shwartz and Srebro (
 Problem: the slack form on a KernelMatrix, :math:`\max_{|w|\le1} f(w)`, where f(w) is the water level :math:`\gamma`
 over the responses :math:`c_i = y_i\langle w, x_i\rangle`: :math:`\sum_i s_i(\gamma - c_i)_+ = \nu\sum_i s_i`. Given:
 rows of K. Returned: a mean of the iterates, for which :math:`f(\bar w) \ge \max f - O(\sqrt{\log(1/\delta)/T})` with
-probability :math:`1-\delta` (Lemma 3.2), and weights of the examples which prove how good it is.
+probability :math:`1-\delta` (Lemma 3.2), and weights of the samples which prove how good it is.
 
 What the responses tell is free: the points below the water level, the wet ones, are those whose mean
 :math:`\sum_i p^*_i y_i x_i` is a super-gradient of f (Lemma 3.1, :math:`p^*_i \propto s_i` on them). A draw
 :math:`j \sim p^*` is an unbiased estimate of it that costs one row of K.
 
 Symbols as in the paper: w = sum alpha_i y_i x_i, c, gamma, p*, eta. A free bias makes two basins, one a class, wet
-over the same mass (section 3.6): p* has half of its weight on each. x_i is the example in the kernel's space over
+over the same mass (section 3.6): p* has half of its weight on each. x_i is the sample in the kernel's space over
 `problem.scale`, which brings it into the unit ball; the norm of w is the square root of sum alpha_i c_i (section 3.3
 leaves out the root).
 """
@@ -117,7 +117,7 @@ class StochasticBatchPerceptron(Solver):
         return math.ceil(samples / self.block) if self.method == "kept" else samples
 
     def default_iterations(self, problem: SlackSVM) -> int:
-        """As many draws as there are examples; blocks of them need fewer."""
+        """As many draws as there are samples; blocks of them need fewer."""
         return 1000 if self.method == "kept" else max(1000, problem.y.size)
 
     def estimated_gap(self, problem: SlackSVM, state: Iterates) -> float:
@@ -147,7 +147,7 @@ class Iterates(ABC):
 
     @abstractmethod
     def solution(self, problem: SlackSVM) -> Solution:
-        """The mean of the iterates, and weights of the examples whose sum is known."""
+        """The mean of the iterates, and weights of the samples whose sum is known."""
 
     def set_slack(self, problem: SlackSVM) -> None:
         """Go on at the slack of this problem: what was found at another is where to begin, no part of the answer."""
@@ -258,7 +258,7 @@ class WithRowsKept(Iterates):
     Attributes
     ----------
     alpha, h : arrays of shape (n,)
-        u, as weights of the examples and as :math:`\sum_i \alpha_i y_i K_i`.
+        u, as weights of the samples and as :math:`\sum_i \alpha_i y_i K_i`.
     cap : float
         The mean of the largest p*_i / s_i, as u is the mean of g.
     sq_norm, sq_noise, size : float
@@ -332,7 +332,7 @@ class WithRowsKept(Iterates):
                 _add(K, changed[some & part], factors[some & part], total)
 
     def weights(self, problem: SlackSVM, wet: list[Indices], drawn: list[Indices]) -> tuple[Vector, list[float]]:
-        """g as weights of the examples, and p*_i / s_i of each basin."""
+        """g as weights of the samples, and p*_i / s_i of each basin."""
         s, weights = problem.s, np.zeros(self.n)
         shares = [1 / (len(wet) * float(s[points].sum())) for points in wet]
         for points, those, share in zip(wet, drawn, shares, strict=True):

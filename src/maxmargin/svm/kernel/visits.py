@@ -1,8 +1,8 @@
-r"""What the kernel solvers share that visit examples one by one: who comes next, and a sum of rows.
+r"""What the kernel solvers share that visit samples one by one: who comes next, and a sum of rows.
 
-Such a solver knows the response of every example, :math:`f = K\beta`. A visit that changes nothing costs no kernel
+Such a solver knows the response of every sample, :math:`f = K\beta`. A visit that changes nothing costs no kernel
 evaluation; one that changes :math:`\beta_i` costs the n of row i of K, or none if the row is still kept. (The other way
-is to compute the response of an example when it is visited: as many evaluations as there are support vectors, each
+is to compute the response of a sample when it is visited: as many evaluations as there are support vectors, each
 visit. That is cheaper in a first pass, by a half at most, and dearer from then on.)
 
 As nothing happens between two changes, many visits ahead are looked at together to find the next one.
@@ -26,10 +26,10 @@ MOST_AHEAD = 4096  # visits that are looked at together
 
 
 class Order:
-    """Which examples come next, in passes over all of some weight; each as often as its weight says.
+    """Which samples come next, in passes over all of some weight; each as often as its weight says.
 
     In a pass that is the whole part of its weight (their mean taken as 1), what is left of it is credited to the next
-    example. The first has another credit each pass, so that over the passes none is always rounded down.
+    sample. The first has another credit each pass, so that over the passes none is always rounded down.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Sum:
         self.B_beta, self.B_f = np.zeros((2, n if averaging else 0))
 
     def add(self, numbers: Indices, change: Vector) -> None:
-        """Change the coefficients of some examples, each named once: their rows are read."""
+        """Change the coefficients of some samples, each named once: their rows are read."""
         rows = self.K.fetch(numbers)
         self.beta[numbers] += change
         rows.add_to(self.f, change)
@@ -137,7 +137,7 @@ class Visits(ABC):
     order : Order
         Who comes next.
     batch : int
-        How many examples an iteration visits.
+        How many samples an iteration visits.
     """
 
     def __init__(self, problem: MarginProblem, order: Order, batch: int = 1) -> None:
@@ -175,7 +175,7 @@ class Visits(ABC):
 
     @abstractmethod
     def changes(self, rows: Indices) -> Vector:
-        """What the iterations to come, one a line, would change of each of their examples if they came next."""
+        """What the iterations to come, one a line, would change of each of their samples if they came next."""
 
     @abstractmethod
     def learn(self, numbers: Indices, change: Vector) -> None:
@@ -197,7 +197,7 @@ def change_of_C(before: RegularizedSVM, now: RegularizedSVM) -> float:
 
 
 def _each_once(rows: Indices, change: Vector) -> tuple[Indices, Vector]:
-    """The examples that change, each with the sum of its changes."""
+    """The samples that change, each with the sum of its changes."""
     if rows.size == 1:
         return rows, change
     numbers, where = np.unique(rows[change != 0], return_inverse=True)

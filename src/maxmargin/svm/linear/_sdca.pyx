@@ -50,7 +50,7 @@ cdef class Descent:
     cdef readonly double gap  # of the last whole sweep over the active examples, each as it was met
     cdef readonly object alpha_, w_  # as NumPy arrays: they are lent as answers, and copied before the next change
     cdef bint lent, free_bias
-    cdef tuple rules  # what the problem says, to tell if another one says the same
+    cdef tuple dual_signature  # of the problem, to recognise the same problem in a warm start
     cdef Matrix X
     cdef BitGenerator* bits
     cdef double[::1] alpha, w, upper, q, sq_norms
@@ -75,10 +75,10 @@ cdef class Descent:
 
     def set_problem(self, problem):
         """Go on with the same data, perhaps under another C, other weights, labels or loss."""
-        if self.rules is not None and all(map(np.array_equal, self.rules, problem.rules)):
+        if self.dual_signature is not None and all(map(np.array_equal, self.dual_signature, problem.dual_signature)):
             return
-        self.rules = problem.rules
-        box = self.rules[:2]
+        self.dual_signature = problem.dual_signature
+        box = self.dual_signature[:2]
         sq_norms = problem.sq_norms()
         self.alpha, self.w = self.alpha_, self.w_
         self.upper, self.q = box
