@@ -19,6 +19,9 @@ from libc.stdint cimport int64_t, uint64_t
 from maxmargin.core._matrix cimport Lines, Matrix
 from maxmargin.core.bits cimport BitGenerator, bits_of
 
+cdef enum:
+    BETWEEN_SWEEPS, IN_SWEEP, ALL_VISITED
+
 cdef double NOTHING = 1e-12  # a violation not worth a change
 cdef double SETTLED = 1.0  # an example sits out that pulls against its bound by more than this many times the mean pull
 cdef double REVISIT = 0.1  # all examples take part again when the gap has fallen to this share,
@@ -62,6 +65,7 @@ cdef class Descent:
     cdef double[::1] alpha_0, w_0, alpha_step, w_step  # where the last step began, and what it was
     cdef double reach  # how many times its sweep, or the last step, a step may be for now
     cdef int64_t since_all  # visits since all examples took part
+    cdef int64_t stage  # where the last call ended: between two sweeps, within one, or before its extrapolation
 
     def __init__(self, problem, rng, bint shrink, int64_t extrapolate):
         self.X = problem.X
@@ -137,6 +141,7 @@ cdef class Descent:
         self.gap = self.gap_of_all = INFINITY
         self.w_step = None
         self.since_all = 0
+        self.stage = BETWEEN_SWEEPS
         self.reach = LONGEST
         return 0
 
@@ -146,19 +151,23 @@ cdef class Descent:
         cdef Lines* rows = self.X.need_rows()
         self.make_own()
         while done < iterations:
-            if self.active == 0:  # nobody is there to visit: the dual has its best value already
-                self.gap = 0.0
-                return iterations
-            if self.position == 0:
+            if self.stage == BETWEEN_SWEEPS:
+                if self.active == 0:  # nobody is there to visit: the dual has its best value already
+                    self.gap = 0.0
+                    return iterations
                 self.begin_sweep()
-            with nogil:
-                made = self.visit(rows, iterations - done, &budget)
-            done += made
-            self.since_all += made
-            if self.position >= self.active:
-                budget -= self.end_sweep(rows, budget)
-            elif done < iterations:
+                self.stage = IN_SWEEP
+            if self.stage == IN_SWEEP:
+                with nogil:
+                    made = self.visit(rows, iterations - done, &budget)
+                done += made
+                self.since_all += made
+                if self.position < self.active:
+                    break
+                self.stage = ALL_VISITED
+            if not self.end_sweep(rows, &budget):
                 break
+            self.stage = BETWEEN_SWEEPS
         return done
 
     cdef int begin_sweep(self) except -1:
@@ -230,16 +239,15 @@ cdef class Descent:
         self.active -= 1
         self.order[self.position], self.order[self.active] = self.order[self.active], self.order[self.position]
 
-    cdef int64_t end_sweep(self, Lines* rows, int64_t budget) except -1:
-        """Set the thresholds of the next sweep, and prolong the step of this one; returns the entries read."""
-        cdef int64_t read = 0
+    cdef int end_sweep(self, Lines* rows, int64_t* budget) except -1:
+        """Prolong the step of this sweep, and set the thresholds of the next. 0 if the budget does not suffice."""
         cdef bint whole = self.gap_of_all == INFINITY
+        if self.w_step is not None and not self.prolong(rows, budget):
+            return 0
         self.sweeps += 1
         self.position = 0
         self.gap = self.gap_so_far
         self.pull = self.pulls_so_far / max(1, self.active) or INFINITY
-        if self.prolongs() and self.w_step is not None:
-            read = self.prolong(rows, budget)
         if self.free_bias:
             # The method of multipliers for sum alpha_i y_i = 0: the bias so far becomes the centre of the next one.
             self.shift = self.b
@@ -250,14 +258,14 @@ cdef class Descent:
             self.active = self.usable
             self.gap_of_all = INFINITY
             self.since_all = 0
-        return read
+        return 1
 
-    cdef int64_t prolong(self, Lines* rows, int64_t budget) except -1:
+    cdef int prolong(self, Lines* rows, int64_t* budget) except -1:
         """Go from where the sweep began to the best point of the plane through it, along the sweep and the last step.
 
         This makes sweeps the preconditioner of a conjugate gradient method. Where a bound is passed alpha is cut to it,
         which reads the row. Where the cuts cost more than the step brought it is taken back, and the next one must be
-        shorter.
+        shorter. 0 if the rows to read do not fit the budget: then nothing has changed.
         """
         cdef int64_t i, j, read = 0, n = self.alpha.shape[0], d = self.w.shape[0]
         cdef double by_sweep = 0, by_step = 0  # slopes of the dual at the end of the sweep
@@ -297,13 +305,14 @@ cdef class Descent:
                 t_sweep, t_step = t_sweep / too_long, t_step / too_long
             if not t_sweep * by_sweep + t_step * by_step > WORTHWHILE * fabs(before):
                 self.reach = fmin(2 * self.reach, LONGEST)  # it may have been too short to be worth it
-                return 0
+                return 1
             for i in range(n):
                 raw = self.alpha[i] + t_sweep * (self.alpha[i] - self.alpha_0[i]) + t_step * self.alpha_step[i]
                 if raw < 0 or raw > self.upper[i]:
                     read += 2 * rows.size(i)
-            if read > budget:
+            if read > budget[0]:
                 return 0
+            budget[0] -= read
             # alpha_0 and w_0 now keep where the sweep ended.
             for j in range(d):
                 self.w_step[j] = (1 + t_sweep) * (self.w[j] - self.w_0[j]) + t_step * self.w_step[j]
@@ -330,4 +339,4 @@ cdef class Descent:
             self.w_step[:] = 0
         else:
             self.reach = fmin(2 * self.reach, LONGEST)
-        return read
+        return 1

@@ -106,6 +106,7 @@ cdef class Tracker:
     cdef bint tracked  # whether wet rows were found
     cdef int64_t drawn, drawn_from  # the row to read next, and its group; -1: none, unless the budget held it back
     cdef bint from_wet  # whether it was drawn from the wet ones
+    cdef bint columns_wait  # whether the budget ended an iteration before it had read all its columns
     cdef bint levelled  # whether levels were estimated
     cdef int64_t[::1] first  # columns by how far z_j is from u_j: a list for each bucket
     cdef int64_t highest
@@ -169,7 +170,7 @@ cdef class Tracker:
 
         Rows that cancel each other may bring u back to zero, which has no wet rows.
         """
-        if self.z_norm2 <= 0.0 or self.u_norm2 <= 0.0:
+        if self.columns_wait or self.z_norm2 <= 0.0 or self.u_norm2 <= 0.0:
             return False
         return not self.tracked or self.column_entries >= self.order.shape[0]
 
@@ -215,7 +216,14 @@ cdef class Tracker:
         self.tracked, self.column_entries = True, 0
 
     cdef bint iterate(self, Lines* rows, Lines* columns, int64_t budget) noexcept nogil:
-        """A row and its columns; whether the row fitted the budget."""
+        """Read a row and then columns. False if the budget does not suffice: the next call resumes where it ended."""
+        if not self.columns_wait and not self.read_next_row(rows, &budget):
+            return False
+        self.columns_wait = not self.read_columns(columns, budget)
+        return not self.columns_wait
+
+    cdef bint read_next_row(self, Lines* rows, int64_t* budget) noexcept nogil:
+        """Draw a row, read it and move u. False if it does not fit the budget: then it stays drawn."""
         cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
         cdef double lack, weight, length = sqrt(self.u_norm2)
         cdef int64_t k, i
@@ -226,7 +234,7 @@ cdef class Tracker:
             self.drawn = self.draw_wet(&self.group[k]) if self.from_wet else self.draw_next(&self.group[k])
             self.drawn_from = k
         i, k = self.drawn, self.drawn_from
-        if rows.size(i) > budget:
+        if rows.size(i) > budget[0]:
             return False
         self.drawn = -1
 
@@ -247,7 +255,7 @@ cdef class Tracker:
             if self.groups == 1 or self.group[1 - k].waiting >= 0:
                 self.move(length)
         self.allowance += self.columns * trust * self.group[k].size
-        self.read_columns(columns, budget - self.group[k].size)
+        budget[0] -= self.group[k].size
         return True
 
     cdef void compare(self, double square) noexcept nogil:
@@ -412,8 +420,8 @@ cdef class Tracker:
                 self.column[self.row_where[k, l]].scatter = 0.0
         return norm2
 
-    cdef void read_columns(self, Lines* columns, int64_t budget) noexcept nogil:
-        """Bring z to u where it is farthest, as long as the allowance lasts."""
+    cdef bint read_columns(self, Lines* columns, int64_t budget) noexcept nogil:
+        """Set z to u where they differ most, as long as the allowance lasts. False if the budget ends before."""
         cdef int64_t j, i, k, size
         cdef double change
         cdef Column* column
@@ -424,8 +432,10 @@ cdef class Tracker:
                 self.allowance = 0.0
                 break
             j = self.first[self.highest]
-            if columns.size(j) > self.allowance or columns.size(j) > budget:
+            if columns.size(j) > self.allowance:
                 break
+            if columns.size(j) > budget:
+                return False
             column = &self.column[j]
             change = (column.u - column.z) * self.inverse_scale
             size = columns.read(j, &self.column_where[0], &self.column_value[0])
@@ -438,6 +448,7 @@ cdef class Tracker:
             self.column_entries += size
             budget -= size
             self.place_column(j)
+        return True
 
     cdef void place_column(self, int64_t j) noexcept nogil:
         """Put column j into the bucket of |u_j - z_j|, or into none where they are equal."""
