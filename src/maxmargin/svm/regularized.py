@@ -12,8 +12,9 @@ and its dual, with :math:`v = \sum_i \alpha_i y_i x_i`, and the bounds U and cur
     \max_{0 \le \alpha \le U}\ \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2
     \quad\text{such that}\quad \sum_i \alpha_i y_i = 0 .
 
-The constraint belongs to a free bias; without a bias it is dropped. A penalised bias :math:`b = B w_0`, as in LIBLINEAR,
-adds :math:`\tfrac12 (b/B)^2` to the primal and subtracts :math:`\tfrac12 B^2 (\sum_i \alpha_i y_i)^2` from the dual.
+The constraint belongs to a free bias; without a bias it is dropped. A penalised bias :math:`b = B w_0`, as in
+LIBLINEAR, adds :math:`\tfrac12 (b/B)^2` to the primal and subtracts :math:`\tfrac12 B^2 (\sum_i \alpha_i y_i)^2` from
+the dual.
 """
 
 from __future__ import annotations

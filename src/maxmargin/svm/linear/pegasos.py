@@ -61,8 +61,9 @@ class Pegasos(OnlineSolver):
     Notes
     -----
     The paper has the hinge loss. With the squared hinge loss the steps are :math:`\eta_t = 1/(\lambda t + L)`, where
-    L is the mean curvature of the losses, :math:`2\,\text{mean}|x_i|^2` (which takes a pass over the data); the step of a
-    sample is limited so that it does not overshoot margin 1; and the ball of step 4 has the radius :math:`1/\sqrt{2\lambda}`.
+    L is the mean curvature of the losses, :math:`2\,\text{mean}|x_i|^2` (which takes a pass over the data); the step of
+    a sample is limited so that it does not overshoot margin 1; and the ball of step 4 has the radius
+    :math:`1/\sqrt{2\lambda}`.
 
     The steps of b are not :math:`\eta_t`, as the objective is not strongly convex in b: the first steps would move b
     by up to :math:`1/\lambda`, and the later ones may be too short to correct that.

@@ -29,8 +29,8 @@ class Perceptron(PerceptronPasses, OnlineSolver):
     Parameters
     ----------
     passes : int or None, default=None
-        The number of passes over the rows. None: until a stop rule ends the run, or one pass if there is none. More than
-        one pass may overfit data that is not separable.
+        The number of passes over the rows. None: until a stop rule ends the run, or one pass if there is none. More
+        than one pass may overfit data that is not separable.
     order : {"permuted", "given", "iid"}, default="permuted"
         Rows in a new random order each pass, in the given order, or each drawn from all rows. A row is visited in
         proportion to its weight.

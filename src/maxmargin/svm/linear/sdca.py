@@ -33,9 +33,9 @@ class Sdca(Solver):
     - *shrinking*: a sample at a bound becomes inactive if its gradient points out of the box and exceeds the mean
       projected gradient of the sweep before. All samples become active again whenever the gap of the active ones has
       fallen to a tenth, so that every mistake is corrected;
-    - *extrapolation*: from a certain sweep on, each sweep gives a direction of a conjugate gradient method, which halves
-      the number of sweeps if many are needed. It stores two more vectors as long as w; if these are large compared
-      with the data, it starts later;
+    - *extrapolation*: from a certain sweep on, each sweep gives a direction of a conjugate gradient method, which
+      halves the number of sweeps if many are needed. It stores two more vectors as long as w; if these are large
+      compared with the data, it starts later;
     - *an estimate of the gap* without a pass over the data: each visit yields the term of its sample. The gap is
       measured only once the estimate is small enough.
 
@@ -47,7 +47,8 @@ class Sdca(Solver):
     shrink : bool, default=True
         Whether samples that seem to stay at a bound become inactive.
     extrapolate : int, default=12
-        The sweep from which on sweeps are extrapolated, or twice that if w is long compared with the data; 0 means never.
+        The sweep from which on sweeps are extrapolated, or twice that if w is long compared with the data; 0 means
+        never.
 
     References
     ----------

@@ -6,8 +6,8 @@ Algorithm 4.
 Problem: the slack form (3), the largest margin at mean slack nu. Given: the data by rows and by columns. Returned: a
 direction w in the unit ball. An iteration reads about a row and a column instead of all of the data.
 
-The rounds of Algorithm 1, line by line and in its symbols, are in `_game.pyx`; the variant that tracks the responses, and
-its symbols, in `_simba.pyx`.
+The rounds of Algorithm 1, line by line and in its symbols, are in `_game.pyx`; the variant that tracks the responses,
+and its symbols, in `_simba.pyx`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Simba(Solver):
         level, and moves the direction by the amount that a row falls short of the margin. `docs/simba.md` compares
         them.
     columns : float, default=1
-        With "paper", the columns read per round. With "tracked", the entries read in columns per entry read in wet rows.
+        With "paper", the columns read per round. With "tracked", the entries read in columns per entry read in wet
+        rows.
     rows : int, default=1
         With "paper", the rows read per round.
     eps : float or None, default=None

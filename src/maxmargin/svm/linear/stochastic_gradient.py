@@ -3,8 +3,9 @@ r"""Stochastic gradient descent with a constant step length, for the smooth SVM.
 Section 1 of the addendum of Schmidt and Joulin (2012) compares the hybrid method with it.
 
 Problem: the smooth SVM as a mean over the n samples, :math:`\min_w \frac1n\sum_i [1 - c_i]_+^2 + \frac\lambda2 |w|^2`
-with margins c_i and :math:`\lambda = 1/(Cn)` (with sample weights, n is their sum, and samples are drawn by weight). Given: the data by rows.
-Returned: the last w, which approaches the optimum fast and then stays at a distance that grows with the step length.
+with margins c_i and :math:`\lambda = 1/(Cn)` (with sample weights, n is their sum, and samples are drawn by weight).
+Given: the data by rows. Returned: the last w, which approaches the optimum fast and then stays at a distance that grows
+with the step length.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DRAWS = 1024  # samples drawn at a time, which makes a draw cheap; the results d
 
 @dataclass(frozen=True)
 class StochasticGradient(Solver):
-    r"""Steps along the gradient of one random sample: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
+    r"""Steps by the gradient of one random sample: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
 
     Parameters
     ----------
@@ -38,8 +39,8 @@ class StochasticGradient(Solver):
 
     Notes
     -----
-    A penalised bias is the weight of a constant feature; a free one takes the same steps without :math:`\lambda`. Either
-    feature counts in :math:`|x_i|^2`.
+    A penalised bias is the weight of a constant feature; a free one takes the same steps without :math:`\lambda`.
+    Either feature counts in :math:`|x_i|^2`.
 
     Examples
     --------
