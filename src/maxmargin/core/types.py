@@ -1,4 +1,4 @@
-"""Types of arrays that every room uses."""
+"""Array types that all rooms use."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Vector = NDArray[np.float64]
 """Real numbers: one for each sample, feature or coefficient."""
 
 Indices = NDArray[np.int64]
-"""Which samples, rows or columns are meant."""
+"""Indices of samples, rows or columns."""
 
 Mask = NDArray[np.bool_]
-"""Whether each sample, row or column is meant."""
+"""A boolean mask of samples, rows or columns."""
 
 Block = NDArray[Any]
 """A block of kernel rows, in float32 or float64."""
