@@ -23,9 +23,8 @@ def l1_sample(p: Vector, u: float) -> int:
     """
     bounds = np.cumsum(p)
     i = int(np.searchsorted(bounds, u * bounds[-1], side="right"))
-    return (
-        i if i < bounds.size else int(np.searchsorted(bounds, bounds[-1]))
-    )  # by rounding: the last index with p_i > 0
+    # By rounding i may lie beyond the end: then it is the last index with p_i > 0.
+    return i if i < bounds.size else int(np.searchsorted(bounds, bounds[-1]))
 
 
 def l1_samples(P: Vector, U: Vector) -> NDArray[np.int64]:

@@ -370,7 +370,7 @@ class _Ticket:
 
 
 class _Helpers:
-    """Threads that wait for tickets: to start one anew would take longer than a small piece of work."""
+    """Threads that wait for tickets: starting a new one would take longer than a small task."""
 
     def __init__(self) -> None:
         self.lock = Lock()

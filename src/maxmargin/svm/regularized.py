@@ -253,8 +253,8 @@ class RegularizedSVM(MarginProblem):
         losses = self.u[rows] * (self.loss.value(margins[rows] + off) - self.loss.value(margins[rows]))
         value = 0.5 * w.beta[rows] * self.y[rows] * off + losses
         same = v is w or np.array_equal(v.beta, w.beta)
-        anew = self.y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
-        bound = 0.5 * v.beta[rows] * (anew - v.f[rows])
+        recomputed = self.y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
+        bound = 0.5 * v.beta[rows] * (recomputed - v.f[rows])
         fine = K.rounding(w.beta, np.float64) + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
         certain = 0.5 * (np.abs(w.beta) @ fine) + self._off_by(at, np.where(close, fine, 0.0))
         return (
