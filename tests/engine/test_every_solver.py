@@ -219,6 +219,24 @@ def test_a_warm_start_goes_on(case):
     assert (np.diff(both.trace.column("seconds")) >= 0).all()
 
 
+def test_a_run_goes_on_where_a_budget_ended_it(case):
+    """Cut by its budget at 40 places, a run comes to the same bits as one that was never cut."""
+    longest = case.last(case.problem(), 100 if Trait.KERNEL in case.solver.requires else 1200)
+    whole = case.solve(max_iter=longest, certify=False, random_state=0)
+    rules = {"max_iter": longest, "certify": False, "random_state": 0}
+    result = problem = None
+    for budget in np.linspace(0, whole.reads["learning"], 42)[1:-1].astype(int):
+        problem = case.problem() if result is None else problem
+        try:
+            result = case.solve(problem, budget=budget, warm=result, **rules)
+        except ValueError as error:
+            assert "too small for one iteration" in str(error)  # noqa: PT017
+        assert problem.X.ledger.entries_read <= budget
+    both = case.solve(problem, warm=result, **rules)
+    same(both.solution, whole.solution)
+    assert both.reads["learning"] == whole.reads["learning"]
+
+
 @each_case(CASES, lambda case: Trait.SEPARABLE not in case.solver.requires)
 def test_another_slack_or_C_half_way(case):
     problem = case.problem()

@@ -51,7 +51,7 @@ KERNEL_VARIANTS = {
     "sdca, drawn": KernelSdca(order="iid"),
     "sbp, paper": StochasticBatchPerceptron(method="paper"),
     "sbp, one draw": StochasticBatchPerceptron(block=1, average=0.0),
-    "smo, all take part": Smo(shrink=False),
+    "smo, no shrinking": Smo(shrink=False),
 }
 
 N = 60  # samples of a problem, unless a test says otherwise

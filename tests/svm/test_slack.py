@@ -233,7 +233,7 @@ def test_zero_rows_are_allowed_and_counted():
         ({"slack": np.nan}, "slack must be a number >= 0; got nan"),
         ({"sample_weight": [1, -1]}, "sample_weight must be finite and >= 0; got -1"),
         ({"sample_weight": [1, np.inf]}, "sample_weight must be finite and >= 0; got inf"),
-        ({"sample_weight": [0, 0]}, "sample_weight is zero for every example"),
+        ({"sample_weight": [0, 0]}, "sample_weight is zero for every sample"),
         ({"sample_weight": [1, 0]}, "one class, those of weight 0 left out"),
         ({"sample_weight": [1]}, r"sample_weight has shape \(1,\)"),
         ({"scale": 0.0}, "scale must be a positive number; got 0"),

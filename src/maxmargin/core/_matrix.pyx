@@ -16,8 +16,8 @@ from maxmargin.core.kinds cimport Index, Real
 from maxmargin.core import rounding
 from maxmargin.core.threads import run_parallel
 
-cdef int64_t PARTS = 4
-cdef int64_t ENTRIES_PER_PART = 500_000  # fewer are read in less than a few times what it takes another thread to begin
+cdef int64_t PARTS = 4  # parts that large products are split into, so at most this many threads read a matrix
+cdef int64_t ENTRIES_PER_PART = 500_000  # entries per part below which a product is not split: threads start too slowly
 
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
@@ -29,12 +29,12 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
 
 
 cdef class Ledger:
-    """What was read of a matrix, exactly.
+    """An exact count of the entries of a matrix that were read.
 
     `entries_read` counts each stored entry (a non-zero of a sparse matrix, any entry of a dense one) each time it is
-    read; `dense_count` counts what the same reads would be if zeros were stored too. Both count reading for learning.
+    read; `dense_count` is the count of the same reads if zeros were stored too. Both count reading for learning.
     Of a kernel matrix, an entry is read when it is computed: both count kernel evaluations.
-    Reading for anything else is kept apart, by name, in `purposes`.
+    Reading for any other purpose is counted by its name in `purposes`.
     """
 
     def __cinit__(self):
@@ -52,7 +52,7 @@ cdef class Ledger:
 
     @contextmanager
     def on(self, str purpose):
-        """Book what is read inside the `with` block under `purpose`, not under learning."""
+        """Count what is read inside the `with` block under `purpose`, not under learning."""
         cdef int64_t entries_read = self.reads.entries_read, dense_count = self.reads.dense_count
         try:
             yield self
@@ -66,12 +66,12 @@ cdef class Ledger:
         self.purposes[purpose] = (before[0] + entries_read, before[1] + dense_count)
 
     def count(self, int64_t entries):
-        """Add entries that were read in another way than through a Matrix."""
+        """Add entries that were read other than through a Matrix."""
         self.reads.entries_read += entries
         self.reads.dense_count += entries
 
     def add(self, Ledger other):
-        """Add what another ledger holds."""
+        """Add the counts of another ledger."""
         self.reads.entries_read += other.reads.entries_read
         self.reads.dense_count += other.reads.dense_count
         for purpose, counts in other.purposes.items():
@@ -117,7 +117,7 @@ cdef Lines* lines_of(object source, int64_t width, Reads* reads) except NULL:
 
 
 class OtherAxis:
-    """A compressed matrix along its other axis, once somebody has built it."""
+    """A compressed matrix along its other axis, built at the first use and shared by all forks of a Matrix."""
 
     def __init__(self):
         self.lock = Lock()
@@ -125,18 +125,17 @@ class OtherAxis:
 
 
 cdef class Matrix:
-    """One way to read a matrix, whatever it is made of; make one with :func:`maxmargin.data.as_matrix`.
+    """Uniform access to a dense or sparse matrix; make one with :func:`maxmargin.data.as_matrix`.
 
     The source is never copied or converted. A CSR matrix has no columns (nor CSC rows): the first time they are
-    asked for, an index of them is built, and booked in the ledger under "index".
+    asked for, an index of them is built, and counted in the ledger under "index".
     """
 
-    # What a problem asks of its data; the rows of a kernel answer otherwise.
+    # Properties that problems ask for, and that differ for a KernelMatrix.
     sums_are_cheap = True  # a sum over many rows costs one pass over the data
 
     def __cinit__(self, source, int64_t threads=1, other_axis=None):
-        # A shallow copy keeps hold of the very arrays that are read from, whatever becomes of the caller's matrix:
-        # many of SciPy's methods that change it put others in their place.
+        # A shallow copy keeps the present arrays alive: many methods of SciPy replace the arrays of the caller's matrix.
         self.source = copy(source) if sp.issparse(source) else source
         self.other_axis = OtherAxis() if other_axis is None else other_axis
         self.ledger = Ledger()
@@ -167,15 +166,15 @@ cdef class Matrix:
 
     @property
     def has_columns(self):
-        """Whether columns can be read as they stand, without building an index."""
+        """Whether columns can be read without building an index."""
         return self.columns != NULL
 
     def fork(self):
-        """The same matrix with a ledger of its own, so that another thread may read it; an index serves them all."""
+        """The same matrix with a ledger of its own, so that another thread can read it; the index is shared."""
         return Matrix(self.source, self.threads, self.other_axis)
 
     def side_by_side(self, tasks):
-        """What each task gives for this matrix, in order; in as many threads as there may be."""
+        """The results of all tasks on this matrix, in order, computed in up to `threads` threads."""
         if self.threads == 1 or len(tasks) == 1:
             return [task(self) for task in tasks]
         forks = [self.fork() for _ in tasks]
@@ -185,10 +184,10 @@ cdef class Matrix:
         return answers
 
     def in_parts(self, task, int64_t count, int64_t entries):
-        """What task(matrix, part) gives for parts of range(count), in order.
+        """The results of task(matrix, part) for parts of range(count), in order.
 
-        How many parts there are depends on how many entries are to be read, never on the number of threads: sums of what
-        the parts give are the same to the bit.
+        The number of parts depends on the number of entries to read, never on the number of threads, so that sums over
+        the parts are the same to the bit.
         """
         cdef int64_t parts = PARTS if entries >= PARTS * ENTRIES_PER_PART else 1
         return self.side_by_side(
@@ -196,7 +195,7 @@ cdef class Matrix:
         )
 
     cdef object turn_over(self):
-        """The same compressed matrix along its other axis: every entry is read once."""
+        """The compressed matrix along its other axis, which reads every entry once."""
         with self.other_axis.lock:
             if self.other_axis.turned is None:
                 self.other_axis.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
@@ -306,7 +305,7 @@ cdef class Matrix:
             own = None if numbers is None else numbers[part]
             return transposed_product(X, vector[part], np.zeros(self.shape[1]), own, part.start)
 
-        # Each part has a sum of its own, which must be worth it.
+        # Each part has a sum of its own, whose cost counts against splitting.
         total, *others = self.in_parts(rows_of, count, self.entries_of(count) - 32 * self.shape[1])
         for other in others:
             total += other
@@ -317,7 +316,7 @@ cdef class Matrix:
         return dense_rows(self, listed(rows, self.shape[0]), np.zeros((len(rows), self.shape[1])))
 
     def row_sizes(self):
-        """How many entries are stored in each row: from the structure, which is free to read."""
+        """The number of stored entries of each row, from the structure, which the ledger does not count."""
         cdef Lines* lines = self.need_rows()
         cdef int64_t i
         cdef int64_t[::1] out = np.empty(self.shape[0], dtype=np.int64)
@@ -339,7 +338,7 @@ cdef class Matrix:
         return out
 
     def sq_distances(self, x):
-        """|row i - x|^2 for every i; of dense rows without a loss of digits, however far they are from zero."""
+        """|row i - x|^2 for every i; for dense rows without cancellation, however far they are from zero."""
         vector = np.ascontiguousarray(x, dtype=np.float64)
         fits(vector.shape[0], self.shape[1], "x")
         square, whole = float(vector @ vector), self.n_stored == self.shape[0] * self.shape[1]
@@ -355,7 +354,7 @@ cdef class Matrix:
         return out
 
     cdef int64_t entries_of(self, int64_t rows):
-        """About how many entries so many rows hold."""
+        """The mean number of stored entries of that many rows."""
         return self.n_stored * rows // max(1, self.shape[0])
 
     def first_not_finite(self):
@@ -387,7 +386,7 @@ cdef int64_t count_of(rows, int64_t count):
 
 
 cdef object listed(rows, int64_t count):
-    """The numbers of the rows asked for; None where all are."""
+    """The indices of the rows asked for, checked; None for all rows."""
     if rows is None:
         return None
     numbers = np.ascontiguousarray(rows, dtype=np.int64)
@@ -405,7 +404,7 @@ cdef int fits(int64_t given, int64_t expected, str name) except -1:
 cdef object read_line(Lines* lines, int64_t i):
     cdef int64_t[::1] where = np.empty(lines.size(i), dtype=np.int64)
     cdef double[::1] value = np.empty(lines.size(i))
-    # An empty line is read too: the ledger counts what it would be if zeros were stored.
+    # An empty line is read too, as the dense count of the ledger includes its zeros.
     lines.read(i, &where[0] if where.shape[0] else NULL, &value[0] if value.shape[0] else NULL)
     return np.asarray(where), np.asarray(value)
 
@@ -483,7 +482,7 @@ cdef int square_distances(Lines* rows, const double[::1] x, double square, doubl
 
 
 cdef int add_square_distances(Lines* columns, const double[::1] x, bint whole, double[::1] out) except -1:
-    """The same from columns. Where not all entries are stored, `out` begins with |x|^2, of which each takes its part."""
+    """The squared distances from columns. If not all entries are stored, `out` begins with |x|^2 in every place."""
     cdef int64_t j, k, size
     cdef int64_t[::1] where = np.empty(max(longest(columns), 1), dtype=np.int64)
     cdef double[::1] value = np.empty(where.shape[0])
@@ -499,7 +498,7 @@ cdef int add_square_distances(Lines* columns, const double[::1] x, bint whole, d
 
 
 cdef int add_squares(Lines* columns, double[::1] out) except -1:
-    """The same from columns, each entry of which adds to the norm of its row."""
+    """The squared norms of rows from columns: each entry adds to the norm of its row."""
     cdef int64_t j, k, size
     cdef int64_t[::1] where = np.empty(max(longest(columns), 1), dtype=np.int64)
     cdef double[::1] value = np.empty(where.shape[0])

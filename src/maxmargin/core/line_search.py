@@ -1,4 +1,4 @@
-"""The least value of a function of one variable."""
+"""Golden section search for the minimum of a function of one variable."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 def least(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-3) -> tuple[float, float]:
-    """Where on [low, high] a function with one valley is least, and its value there, by golden section.
+    """The minimum of a unimodal function on [low, high], and its value there, by golden section.
 
-    The function may be infinite to the left of some point; the valley is then to the right of it.
+    The function may be infinite to the left of some point; its minimum is then to the right of that point.
 
     Examples
     --------
@@ -31,6 +31,6 @@ def least(f: Callable[[float], float], low: float, high: float, tolerance: float
             start, left, f_left = left, right, f_right
             right = start + golden * (end - start)
             f_right = f(right)
-    # The valley may lie at an end, which golden section only approaches, or right after the infinite part.
+    # The minimum may lie at an end, which golden section only approaches, or right after the infinite part.
     value, where = min((f(t), t) for t in (low, (start + end) / 2, end, high))
     return where, value

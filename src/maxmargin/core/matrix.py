@@ -1,4 +1,4 @@
-"""From what a user has to one way of reading it."""
+"""Wraps arrays and sparse matrices as a Matrix, after checking that they can be read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def as_matrix(X: object, threads: int = 1) -> Matrix:
     ----------
     X : array of shape (n, d), np.memmap, CSR or CSC matrix, or Matrix
         Dense arrays may have any strides (C order, Fortran order, views); values are float32 or float64, sparse
-        indices int32 or int64. A Matrix is returned as it is, ledger and all.
+        indices int32 or int64. A Matrix is returned unchanged, with its ledger.
     threads : int, default=1
-        How many threads may read it side by side, in products with all rows and in solvers that know how.
+        The number of threads that may read it at the same time, in products with all rows and in some solvers.
 
     Returns
     -------
@@ -29,8 +29,7 @@ def as_matrix(X: object, threads: int = 1) -> Matrix:
 
     Notes
     -----
-    One rare thing is copied: a sparse matrix that stores the same place twice, because its entry is then the sum
-    of what is stored.
+    One rare case is copied: a sparse matrix with duplicate entries, which are summed.
 
     Examples
     --------
@@ -73,7 +72,7 @@ def _are_rows(X: object) -> TypeGuard[Rows]:
 
 
 def refuse_not_finite(X: Matrix) -> None:
-    """Raise a ValueError that says where, if an entry is NaN or infinite; booked in the ledger under "validation"."""
+    """Raise a ValueError that says where, if an entry is NaN or infinite; counted in the ledger under "validation"."""
     with X.ledger.on("validation"):
         place = X.first_not_finite()
     if place is not None:
@@ -97,14 +96,14 @@ def _readable_sparse(X: Any) -> Any:
             f"expected int32 or int64 indices and indptr of one type; got {X.indices.dtype} and {X.indptr.dtype}"
         )
     _check_structure(X)
-    if _repeats_a_place(X):
+    if _has_duplicates(X):
         X = X.copy()
         X.sum_duplicates()
     return X
 
 
 def _check_structure(X: Any) -> None:
-    """SciPy builds a sparse matrix from any arrays; reading one that points outside itself would read anything."""
+    """Refuse arrays whose indices point outside of the matrix, which SciPy does not: reading them would be unsafe."""
     for name in ("data", "indices", "indptr"):
         flags = getattr(X, name).flags
         if not (flags.c_contiguous and flags.aligned):
@@ -120,10 +119,11 @@ def _check_structure(X: Any) -> None:
         raise ValueError(f"X.indices holds {where.min()} to {where.max()}, but must lie in 0 to {width - 1}")
 
 
-def _repeats_a_place(X: Any) -> bool:
+def _has_duplicates(X: Any) -> bool:
+    """Whether an entry is stored more than once."""
     if X.has_canonical_format:
         return False
-    # Sorting a copy of the structure alone leaves the caller's matrix and its values untouched.
+    # Only a copy of the structure is sorted: the caller's matrix does not change, and values are not copied.
     structure = type(X)((np.empty(X.indices.shape[0], dtype=np.int8), X.indices.copy(), X.indptr), shape=X.shape)
     structure.sort_indices()
     return not structure.has_canonical_format

@@ -1,4 +1,4 @@
-"""Memory for what is large and filled bit by bit."""
+"""Large arrays whose memory is allocated page by page, as they are filled."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-LARGE = 1 << 22  # bytes from which on NumPy asks for large pages
+HUGE_PAGE_BYTES = 1 << 22  # arrays of this many bytes or more are allocated by NumPy in huge pages
 
 
 def empty_by_pages(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array whose memory is found when it is written to, a small page at a time.
+    """An array whose memory is allocated when it is first written to, a small page at a time.
 
-    For large arrays NumPy asks the system for large pages. Where memory is short of those, each is put together on the
-    spot: for gigabytes that are written to once, that was measured to take four times as long.
+    For large arrays NumPy asks the system for huge pages. If free memory is fragmented, the system must compact it for
+    each of them: for gigabytes that are written to once, that was measured to take four times as long.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def empty_by_pages(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     Returns
     -------
     array
-        What it holds is not to be relied on.
+        Its contents are undefined.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def empty_by_pages(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     (2, 3)
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    if size < LARGE:
+    if size < HUGE_PAGE_BYTES:
         return np.empty(shape, dtype)
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     try:

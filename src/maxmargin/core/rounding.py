@@ -1,8 +1,8 @@
-r"""How far sums in floating point can be from the exact ones.
+r"""Bounds of the rounding error of sums in floating point.
 
-A sum of n products computed in any order, of numbers with the unit roundoff u, is off by at most
-:math:`\gamma_n = nu / (1 - nu)` times the sum of their sizes (Higham 2002, Accuracy and Stability of Numerical
-Algorithms, section 3.1). Certificates are widened by such bounds, so that they hold for exact arithmetic.
+The error of a sum of n products computed in any order, with the unit roundoff u, is at most
+:math:`\gamma_n = nu / (1 - nu)` times the sum of their absolute values (Higham 2002, Accuracy and Stability of
+Numerical Algorithms, section 3.1). Certificates are widened by such bounds, so that they hold for exact arithmetic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def unit_roundoff(dtype: DTypeLike) -> float:
 
 
 def relative_error(terms: float, unit: float = UNIT) -> float:
-    """By how much a sum of so many products can be off, as a share of the sum of their sizes.
+    """A bound of the error of a sum of `terms` products, as a share of the sum of their absolute values.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def of_square(v: Vector, total: float, scale: float, n: int) -> float:
 
 
 def is_finite(value: float) -> bool:
-    """Whether a number can be computed with: neither NaN nor infinite, nor an integer beyond all floats."""
+    """Whether a value is a finite number: neither NaN nor infinite, nor an integer beyond the range of floats."""
     try:
         return math.isfinite(value)
     except (OverflowError, TypeError):

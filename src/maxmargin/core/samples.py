@@ -1,6 +1,6 @@
 r"""Unbiased estimates of a product of two vectors from one coordinate of each, section 2.3 of Irpan and Kwan (2015).
 
-Both are given a number u, uniform on [0, 1): one `rng.random()` for a draw.
+Each draw takes a number u, uniform on [0, 1), from `rng.random()`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ def l1_sample(p: Vector, u: float) -> int:
     """
     bounds = np.cumsum(p)
     i = int(np.searchsorted(bounds, u * bounds[-1], side="right"))
-    return i if i < bounds.size else int(np.searchsorted(bounds, bounds[-1]))  # rounding: the last that weighs anything
+    # By rounding i may lie beyond the end: then it is the last index with p_i > 0.
+    return i if i < bounds.size else int(np.searchsorted(bounds, bounds[-1]))
 
 
 def l1_samples(P: Vector, U: Vector) -> NDArray[np.int64]:
-    """The same for several p, the rows of P, and several u for each.
+    """Draws as by `l1_sample` for several p, the rows of P, with several u for each.
 
     Examples
     --------

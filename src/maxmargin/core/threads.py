@@ -1,8 +1,8 @@
-"""The one place that knows about threads: how many to use, how to run work in them, and the BLAS library's own.
+"""All handling of threads: how many to use, running tasks in them, and limiting the threads of BLAS libraries.
 
-Matrix products inside a fit are small, and many: a BLAS library that cuts them up for threads of its own loses more
-than it gains, as those threads wait for the next product by asking for it again and again and take the processor from
-whoever has work. So each fit and each prediction runs inside :func:`limit_blas`, and larger pieces of work are
+A fit makes many small matrix products. A BLAS library that splits them among its own threads loses more time than it
+gains, as these threads wait for the next product in a busy loop and take processors from threads with work. So each fit
+and each prediction runs inside :func:`limit_blas`, and larger pieces of work are
 distributed here, by :func:`run_parallel`, in a way that does not depend on how many threads there are.
 """
 
@@ -28,8 +28,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 LEAST_WORK = 1_000_000
-"""Multiply-adds that each thread must have: about 0.05 ms inside a matrix product and 1 ms outside of one. To wake a
-thread takes about 0.02 ms, so that smaller pieces of work are done sooner by the calling thread alone."""
+"""Multiply-adds per thread, at least: about 0.05 ms inside a matrix product and 1 ms outside of one. Waking a thread
+takes about 0.02 ms, so that the calling thread alone finishes smaller tasks sooner."""
 
 
 def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
@@ -43,7 +43,7 @@ def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
         else as many as the process may use: affinity, the quota of a container, `OMP_NUM_THREADS` and
         `threadpoolctl.threadpool_limits` are respected, as in scikit-learn's estimators that use OpenMP.
     operations : float
-        The multiply-adds that there are to be done. For None, no more threads are used than pay for these.
+        The number of multiply-adds. If n_jobs is None, no more threads are used than these pay for.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def _allowed_processors() -> int:
 
 
 def threads_for(operations: float, most: int) -> int:
-    """How many threads pay for so many multiply-adds, at most `most`.
+    """The number of threads that pay for that many multiply-adds, at most `most`.
 
     Examples
     --------
@@ -85,9 +85,9 @@ def threads_for(operations: float, most: int) -> int:
 class limit_blas:
     """A context in which no BLAS library uses more than some number of threads.
 
-    Contexts may be nested, and several threads may be inside at once: the least of their limits holds, and what was
-    set before the first one came is set again when the last one leaves, by whichever thread. A limit never raises what
-    the user has set. To enter and to leave takes a few microseconds.
+    Contexts may be nested, and several threads may be inside at once: the smallest of their limits holds, and the
+    setting from before the first one is restored when the last one exits, in whichever thread. A limit never raises the
+    number that the user has set. Entering and exiting take a few microseconds.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class limit_blas:
     __del__ = __exit__
 
 
-UNFINISHED = -1
+UNFINISHED = -1  # value of `_Scope.applied` while the limit is being set, or if that was interrupted
 
 
 class _Scope:
@@ -185,8 +185,8 @@ class _Scope:
 
 
 WORK_SPACE = 2**27
-"""Bytes that the BLAS libraries may want for one more thread that calls them: OpenBLAS takes 32 or 64 MB at the first
-call, and NumPy and SciPy have one each. Where OpenBLAS does not get them, it ends the process."""
+"""Bytes that BLAS libraries may allocate for one more calling thread: OpenBLAS takes 32 or 64 MB at the first call, and
+NumPy and SciPy have one library each. If OpenBLAS cannot allocate them, it ends the process."""
 
 _found: list[Any] = []
 
@@ -204,7 +204,7 @@ def _blas_libraries() -> list[Any]:
 
         _ask_for_work_space()
         square = np.ones((128, 128))
-        square @ square  # each library takes its work space now, while it is there
+        square @ square  # each library allocates its work space now, while there is memory
         dgemm(1.0, square, square)
         libraries = ThreadpoolController().select(user_api="blas").lib_controllers
         _found[:] = [library for library in libraries if library.get_num_threads() is not None]
@@ -236,7 +236,7 @@ def _this_thread() -> _Scope:
 
 
 def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
-    """What each task returns, in order. The calling thread works on them, and up to `threads` - 1 helpers with it.
+    """The results of all tasks, in order, computed by the calling thread and up to `threads` - 1 helpers.
 
     The first error in any thread is raised here: the tasks that were not begun by then are dropped, and those that were
     have ended. Helpers that cannot be started, for want of memory, are done without. Helpers stay for the next call,
@@ -370,7 +370,7 @@ class _Ticket:
 
 
 class _Helpers:
-    """Threads that wait for tickets: to start one anew would take longer than a small piece of work."""
+    """Threads that wait for tickets: starting a new one would take longer than a small task."""
 
     def __init__(self) -> None:
         self.lock = Lock()

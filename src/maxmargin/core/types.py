@@ -1,4 +1,4 @@
-"""Types of arrays that every room uses, and what problems ask of the data that they read.
+"""Array types that all rooms use, and what problems ask of the data that they read.
 
 A problem reads :class:`Rows`, which are of two kinds. Rows of features are always a :class:`maxmargin.core.Matrix`, as
 compiled solvers read its memory. Rows of a kernel are :class:`maxmargin.kernels.rows.KernelRows`.
@@ -19,10 +19,10 @@ Vector = NDArray[np.float64]
 """Real numbers: one for each sample, feature or coefficient."""
 
 Indices = NDArray[np.int64]
-"""Which samples, rows or columns are meant."""
+"""Indices of samples, rows or columns."""
 
 Mask = NDArray[np.bool_]
-"""Whether each sample, row or column is meant."""
+"""A boolean mask of samples, rows or columns."""
 
 Block = NDArray[Any]
 """A block of kernel rows, in float32 or float64."""

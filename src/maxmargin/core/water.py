@@ -1,7 +1,8 @@
-"""The level of water poured over given heights: in one basin, and in two that share it.
+"""The level of water poured over given heights, in one basin or in two that share it.
 
-Given the responses of all samples, the margin at a mean slack is such a level: section 3.2 of Cotter, Shalev-Shwartz
-and Srebro (2012), and section 3.6 for two basins, one for each class, which a bias without a penalty makes.
+With the responses of all samples as heights, the margin at a mean slack is such a level: section 3.2 of Cotter,
+Shalev-Shwartz and Srebro (2012), and section 3.6 for two basins, one for each class, which a bias without a penalty
+makes.
 """
 
 from bisect import bisect_left
@@ -24,12 +25,12 @@ def water_level(
     weights : array-like of shape (n,), optional
         The widths s_i > 0, by default all 1.
     start : float, optional
-        A guess of the level: a good one saves passes over the heights, any will do.
+        A guess of the level. A good one saves passes over the heights; the level does not depend on it.
 
     Returns
     -------
     float
-        The level, exact to rounding.
+        The level, exact up to rounding.
 
     Examples
     --------
@@ -38,7 +39,7 @@ def water_level(
     """
     c, s = _check_basin("heights", heights, "weights", weights)
     _check_volume(volume)
-    # Heights above the least one: sums of positive numbers lose nothing to cancellation.
+    # Heights are counted from the least one: sums of nonnegative numbers have no cancellation.
     least = float(c.min())
     c = c - least
 
@@ -82,7 +83,7 @@ def water_levels(
     Returns
     -------
     tuple of float
-        The two levels. Where many pairs are best, the middle one.
+        The two levels; the middle pair if several are best.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def _newton(volume: float, c: NDArray[np.float64], s: NDArray[np.float64] | None
 
 
 class _Basin:
-    """Heights in rising order, counted from the least, and the mass and the sum of s c up to each of them."""
+    """Sorted heights, counted from the least one, with cumulative sums of s and of s c."""
 
     def __init__(self, c: NDArray[np.float64], s: NDArray[np.float64] | None) -> None:
         if s is None:

@@ -1,4 +1,4 @@
-"""Which solver is taken where the user names none."""
+"""The choice of a solver for `solver="auto"`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from maxmargin.svm.linear.sdca import Sdca
 from maxmargin.svm.linear.simba import Simba
 from maxmargin.svm.regularized import RegularizedSVM
 
-FEW_FEATURES = 1000
+NEWTON_FEATURES = 1000  # features up to which Newton is chosen: it solves dense systems of that many equations
 
 
 def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnySolver:
-    """The solver to take for a problem of this form on data of this shape; docs/solvers.md has the same as a table.
+    """The solver for a problem of this form on data of this shape, as in the table of docs/solvers.md.
 
     Parameters
     ----------
     form : type of Problem
         SlackSVM or RegularizedSVM.
     X : Rows
-        The data: of features, what counts is its shape.
+        The data; of features only the shape matters.
     budget : int or None
-        The entries that may be read, where that is limited: Newton's method begins with several passes.
+        The number of entries that may be read, or None. With a budget, Newton is not chosen: it begins with several
+        passes over the data.
 
     Returns
     -------
@@ -47,5 +48,5 @@ def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnyS
     if not issubclass(form, RegularizedSVM):
         return Simba()
     n, d = X.shape
-    # Where rows are many more than features, one changes what the others need: visits to single rows go on for long.
-    return Newton() if d <= FEW_FEATURES and n >= 2 * d and budget is None else Sdca()
+    # With many more rows than features the dual variables depend strongly on each other: coordinate ascent is slow.
+    return Newton() if d <= NEWTON_FEATURES and n >= 2 * d and budget is None else Sdca()

@@ -1,4 +1,8 @@
-"""A given C with a solver of the slack form: the root over the slack, each try going on from the last."""
+"""Solves the regularised form for a given C by a solver of the slack form, adjusting the slack as it runs.
+
+Problem: the regularised form with the hinge loss. Given: C and a solver of the slack form. Returned: the slack form
+whose optimum is that of C by Lemma 2.1 of Hazan, Koren and Srebro (2011), and a result with a certificate for C.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,10 @@ from maxmargin.svm.convert import certify_C, equivalent_slack
 from maxmargin.svm.margin import MarginEvaluation
 from maxmargin.svm.slack import SlackSVM
 
-# The slack is set anew after these shares of the work. Where a direction tells nothing of the classes, no slack is too
-# large for it: tries stay below a part of the slack at which the centroid has every example inside the margin.
-TRIES = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
-MOST_TRIES = 50  # to come within `tol`
+# When to adjust the slack: (share of the work done, largest slack allowed). The unit of the latter is the slack at
+# which every sample is inside the margin of the centroid; without it, a poor direction asks for any slack.
+ADJUSTMENTS = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
+MOST_ADJUSTMENTS = 50  # runs with adjusted slacks, after which the result is returned though its gap is above `tol`
 
 
 @limit_blas()
@@ -37,10 +41,10 @@ def solve_for_C(
 ) -> tuple[SlackSVM, Result]:
     r"""Solve the regularised form :math:`\frac12|w|^2 + C\sum_i s_i\,\text{hinge}_i` by a solver of the slack form.
 
-    The slack that fits C is read off the best direction so far, at first the centroid of the data, and set anew after a
-    tenth, a quarter and a half of the work, and at the end. Where the direction is near its optimum, so is the slack.
-    The certificate is one of the regularised form: it tells if it is not.
-    With a `tol` among the stop rules the run goes on until the gap of the regularised form is within it.
+    The slack for C is computed from the best direction so far, first the centroid of the data, and adjusted after a
+    tenth, a quarter and a half of the work, and at the end. If the direction is near the optimum, so is the slack; the
+    certificate is one of the regularised form and shows whether it is.
+    With a `tol` among the stop rules the run continues until the gap of the regularised form is at most `tol`.
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ def solve_for_C(
     Returns
     -------
     problem : SlackSVM
-        The slack form that was solved in the end.
+        The slack form with the final slack.
     result : Result
     """
     stopped_by_user = False
@@ -75,9 +79,9 @@ def solve_for_C(
         at = problem.evaluate(problem.centroid())
     largest = problem.largest_slack(at.responses)
     result: Result | None = None
-    for k in range(MOST_TRIES):
-        _, part = TRIES[min(k, len(TRIES) - 1)]
-        due = TRIES[k + 1][0] if k + 1 < len(TRIES) else math.inf
+    for k in range(MOST_ADJUSTMENTS):
+        _, part = ADJUSTMENTS[min(k, len(ADJUSTMENTS) - 1)]
+        due = ADJUSTMENTS[k + 1][0] if k + 1 < len(ADJUSTMENTS) else math.inf
         problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
         result = solve(
             problem,
@@ -91,7 +95,7 @@ def solve_for_C(
         )
         with problem.X.ledger.on("slack for C"):
             at = problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
-            # What was proved for another slack is no proof for the one that fits.
+            # A certificate for another slack proves nothing for the slack that belongs to C.
             fitting = problem.with_slack(equivalent_slack(problem, at, C))
             at = fitting.evaluate_responses(at.w, at.responses, at.b if keep_bias else None)
         if result.status == "tol" and tol is not None and _proof(fitting, at, result, C).relative_gap > tol:
@@ -108,7 +112,7 @@ def solve_for_C(
 
 
 def _proof(problem: SlackSVM, at: MarginEvaluation, result: Result, C: float) -> Certificate:
-    """The certificate for C from the dual weights of a result: one pass over the data."""
+    """The certificate for C from the dual weights of a result, which takes one pass over the data."""
     p, v = (at.wet, None) if result.solution.p is None else (result.solution.p, result.solution.v)
     with problem.X.ledger.on("certificate"):
         return certify_C(problem, at, p, C, v)

@@ -1,6 +1,6 @@
-r"""Losses of the regularised form, as functions of the margin c = y f(x), with what the dual needs of them.
+r"""Losses of the regularised form, as functions of the margin c = y f(x), and their terms of the dual.
 
-With a loss :math:`\ell` of weight :math:`u = C s_i`, example i adds :math:`u\,\ell(c_i)` to the primal, and
+With a loss :math:`\ell` of weight :math:`u = C s_i`, sample i adds :math:`u\,\ell(c_i)` to the primal, and
 :math:`\alpha_i - \frac12 q_i \alpha_i^2` for :math:`0 \le \alpha_i \le U_i` to the dual.
 """
 
@@ -23,7 +23,7 @@ class Loss(ABC):
 
     name: ClassVar[str]
     smooth: ClassVar[bool]  # whether its derivative is continuous
-    largest_pull: ClassVar[float]  # the largest c slope(c): at the optimum |w|^2 is at most C sum s_i times this
+    largest_pull: ClassVar[float]  # the maximum of c slope(c); at the optimum |w|^2 <= largest_pull C sum s_i
 
     def __init_subclass__(cls) -> None:
         LOSSES[cls.name] = cls()
@@ -34,11 +34,11 @@ class Loss(ABC):
 
     @abstractmethod
     def slope(self, c: Vector) -> Vector:
-        """Minus its derivative, at a kink the end nearer to zero: how hard an example pulls."""
+        """Minus the derivative at margins c; at a kink the one-sided derivative nearer to zero."""
 
     @abstractmethod
     def dual_box(self, u: Vector) -> tuple[Vector, Vector]:
-        """The upper ends U and the curvatures q of the dual for weights u."""
+        """The upper bounds U of the dual variables and their curvatures q, for loss weights u."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class SquaredHinge(Loss):
         return 2.0 * np.maximum(0.0, 1.0 - c)
 
     def dual_box(self, u: Vector) -> tuple[Vector, Vector]:
-        # An example of weight 0 has no part in the dual.
+        # The dual variable of a sample of weight 0 is fixed at 0.
         with np.errstate(divide="ignore"):
             return np.where(u > 0, np.inf, 0.0), np.where(u > 0, 0.5 / u, 0.0)
 

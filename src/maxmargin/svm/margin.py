@@ -1,4 +1,4 @@
-"""What max-margin problems share: examples with labels and weights."""
+"""The base class of the max-margin problems: samples with labels, weights and a bias."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maxmargin.core.types import Point, Vector
 from maxmargin.engine.problem import Evaluation, Solution
 from maxmargin.engine.row_problem import RowProblem
 
-BALANCED = 1e-12  # a share of the dual weights by which rounding may have put the classes off balance
+BALANCED = 1e-12  # classes count as balanced if their dual weights differ by at most this share of the sum (rounding)
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,21 @@ class MarginEvaluation(Evaluation):
 
 
 class MarginProblem(RowProblem):
-    r"""Examples :math:`x_i` with labels :math:`y_i = \pm 1` and weights :math:`s_i`, and what is asked of them.
+    r"""Samples :math:`x_i` with labels :math:`y_i = \pm 1` and weights :math:`s_i`, for a problem of either form.
 
-    A point of the dual has the sum :math:`\sum_i p_i y_i x_i`.
+    A dual point p stands for the vector :math:`\sum_i p_i y_i x_i`.
 
     Attributes
     ----------
     X : Rows
     y, s : arrays of shape (n,)
-        Labels and weights (1 where none were given).
+        Labels, and sample weights (1 where none were given).
     bias : bool
         Whether there is a bias b.
     scale : float
         Rows are read as x_i / scale.
     part : bool
-        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
+        Whether these are only some of the samples, for an online solver: one class may be missing.
     """
 
     def __init__(
@@ -70,34 +70,34 @@ class MarginProblem(RowProblem):
         self._label(y, sample_weight)
         self.bias = bool(bias)
 
-    # To be said by each problem
+    # Implemented by each problem
 
     @abstractmethod
     def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
-        """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
+        """As `evaluate`, for a w whose responses c are known: no data is read."""
 
-    # The same for all
+    # Common to both problems
 
     @property
     def n_samples(self) -> int:
         return int(np.count_nonzero(self.s))
 
     def responses(self, w: Point) -> Vector:
-        """y_i <w, x_i> for every i: one pass over the data."""
+        """y_i <w, x_i> for every i, by one pass over the data."""
         return self.y * self.X.dot(w) / self.scale
 
     def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
-        """The value at w, its best bias (or at the given one), and the dual weights that it suggests."""
+        """The value at w with its best bias, or the given one, and dual weights derived from the responses."""
         return self.evaluate_responses(w, self.responses(w), b)
 
     def relabelled(self, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        """The same problem for other labels and weights, sharing data, ledger and what is known of the rows."""
+        """The same problem with other labels and weights, sharing data, ledger and the norms of the rows."""
         other = copy.copy(self)
         other._label(y, sample_weight)
         return other
 
     def imbalance(self, p: Vector) -> float:
-        """How far the dual weights of the two classes may be from balancing each other, in exact arithmetic."""
+        """An upper bound of |sum p_i y_i| in exact arithmetic."""
         return abs(math.fsum(p * self.y)) + UNIT * float(p.sum())
 
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
@@ -106,7 +106,7 @@ class MarginProblem(RowProblem):
         used = self.s > 0
         if not self.part and not ((used & (self.y > 0)).any() and (used & (self.y < 0)).any()):
             raise ValueError(
-                "the examples are of one class, those of weight 0 left out; a separating direction needs both classes"
+                "the samples are of one class, those of weight 0 left out; a separating direction needs both classes"
             )
 
 
@@ -128,5 +128,5 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> Vector:
     if not np.isfinite(s).all() or (s < 0).any():
         raise ValueError(f"sample_weight must be finite and >= 0; got {s[~(np.isfinite(s) & (s >= 0))][0]}")
     if not (s > 0).any():
-        raise ValueError("sample_weight is zero for every example; at least one of each class must count")
+        raise ValueError("sample_weight is zero for every sample; at least one of each class must count")
     return s

@@ -1,4 +1,4 @@
-"""What solvers that go through the samples one by one share: the order, and the perceptron's number of passes."""
+"""The orders in which solvers visit samples, and the parameters that both perceptrons share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ORDERS = ("permuted", "given", "iid")
 
 
 def check_order(order: str) -> None:
-    """Refuse an order that does not exist."""
+    """Raise a ValueError for an unknown order."""
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}; got {order!r}")
 
 
 @dataclass(frozen=True)
 class PerceptronPasses(Solver[SlackSVM, StateT]):
-    """The parameters of the perceptron, on features or on a kernel, and how long it runs."""
+    """The base of the linear and the kernel perceptron: their parameters and their number of iterations."""
 
     solves: ClassVar[type[Problem]] = SlackSVM
     optimises: ClassVar[bool] = False

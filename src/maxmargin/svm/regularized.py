@@ -4,15 +4,17 @@ r"""The regularised SVM, the form of scikit-learn, LIBLINEAR and LIBSVM.
 
     \min_{w, b}\ \tfrac12 |w|^2 + C \sum_i s_i\, \ell(y_i(\langle w, x_i\rangle + b))
 
-and its dual, with :math:`v = \sum_i \alpha_i y_i x_i`, and U, q from the loss (see :mod:`maxmargin.svm.losses`),
+and its dual, with :math:`v = \sum_i \alpha_i y_i x_i`, and the bounds U and curvatures q of the loss (see
+:mod:`maxmargin.svm.losses`),
 
 .. math::
 
     \max_{0 \le \alpha \le U}\ \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2
     \quad\text{such that}\quad \sum_i \alpha_i y_i = 0 .
 
-The constraint goes with a free bias. Without a bias there is none. A penalised bias :math:`b = B w_0`, as in LIBLINEAR,
-adds :math:`\tfrac12 (b/B)^2` to the primal and subtracts :math:`\tfrac12 B^2 (\sum_i \alpha_i y_i)^2` from the dual.
+The constraint belongs to a free bias; without a bias it is dropped. A penalised bias :math:`b = B w_0`, as in
+LIBLINEAR, adds :math:`\tfrac12 (b/B)^2` to the primal and subtracts :math:`\tfrac12 B^2 (\sum_i \alpha_i y_i)^2` from
+the dual.
 """
 
 from __future__ import annotations
@@ -34,10 +36,11 @@ from maxmargin.kernels.rows import KernelRows, is_kernel
 from maxmargin.svm.losses import Loss, loss_of
 from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
 
-# Beyond these, C times the weight of a sample, or that times the squared norm of a row, makes sums overflow, or vanish.
+# C times a sample weight must lie between the first two, and its product with any |x_i|^2 below the third: beyond them
+# sums overflow or vanish, and the problem is refused.
 SMALLEST_WEIGHT, LARGEST_WEIGHT, LARGEST_PRODUCT = 1e-100, 1e120, 1e290
-MEASURED = 64  # responses that are computed anew in float64 to tell what rounding did to the objective
-DEVIATIONS = 6.0  # standard errors that are added to what a sample of them tells
+REMEASURED_RESPONSES = 64  # responses recomputed in float64, at most, to measure what rounding did to the objective
+STANDARD_ERRORS = 6.0  # standard errors added to an estimate from a random subset of them
 
 
 class RegularizedSVM(MarginProblem):
@@ -46,7 +49,7 @@ class RegularizedSVM(MarginProblem):
     Parameters
     ----------
     X : array, np.memmap, CSR or CSC matrix of shape (n, d), or Matrix
-        The examples; read through :func:`maxmargin.data.as_matrix`, never copied.
+        The samples, read through :func:`maxmargin.data.as_matrix` and never copied.
     y : array of shape (n,)
         Labels -1 and +1.
     C : float
@@ -56,12 +59,12 @@ class RegularizedSVM(MarginProblem):
     bias : bool
         Whether there is a bias b.
     intercept_scaling : float or None
-        None: the bias is free. A number B: it is penalised as the weight of one more feature of the value B, as in
+        None: the bias is free. A number B: it is penalised as the weight of a constant feature of value B, as in
         LIBLINEAR and in scikit-learn's LinearSVC.
     sample_weight : array of shape (n,) or None
-        Weights of the examples: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
+        Sample weights: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
     part : bool
-        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
+        Whether these are only some of the samples, for an online solver: one class may be missing.
 
     Examples
     --------
@@ -101,12 +104,12 @@ class RegularizedSVM(MarginProblem):
 
     @property
     def free_bias(self) -> bool:
-        """Whether there is a bias without a penalty, which asks a dual point to balance the classes."""
+        """Whether there is a bias without a penalty: then a dual point has sum alpha_i y_i = 0."""
         return self.bias and self.intercept_scaling is None
 
     @property
     def bias_feature(self) -> float:
-        """B, the value of the feature that a penalised bias is the weight of; 0 where there is none."""
+        """B, the value of the constant feature of a penalised bias; 0 if the bias is free or there is none."""
         return self.intercept_scaling if self.bias and self.intercept_scaling is not None else 0.0
 
     @property
@@ -115,8 +118,8 @@ class RegularizedSVM(MarginProblem):
         return self.C * self.s
 
     @property
-    def rules(self) -> tuple[Any, ...]:
-        """All that the dual is made of but the rows: two problems on one matrix with the same rules are the same."""
+    def dual_signature(self) -> tuple[Any, ...]:
+        """All of the dual but the rows: two problems on one matrix with equal signatures have the same dual."""
         return (*self.loss.dual_box(self.u), self.y, self.bias, self.bias_feature)
 
     def with_C(self, C: float) -> RegularizedSVM:
@@ -128,11 +131,11 @@ class RegularizedSVM(MarginProblem):
     # The primal
 
     def objective(self, w: Point, c: Vector) -> float:
-        """The value at w where its margins c = y (<w, x> + b) are known; the penalty of b, if any, left out."""
+        """The objective at w with the margins c_i = y_i (<w, x_i> + b), without the penalty of b."""
         return 0.5 * float(w @ w) + float(self.u @ self.loss.value(c))
 
     def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
-        """The value at a w whose responses c are known, with its best bias or the given one: no data is read."""
+        """As `evaluate`, for a w whose responses c are known: no data is read."""
         if not self.bias:
             b = 0.0
         elif b is None:
@@ -144,7 +147,7 @@ class RegularizedSVM(MarginProblem):
         return MarginEvaluation(w, value, self.u * self.loss.slope(with_bias), responses=c, b=float(b))
 
     def best_bias(self, c: Vector) -> float:
-        """The bias at which the objective is least, for responses c; of equally good ones the middle."""
+        """The bias with the least objective for responses c; the middle one if there are several."""
         if self.loss.smooth:
             return self._best_bias_newton(c)
         return self._best_bias_sorted(c)
@@ -152,14 +155,17 @@ class RegularizedSVM(MarginProblem):
     # The dual
 
     def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
-        """alpha: p cut to the box and, with a free bias, the heavier class scaled down; and sum alpha_i y_i x_i."""
+        """alpha, which is p clipped to the box and, with a free bias, balanced; and v = sum alpha_i y_i x_i.
+
+        To balance the classes, the dual variables of the class with the larger sum are scaled down.
+        """
         upper, _ = self.loss.dual_box(self.u)
         alpha = np.clip(p, 0.0, upper)
         if self.free_bias:
             up = self.y > 0
             sums = alpha[up].sum(), alpha[~up].sum()
             if max(sums) - min(sums) > BALANCED * max(sums):
-                # A factor of at most 1, and of exactly 1 for the lighter class: nothing leaves the box.
+                # The factors are at most 1, and exactly 1 for the class with the smaller sum: alpha stays in the box.
                 factors = [min(sums) / own if own > 0 else 0.0 for own in sums]
                 alpha = alpha * np.where(up, *factors)
         if v is None or not np.array_equal(alpha, p):
@@ -172,7 +178,7 @@ class RegularizedSVM(MarginProblem):
         return float(p.sum() - 0.5 * (q @ p**2) - 0.5 * (v @ v) - 0.5 * penalty**2)
 
     def _best_mixture(self, one: Dual, other: Dual) -> Dual:
-        """The bound is a parabola along the way, open below: three of its values give its top."""
+        """The best point on the line between two dual points: the bound is a concave parabola along it."""
 
         def at(t: float) -> Dual:
             return (1 - t) * one[0] + t * other[0], (1 - t) * one[1] + t * other[1]
@@ -185,7 +191,7 @@ class RegularizedSVM(MarginProblem):
     # Rounding
 
     def prepare(self, tol: float) -> None:
-        """Refuse numbers beyond what can be computed with, and choose the precision that kernel rows are kept in."""
+        """Refuse numbers that would overflow, and choose the precision of cached kernel rows."""
         u = self.u[self.s > 0]
         largest = float(u.max()) * max(1.0, float(self.sq_norms().max()))
         if not (u.min() > SMALLEST_WEIGHT and u.max() < LARGEST_WEIGHT and largest < LARGEST_PRODUCT):
@@ -195,11 +201,11 @@ class RegularizedSVM(MarginProblem):
                 "sums of such numbers would overflow or vanish. Choose a C nearer to 1, divide sample_weight and "
                 "class_weight by a constant (a weight of 0 leaves a sample out), or divide X by a constant"
             )
-        if is_kernel(self.X):  # coefficients are at most C s_i
+        if is_kernel(self.X):  # the coefficients are at most C s_i
             self.X.choose_precision(float(np.linalg.norm(self.u)), tol)
 
     def proof(self, value: float, bound: float, form: str, *sums: Point, rounding: tuple[float, float]) -> Certificate:
-        """No objective is below 0, which is the bound of the weights alpha = 0: there is never need for a worse one."""
+        """The certificate; a bound below 0 is replaced by 0, the bound of alpha = 0."""
         if not bound - rounding[1] > 0:
             bound, rounding = 0.0, (rounding[0], 0.0)
         return super().proof(value, bound, form, *sums, rounding=rounding)
@@ -218,37 +224,36 @@ class RegularizedSVM(MarginProblem):
             p.sum() + 0.5 * (q @ p**2) + self.bias_feature**2 * (p @ self.y) ** 2
         )
         if self.free_bias:
-            # Classes that do not quite balance cost the bound their difference times the best bias, which is at most
-            # the largest response, and a margin more.
+            # The bound loses sum alpha_i y_i times the best bias, which is at most the largest response plus 1.
             longest = math.sqrt(max(0.0, 2 * at.value * float(self.sq_norms().max())))
             bound += self.imbalance(p) * (1 + longest)
         return float(value), float(bound)
 
     def _off_by(self, at: MarginEvaluation, off: Vector) -> float:
-        """By how much the losses rise if each response is off by so much, in the direction that costs most."""
+        """The most that the losses can rise if response i is wrong by up to off_i."""
         margins = at.responses + self.y * at.b
         off = off + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
         return float(self.u @ (self.loss.value(margins - off) - self.loss.value(margins)))
 
     def _measured_rounding(self, K: KernelRows, at: MarginEvaluation, v: Expansion) -> tuple[float, float]:
-        """What kernel rows in float32 did to value and bound, from responses that are computed anew in float64.
+        """The errors of value and bound from kernel rows in float32, measured by recomputing responses in float64.
 
-        Bounds that hold for any roundings would be too coarse: the roundings of many entries go up and down, and hardly
-        add up. So what they did is measured, on all responses that count where these are few. Otherwise it is estimated
-        from a sample of them, drawn by how much each may add, with six standard errors on top.
+        A worst-case bound would be too loose: the rounding errors of many entries mostly cancel. So the errors are
+        measured on all responses that matter, if these are few. Otherwise they are estimated from responses drawn with
+        probability proportional to the error that each may add, plus six standard errors.
         """
         w = Expansion.of(at.w)
         reach, signed = K.rounding(w.beta, K.dtype), self.y * at.b
         margins = at.responses + signed
         close = margins < 1 + 10 * reach
         weights = (np.abs(w.beta) + np.abs(v.beta) + self.u * close) * np.maximum(reach, reach.mean())
-        rows, share = _sample(weights / (weights.max() or 1.0), MEASURED)
+        rows, share = _choose_responses(weights / (weights.max() or 1.0), REMEASURED_RESPONSES)
         off = self.y[rows] * K.dot_precisely(w.beta, rows) - at.responses[rows]
         losses = self.u[rows] * (self.loss.value(margins[rows] + off) - self.loss.value(margins[rows]))
         value = 0.5 * w.beta[rows] * self.y[rows] * off + losses
         same = v is w or np.array_equal(v.beta, w.beta)
-        anew = self.y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
-        bound = 0.5 * v.beta[rows] * (anew - v.f[rows])
+        recomputed = self.y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
+        bound = 0.5 * v.beta[rows] * (recomputed - v.f[rows])
         fine = K.rounding(w.beta, np.float64) + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
         certain = 0.5 * float(np.abs(w.beta) @ fine) + self._off_by(at, np.where(close, fine, 0.0))
         return (
@@ -256,16 +261,16 @@ class RegularizedSVM(MarginProblem):
             _estimate(bound, share) + 0.5 * float(np.abs(v.beta) @ K.rounding(v.beta, np.float64)),
         )
 
-    # In private
+    # The best bias
 
     def _best_bias_newton(self, c: Vector) -> float:
-        """A piecewise quadratic in b: Newton's steps, kept inside of where the slope changes its sign."""
+        """Newton's method on a piecewise quadratic in b, safeguarded by a bracket of the root of the slope."""
         stiffness = 1 / self.bias_feature**2 if self.bias_feature else 0.0
         used = self.s > 0
         c, y, u = c[used], self.y[used], self.u[used]
-        at_one = y * (1 - c)  # the bias at which each example is at the margin
+        at_one = y * (1 - c)  # the bias at which each sample has margin 1
         enough, too_much = float(at_one[y > 0].max()), float(at_one[y < 0].min())
-        if self.free_bias and enough <= too_much:  # no example falls short in between
+        if self.free_bias and enough <= too_much:  # between them no sample has a loss
             return 0.5 * (enough + too_much)
         low, high = min(float(at_one.min()), 0.0), max(float(at_one.max()), 0.0)
         b = 0.0
@@ -275,11 +280,11 @@ class RegularizedSVM(MarginProblem):
             pulls = 2 * (u * short)[wet]
             slope = stiffness * b - float(pulls @ y[wet])
             curvature = stiffness + 2 * float(u[wet].sum())
-            if abs(slope) <= 1e-15 * (stiffness * abs(b) + float(pulls.sum())):  # no more than rounding
+            if abs(slope) <= 1e-15 * (stiffness * abs(b) + float(pulls.sum())):  # the slope is zero up to rounding
                 break
             low, high = (b, high) if slope < 0 else (low, b)
             after = b - slope / curvature
-            # A step to an end of the bracket could come back from there, for ever.
+            # Steps to an end of the bracket could alternate for ever: bisect instead.
             if not low < after < high:
                 after = 0.5 * (low + high)
             if after == b or high - low <= 1e-15 * max(abs(low), abs(high)):
@@ -288,21 +293,21 @@ class RegularizedSVM(MarginProblem):
         return b
 
     def _best_bias_sorted(self, c: Vector) -> float:
-        """The slope in b rises by u_i where example i comes to the margin, and with b / B^2: find where it is zero."""
+        """The root of the slope in b, which rises by u_i where sample i has margin 1, and as b / B^2 in between."""
         at_one = self.y * (1 - c)
         order = np.argsort(at_one)
         kinks, u = at_one[order], self.u[order]
-        # Below all kinks the positives pull up, and no negative pulls.
+        # Below all kinks, every positive sample has a loss and no negative one has.
         after = np.cumsum(u) - float(self.u[self.y > 0].sum())
         before = after - u
         if not self.bias_feature:
-            # Rounding must not decide between the two ends of a flat valley.
+            # Where the minimum is an interval, rounding must not choose one of its ends.
             flat = 1e-12 * float(u.sum())
             left, right = (int(np.searchsorted(after, level)) for level in (-flat, flat))
             last = kinks.size - 1
             return float(0.5 * (kinks[min(left, last)] + kinks[min(right, last)]))
         stiffness = 1 / self.bias_feature**2
-        k = int(np.searchsorted(after + stiffness * kinks, 0.0))  # the first kink after which the slope is not negative
+        k = int(np.searchsorted(after + stiffness * kinks, 0.0))  # the first kink after which the slope is >= 0
         if k == kinks.size:
             return float(-after[-1] / stiffness)
         if before[k] + stiffness * kinks[k] <= 0:
@@ -310,8 +315,8 @@ class RegularizedSVM(MarginProblem):
         return float(-before[k] / stiffness)
 
 
-def _sample(weights: Vector, most: int) -> tuple[NDArray[np.int64], Vector | None]:
-    """All numbers that have a weight, or so many drawn by their weights; then the share of each in all of them."""
+def _choose_responses(weights: Vector, most: int) -> tuple[NDArray[np.int64], Vector | None]:
+    """The indices with a positive weight and None, or `most` indices drawn by weight and their probabilities."""
     those = np.flatnonzero(weights)
     if those.size <= most:
         return those, None
@@ -321,11 +326,11 @@ def _sample(weights: Vector, most: int) -> tuple[NDArray[np.int64], Vector | Non
 
 
 def _estimate(terms: Vector, shares: Vector | None) -> float:
-    """The sum of all terms, or from a sample of them what it is not above but by a chance of about 1 in 10^9."""
+    """The sum of all terms, or an upper bound from drawn terms, which fails with a probability of about 1e-9."""
     if shares is None:
         return float(terms.sum())
     each = terms / shares
-    return float(each.mean() + DEVIATIONS * each.std() / math.sqrt(each.size))
+    return float(each.mean() + STANDARD_ERRORS * each.std() / math.sqrt(each.size))
 
 
 def _positive(name: str, value: float) -> float:

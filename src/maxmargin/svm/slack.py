@@ -5,7 +5,8 @@ r"""The slack-constrained SVM, problem (3) of Hazan, Koren and Srebro (2011).
     \max_{|w| \le 1,\ b,\ \xi \ge 0}\ \min_i\ y_i(\langle w, x_i\rangle + b) + \xi_i
     \quad\text{such that}\quad \sum_i s_i \xi_i \le \nu \sum_i s_i
 
-with rows in the unit ball and sample weights s_i (all 1 where none are given: then the sum is n).
+with rows x_i in the unit ball, labels y_i and sample weights s_i (all 1 where none are given: then their sum is n).
+For fixed w and b, the best value is the water level over the margins y_i(<w, x_i> + b); a sample below it is wet.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from maxmargin.engine.problem import Dual, Trait, length
 from maxmargin.kernels.rows import is_kernel
 from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
 
-SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # of a sample: beyond them sums of weights overflow, or vanish
-FEW = 64  # examples of a class that stand for all of it where each costs a row of a kernel matrix
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # sample weights outside of these are refused: sums would overflow
+CENTROID_SAMPLES = 64  # samples of each class in the centroid of a kernel problem, where each costs a row of K
 
 
 class SlackSVM(MarginProblem):
@@ -35,7 +36,7 @@ class SlackSVM(MarginProblem):
     Parameters
     ----------
     X : array, np.memmap, CSR or CSC matrix of shape (n, d), or Matrix
-        The examples; read through :func:`maxmargin.data.as_matrix`, never copied.
+        The samples, read through :func:`maxmargin.data.as_matrix` and never copied.
     y : array of shape (n,)
         Labels -1 and +1.
     slack : float
@@ -43,12 +44,12 @@ class SlackSVM(MarginProblem):
     bias : bool
         Whether there is a bias b, free and unregularised.
     sample_weight : array of shape (n,) or None
-        Weights of the examples: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
+        Sample weights: a weight of 2 is the same as the row twice, a weight of 0 the same as no row.
     scale : float or None
         Rows are read as x_i / scale, which must bring them into the unit ball. None: the largest row norm, which
-        costs a pass over the data (booked in the ledger under "scale").
+        costs a pass over the data (counted in the ledger under "scale").
     part : bool
-        Whether these are a part of the examples only, to learn from by an online solver: a class may be missing.
+        Whether these are only some of the samples, for an online solver: one class may be missing.
 
     Examples
     --------
@@ -87,17 +88,17 @@ class SlackSVM(MarginProblem):
 
     @property
     def volume(self) -> float:
-        """The slack to share out: n nu, where n counts examples by weight."""
+        """The total slack, nu times the sum of the sample weights: the volume under the water level."""
         return float(self.s.sum()) * self.slack
 
     @property
     def groups(self) -> list[NDArray[np.bool_]]:
-        """Which examples of some weight the levels and the dual weights treat alike: by label with a bias, else all."""
+        """The basins, as masks of the samples with a positive weight: one per label with a bias, else one for all."""
         used = self.s > 0
         return [used & (self.y > 0), used & (self.y < 0)] if self.bias else [used]
 
     def cap(self, p: Vector) -> float:
-        """The largest p_i / s_i: what the slack costs the dual."""
+        """The largest p_i / s_i, which the dual bound multiplies by the volume."""
         used = self.s > 0
         return float((p[used] / self.s[used]).max())
 
@@ -107,20 +108,20 @@ class SlackSVM(MarginProblem):
         other.slack = _nonnegative(slack)
         return other
 
-    # One point
+    # Evaluation of a point
 
     def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
-        """The value at w, its best bias (or at the given one), and the weights that the water level suggests."""
+        """The value at w with its best bias, or the given one, and dual weights on the wet samples."""
         c, norm = self.responses(w), length(w)
         at = self.evaluate_responses(w, c, b)
         if norm in (0, 1):
             return at
         on_sphere = self.evaluate_responses(w / norm, c / norm, None if b is None else b / norm)
-        # Outside of the ball a value would be none of this problem.
+        # A point outside of the unit ball is infeasible: it is projected onto the sphere.
         return on_sphere if norm > 1 or on_sphere.value > at.value else at
 
     def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
-        """The same where the responses c of w are known already: no data is read."""
+        """As `evaluate`, for a w whose responses c are known: no data is read."""
         groups = self.groups
         if self.bias and b is None:
             up, down = groups
@@ -138,14 +139,14 @@ class SlackSVM(MarginProblem):
             wet[below] = self.s[below] / (len(groups) * self.s[below].sum())
         return MarginEvaluation(w, float(margin), wet, responses=c, b=float(b))
 
-    # The whole data set
+    # The centroid, a model without a solver
 
     def centroid(self) -> Point:
-        """The direction between the class means (without a bias, the mean of y_i x_i): what needs no solver.
+        """The unit vector between the class means; without a bias, along the mean of y_i x_i.
 
-        On a kernel matrix, the means of a few examples of each class, as every one costs a row.
+        On a kernel matrix, where each sample costs a row, the means are over some samples of each class.
         """
-        weights = self.s if self.sums_are_cheap else self._a_few(FEW)
+        weights = self.s if self.sums_are_cheap else self._weights_of_some(CENTROID_SAMPLES)
         weights = weights / weights.sum()
         if self.bias:
             weights = self._balance(weights)
@@ -155,34 +156,35 @@ class SlackSVM(MarginProblem):
         return direction
 
     def largest_slack(self, c: Vector | None = None) -> float:
-        """The slack at which the centroid has every example inside the margin: more slack changes nothing.
+        """The slack at which every sample is inside the margin of the centroid: more slack changes nothing.
 
-        `c` holds the responses to the centroid, where they are known already.
+        `c` holds the responses to the centroid, if they are known.
         """
         if c is None:
             with self.X.ledger.on("slack range"):
                 c = self.responses(self.centroid())
         return float(sum((self.s[k] * (c[k].max() - c[k])).sum() for k in self.groups) / self.s.sum())
 
-    # In private
+    # The dual and the effect of rounding
 
-    def _a_few(self, count: int) -> Vector:
-        """The sample weights of a few examples of each class, spread over the data; of the others zero."""
-        few = np.zeros(self.s.size)
+    def _weights_of_some(self, count: int) -> Vector:
+        """The weights of `count` samples of each class, evenly spaced over the data; zero for the others."""
+        some = np.zeros(self.s.size)
         for label in (1, -1):
             those = np.flatnonzero((self.s > 0) & (self.y == label))
             those = those[np.linspace(0, those.size - 1, min(count, those.size)).astype(int)]
-            few[those] = self.s[those]
-        return few
+            some[those] = self.s[those]
+        return some
 
     def _balance(self, p: Vector) -> Vector:
+        """p scaled so that the weights of each class sum to 1/2."""
         up = self.y > 0
         return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
 
     def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
         """p on the simplex (balanced, with a bias), and sum p_i y_i x_i.
 
-        Weights that are zero for all of a class are first raised by the sample weights.
+        If all weights of a class are zero, the sample weights are added to p first.
         """
         sums = [float(p[k].sum()) for k in self.groups]
         total = sum(sums)
@@ -190,13 +192,13 @@ class SlackSVM(MarginProblem):
             return p / total, v / total
         p = np.where(self.s > 0, p, 0.0)
         if min(sums) <= 0:
-            raised = self.s if self.sums_are_cheap else self._a_few(1)
+            raised = self.s if self.sums_are_cheap else self._weights_of_some(1)
             p = p + raised / raised.sum()
         p = self._balance(p) if self.bias else p / p.sum()
         return p, self.X.dot_transposed(p * self.y) / self.scale
 
     def _best_mixture(self, one: Dual, other: Dual) -> Dual:
-        """The point between two dual points at which the bound, convex along the way, is least."""
+        """The point on the line between two dual points with the least bound, which is convex along it."""
 
         def at(t: float) -> Dual:
             return (1 - t) * one[0] + t * other[0], (1 - t) * one[1] + t * other[1]
@@ -208,9 +210,9 @@ class SlackSVM(MarginProblem):
         return length(v) + self.volume * self.cap(p)
 
     def prepare(self, tol: float) -> None:
-        """Refuse weights beyond what can be computed with, and choose the precision that kernel rows are kept in.
+        """Refuse sample weights that would overflow, and choose the precision of cached kernel rows.
 
-        Only the range of kernels counts for that, as the dual weights sum to 1.
+        The precision depends on the range of the kernel alone, as the dual weights sum to 1.
         """
         s = self.s[self.s > 0]
         if not (s.min() > SMALLEST_WEIGHT and s.max() < LARGEST_WEIGHT):
@@ -225,18 +227,18 @@ class SlackSVM(MarginProblem):
     def rounding(self, at: MarginEvaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
         used = self.s > 0
-        # If no response is off by more, neither is the margin; |w| may be above 1 by rounding, which costs its share.
+        # The error of the margin is at most that of any response, plus a share of it where |w| exceeds 1 by rounding.
         sums = relative_error(2 * self.y.size + SUM_ROUNDINGS)
         value = float(self.response_rounding(at.w)[used].max()) + sums * (abs(at.value) + abs(at.b))
         value += abs(at.value) * max(0.0, self.largest_square(at.w) - 1)
         size = length(v)
         bound = math.sqrt(size**2 + self.square_rounding(p, v)) - size + sums * self._bound(p, v)
-        if self.bias:  # the best bias is at most the largest response and a margin, each of which is at most 1
+        if self.bias:  # the best bias is at most the largest response plus the margin, each at most 1
             bound += 2 * self.imbalance(p)
         return value, float(bound)
 
     def largest_square(self, w: Point) -> float:
-        """What the square of the length of w is at most, in exact arithmetic."""
+        """An upper bound of |w|^2 in exact arithmetic."""
         square = length(w) ** 2
         more = relative_error(w.size) * square if self.sums_are_cheap else self.square_rounding(np.zeros(0), w)
         return square + more

@@ -1,4 +1,7 @@
-"""What the sublinear perceptron on features and on a kernel share: its parameters, its rounds and its promise."""
+"""The base of the linear and the kernel sublinear perceptron: parameters, number of rounds, and promise.
+
+The number of rounds T and the promise are those of Algorithm 1 of Irpan and Kwan (2015).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from maxmargin.engine.problem import Problem
 from maxmargin.engine.solver import Solver, StateT
 from maxmargin.svm.slack import SlackSVM
 
-CONSTANT = 30.0  # of the number of rounds: with less, the survey's last inequality promises nothing
+PROVED_CONSTANT = 30.0  # T = (constant / eps)^2 log n; below this the survey's last inequality proves nothing
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class SublinearRounds(Solver[SlackSVM, StateT]):
     solves: ClassVar[type[Problem]] = SlackSVM
 
     eps: float = 0.25
-    constant: float = CONSTANT
+    constant: float = PROVED_CONSTANT
 
     def __post_init__(self) -> None:
         if not 0 < self.eps < 1:
@@ -35,4 +38,4 @@ class SublinearRounds(Solver[SlackSVM, StateT]):
         return math.ceil((self.constant / self.eps) ** 2 * math.log(n))
 
     def promise(self, problem: SlackSVM) -> dict[str, float]:
-        return {"eps": self.eps, "failure_probability": 0.5} if self.constant >= CONSTANT else {}
+        return {"eps": self.eps, "failure_probability": 0.5} if self.constant >= PROVED_CONSTANT else {}

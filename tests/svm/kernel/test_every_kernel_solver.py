@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.svm import SVC
-from solver_cases import KERNEL_CASES, N, each_case, moons, same
+from solver_cases import KERNEL_CASES, N, each_case, moons
 
 from maxmargin.engine.problem import Trait
 from maxmargin.engine.stop_rules import UNLIMITED
@@ -65,23 +65,6 @@ def test_the_budget_is_never_exceeded(case, budget, n):
     assert result.trace[-1].kernel_evaluations == result.reads["learning"] <= budget
     assert result.status in ("budget", "max_iter", "finished", "tol")
     assert result.certificate
-
-
-def test_a_run_goes_on_where_a_budget_ended_it(case):
-    whole = case.problem()
-    problem = case.problem()
-    longest = case.last(problem, 100)
-    wanted = case.solve(whole, max_iter=longest, certify=False, random_state=0)
-    result = None
-    for budget in range(600, 10**5, 600):
-        try:
-            result = case.solve(problem, budget=budget, max_iter=longest, certify=False, random_state=0, warm=result)
-        except ValueError:
-            continue
-        if result.status != "budget":
-            break
-    same(result.solution, wanted.solution)
-    assert result.reads["learning"] == wanted.reads["learning"]
 
 
 def test_rows_that_are_kept_are_not_counted_again(case):

@@ -84,8 +84,8 @@ def test_step_by_step():
 
 @pytest.mark.parametrize("bias", [{}, {"bias": False}, {"intercept_scaling": 1.0}], ids=["free", "none", "penalised"])
 @pytest.mark.parametrize("cache_size", [0.2, 2.0], ids=["few rows are kept", "all rows are kept"])
-def test_what_is_kept_up_while_some_sit_out(bias, cache_size):
-    """Responses of those that sit out are right when asked for; the dual value and the gap are those of the weights."""
+def test_what_is_kept_up_while_some_samples_are_inactive(bias, cache_size):
+    """Responses of inactive samples are right when asked for; the dual value and the gap are those of the weights."""
     X, y = moons(n=500)
     weights = np.where(np.arange(500) % 10 == 0, 0.0, 1.0)
     K = KernelMatrix(X, Rbf(gamma=2.0), cache_size=cache_size)

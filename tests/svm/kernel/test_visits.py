@@ -186,7 +186,7 @@ def test_visits_do_not_depend_on_how_they_are_asked_for():
         order, parts = Order(weights, kind, np.random.default_rng(0)), []
         for count in (1, 0, 7, 20, 2, 20):
             parts.append(order.ahead(count + 5)[:count])
-            order.go_on(count)
+            order.advance(count)
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.problems import RegularizedSVM
 from maxmargin.solvers import Hybrid, StochasticGradient, solve
-from maxmargin.svm.linear.hybrid import ENOUGH, SHRINKING, Pair, _times_inverse_hessian
+from maxmargin.svm.linear.hybrid import ARMIJO, SHRINKING, Pair, _times_inverse_hessian
 
 BIASES = {"no bias": {"bias": False}, "free": {}, "penalised": {"intercept_scaling": 2.0}}
 biases = pytest.mark.parametrize("bias", BIASES)
@@ -251,7 +251,7 @@ def test_every_step_goes_down_enough():
         point, pairs = state.point, len(state.pairs)
         solver.step(problem, state, 1, UNLIMITED)
         fall = Before.value - state.value(problem, state.point, state.at)
-        assert fall >= -ENOUGH * Before.gradient @ (state.point - point) - 1e-12 * Before.value
+        assert fall >= -ARMIJO * Before.gradient @ (state.point - point) - 1e-12 * Before.value
         assert len(state.pairs) <= min(pairs + 1, solver.memory)
         assert all(0 < pair.product == pair.s @ pair.y for pair in state.pairs)
 
@@ -457,5 +457,5 @@ def test_the_shorter_the_steps_the_nearer_in_the_end():
 
 def test_steps_that_run_away():
     problem = problem_for("no bias", np.ones((2, 1)), np.array([1.0, -1.0]))
-    with pytest.raises(ValueError, match="ran away to infinity; give a rate below the 10 that was given"):
+    with pytest.raises(ValueError, match="the iterates diverged; give a rate below the 10 that was given"):
         solve(problem, StochasticGradient(rate=10.0), max_iter=10_000, random_state=0)

@@ -54,6 +54,24 @@ def test_what_is_kept_up_does_not_drift(loss, bias, kind, C, storage):
 
 @losses
 @biases
+def test_a_sweep_cut_after_any_visit_goes_on_as_if_never_cut(loss, bias):
+    """Also after a first visit by which its sample becomes inactive, so that the position in the order stays 0."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(120) % 3 == 0, 1.0, -1.0)
+    X = rng.normal(size=(120, 12)) + 0.3 * y[:, None]
+    found = []
+    for chunk in (6000, 1):
+        problem, solver = RegularizedSVM(X, y, 1.0, loss=loss, **bias), Sdca()
+        state = solver.start(problem, np.random.default_rng(0))
+        for _ in range(0, 6000, chunk):
+            solver.step(problem, state, chunk, UNLIMITED)
+        found.append((*state.lend(), problem.X.ledger.entries_read))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@losses
+@biases
 def test_the_dual_does_not_fall(loss, bias):
     """A prolonged step that loses more where it is cut to the box than it wins is taken back."""
     X, y, _, _ = load_adult()

@@ -65,6 +65,27 @@ def test_no_call_reads_more_than_its_budget(budgets, sparse):
         assert problem.X.ledger.entries_read - before <= budget
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    budgets=st.lists(st.integers(0, 300), min_size=1, max_size=60),
+    columns=st.sampled_from([0.5, 1.0, 8.0]),
+    sparse=st.booleans(),
+)
+def test_cut_anywhere_by_the_budget_it_goes_on_as_if_never_cut(budgets, columns, sparse):
+    whole, cut = (
+        Tracker(make_problem(sparse=sparse), np.random.default_rng(1), columns=columns, average=2.0) for _ in range(2)
+    )
+    whole.run(200, UNLIMITED)
+    made = 0
+    for budget in [*budgets, UNLIMITED]:
+        made += cut.run(200 - made, budget)
+    assert made == 200
+    for one, other in zip(cut.tracking, whole.tracking, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(cut.answer()[0], whole.answer()[0])
+    assert cut.X.ledger.entries_read == whole.X.ledger.entries_read
+
+
 def test_columns_are_read_about_as_much_as_rows():
     problem = make_problem(n=400, d=400)
     tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)

@@ -1,20 +1,21 @@
-r"""Decomposition for kernel SVMs: the dual is solved over all examples that may still change, again and again.
+r"""Decomposition for kernel SVMs: the dual is solved over a working set that is updated after each solution.
 
-A dual decomposition method, the family of section 4.3 of Cotter, Shalev-Shwartz and Srebro (2012).
+It is a dual decomposition method as in section 4.3 of Cotter, Shalev-Shwartz and Srebro (2012).
 
 Problem: the regularised form with C and the hinge, on a KernelMatrix, with a free bias or none. Given: blocks of rows
-of K. Returned: w as an Expansion, b, and the weights alpha that prove how good they are.
+of K. Returned: w as an Expansion, b, and the dual point alpha that proves how good they are.
 
-The row of K of a support vector must be computed at least once: (support vectors) x n evaluations are the floor. What
-comes near it:
+The row of K of each support vector must be computed at least once: that is (support vectors) x n kernel evaluations.
+The method needs few more:
 
-- the data grows: first a part of the examples, whose solution tells most of the support vectors of the next part;
-- violators of the optimum are taken in by the block, so that their rows are one matrix product;
-- an iteration ends near the optimum over all that are worked on, by steps on pairs (SMO) over K between them;
-- examples whose weight is at a bound and surely stays there are left alone: their rows give way to others;
-- responses f are kept in float64, though the rows are float32, and are computed anew in float64 where that matters.
+- the subset of samples in use grows: most support vectors of a subset are support vectors of the next one;
+- violating samples enter the working set in blocks, so that their rows are one matrix product;
+- an iteration solves the dual over the working set by steps on pairs (SMO), with K between its samples stored densely;
+- samples whose dual variable is at a bound and far from leaving it are removed from the working set and from the cache;
+- f is kept in float64, though rows are float32, and is recomputed in float64 when rounding may explain the gap.
 
-Symbols: the first m examples are in use, W are worked on, f = K beta with beta_i = alpha_i y_i.
+Symbols: the first m samples are in use, W is the working set, f = K beta with beta_i = alpha_i y_i. The violation of a
+sample is the distance of its margin from 1, if its dual variable can change in the direction that closes it.
 """
 
 from __future__ import annotations
@@ -36,75 +37,76 @@ from maxmargin.kernels.row_cache import RowView
 from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.regularized import RegularizedSVM
 
-MANY = 0.25  # the share of a part with a weight from which on no other part follows but all
-LOOSE = 0.1  # how far inside the margin an example may be, at first
-TIGHT = 1e-3  # the same where all examples are worked on from the start
-SURE = 0.4  # how far beyond it an example must be, on its side, not to be worked on
-LEAVING = 0.15  # the share of those worked on that must be sure for them to be left alone: it takes copies
-MOST_BLOCKS = 4  # that are taken in at once, where violators are many
-PATIENCE = 4  # iterations near the optimum without a better error on a holdout before early stopping
-NEAR = 0.05  # the relative gap from which on they count: until then the error jumps, as the bias does
-PROBED = 64  # responses by which it is judged whether rounding matters
-ROUNDED = 0.25  # the share of the gap that it may have made
-FINEST = 1e-9  # a relative gap that nobody asks to be below
-ENTRY_ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of K as a share of the largest one, by its bytes
-FINEST_TOLERANCE = 1e-13  # how far inside the margin a sample may be where nobody could tell it from rounding
-# A run without a limit from the user ends after this many steps, or so many a sample: LIBSVM has 10^7 and 100.
+JUMP_TO_ALL = 0.25  # if more than this share of the subset are support vectors, use all samples next
+FIRST_TOLERANCE = 0.1  # violations up to this are ignored at first; each time none is larger, it is divided by 4
+FIRST_TOLERANCE_OF_ALL = 1e-3  # the same if the working set holds all samples from the start
+SAFE_DISTANCE = 0.4  # distance of the margin from 1 above which a sample at the right bound may leave the working set
+LEAVING_SHARE = 0.15  # such samples leave only if they are more than this share of the working set: K is copied
+MOST_BLOCKS = 4  # blocks that enter the working set at once, at most, if violating samples are many
+PATIENCE = 4  # iterations without a better error on a holdout before early stopping, counted
+NEAR_OPTIMUM = 0.05  # from this relative gap on: before, the error varies with the bias
+PROBED_RESPONSES = 64  # entries of f recomputed in float64 to measure their rounding error
+REFRESH_SHARE = 0.25  # recompute f in float64 once rounding may explain this share of the gap
+LEAST_RELATIVE_GAP = 1e-9  # f is not recomputed for relative gaps below this one
+ENTRY_ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of K as a share of the largest one, by bytes per entry
+LEAST_TOLERANCE = 1e-13  # violations below this are rounding: the run has converged
+# A run without a limit from the user ends after this many steps, or this many per sample; LIBSVM has 10^7 and 100.
 FEWEST_STEPS, STEPS_PER_SAMPLE = 2_000_000, 100
-STEPS_PER_ROW = 50  # the most steps of an iteration, for each example worked on
+STEPS_PER_ROW = 50  # steps of an iteration per sample of the working set, at most
 
 
 @dataclass
 class DecompositionState:
-    """Where the solver stands; m examples are in use, the first ones."""
+    """The state of decomposition; the first m samples are in use."""
 
-    rules: tuple[Any, ...]
+    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
     upper: Vector
     alpha: Vector
-    f: Vector  # of the first m; of the others not known
+    f: Vector  # valid for the first m samples
     m: int
-    W: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # those that are worked on
-    inner: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # K between them
+    W: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # the working set
+    inner: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # K between samples of W
     b: float = 0.0
-    tolerance: float = LOOSE
-    waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # to be worked on next
-    grows: bool = False  # whether more examples come into use next
-    error: float = 0.0  # of responses, by rounding: as it was measured, and at most what was added since
-    rounded: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # responses to compute anew next
+    tolerance: float = FIRST_TOLERANCE  # violations up to this are ignored
+    waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # samples that enter W next
+    grows: bool = False  # whether the subset grows next
+    error: float = 0.0  # rounding error of f: as it was measured, plus a bound of what was added since
+    rounded: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # samples whose f is recomputed next
     gap: float = math.inf
     dual: float = -math.inf
-    done: int = 0  # iterations
-    steps: int = 0  # on pairs of weights, or on single ones
-    converged: bool = True  # whether the last iteration solved the dual over those that are worked on
-    settled: bool = False  # whether no weight violates the optimum by more than rounding
-    near_at: int | None = None  # when the gap on all examples first was small
+    done: int = 0  # iterations made
+    steps: int = 0  # steps on pairs of dual variables, or on single ones
+    converged: bool = True  # whether the last iteration solved the dual over W
+    settled: bool = False  # whether no violation exceeds rounding
+    near_at: int | None = None  # the iteration at which the gap on all samples fell below NEAR_OPTIMUM
 
     @property
     def whole(self) -> bool:
+        """Whether all samples are in use."""
         return self.m == self.alpha.size
 
 
 @dataclass(frozen=True)
 class Decomposition(Solver[RegularizedSVM, DecompositionState]):
-    r"""The exact solver of kernel SVMs with the hinge, on a growing part of the data.
+    r"""The exact solver of kernel SVMs with the hinge loss, on a growing subset of the data.
 
-    An iteration takes in a block of examples, computes their rows of K, and solves the dual over all worked on.
-    Parts of the data are its first examples, so they should come in random order.
+    An iteration adds a block of samples to the working set, computes their rows of K, and solves the dual over the
+    working set. Subsets are the first samples of the data, which should be in random order.
 
     Parameters
     ----------
     first : int, default=6000
-        How many examples come into use first.
+        The number of samples of the first subset.
     growth : float, default=3.0
-        By which factor they grow at most, whenever hardly any of those in use violates the optimum.
+        The largest factor by which the subset grows, whenever few of its samples violate the optimality conditions.
     block : int, default=512
-        How many examples are taken in at a time; where violators are many, up to four times as many.
+        The number of samples that enter the working set at once; up to four times as many if many are violating.
 
     References
     ----------
     Joachims (1998), Making Large-Scale SVM Learning Practical (decomposition).
     Fan, Chen, Lin (2005), Working Set Selection Using Second Order Information for Training SVM.
-    Friedlander, Schmidt (2012), Hybrid Deterministic-Stochastic Methods for Data Fitting (growing parts).
+    Friedlander, Schmidt (2012), Hybrid Deterministic-Stochastic Methods for Data Fitting (growing subsets).
 
     Examples
     --------
@@ -138,22 +140,24 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
                 "decomposition solves the problem with the hinge and a free bias or none; got "
                 f"loss={problem.loss.name!r} and intercept_scaling={problem.intercept_scaling}"
             )
-        if isinstance(warm, DecompositionState) and all(map(np.array_equal, warm.rules, problem.rules)):
+        if isinstance(warm, DecompositionState) and all(
+            map(np.array_equal, warm.dual_signature, problem.dual_signature)
+        ):
             return warm
         upper, _ = problem.loss.dual_box(problem.u)
         if isinstance(warm, Solution) and warm.p is not None:
             alpha, w = problem.dual_point(warm.p)
-            state = DecompositionState(problem.rules, upper, alpha, Expansion.of(w).f, upper.size, b=warm.b)
+            state = DecompositionState(problem.dual_signature, upper, alpha, Expansion.of(w).f, upper.size, b=warm.b)
             kernel_rows(problem.X).release(np.arange(upper.size))
-            self._judge(problem, state)
+            self._select(problem, state)
             return state
-        m = self._first_part(problem, upper)
-        state = DecompositionState(problem.rules, upper, np.zeros(upper.size), np.zeros(upper.size), m)
-        few = upper.size <= self._room(kernel_rows(problem.X))
-        if few:  # all are worked on from the start
-            state.tolerance = TIGHT
-        # Of each class alike, as nothing is known yet.
-        most = upper.size if few else self._room(kernel_rows(problem.X)) // 2
+        m = self._first_size(problem, upper)
+        state = DecompositionState(problem.dual_signature, upper, np.zeros(upper.size), np.zeros(upper.size), m)
+        all_fit = upper.size <= self._room(kernel_rows(problem.X))
+        if all_fit:  # the working set holds all samples from the start
+            state.tolerance = FIRST_TOLERANCE_OF_ALL
+        # Equally many of each class, as nothing is known yet.
+        most = upper.size if all_fit else self._room(kernel_rows(problem.X)) // 2
         classes = [np.flatnonzero((problem.y[:m] == label) & (upper[:m] > 0))[:most] for label in (1, -1)]
         state.waiting = np.sort(np.concatenate(classes))
         return state
@@ -162,29 +166,29 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return True
 
     def _room(self, K: KernelRows, blocks: int = 1) -> int:
-        """How many examples may be taken in at once: where not all can be worked on, half of those that can."""
-        most = _most_worked_on(K)
+        """How many samples may enter W at once: some blocks, and at most half of the largest W unless that is all."""
+        most = _largest_working_set(K)
         return min(blocks * self.block, most if most == K.shape[0] else most // 2)
 
-    def _first_part(self, problem: RegularizedSVM, upper: Vector) -> int:
-        """Where the first part ends; all is one part if the first would have too few of a class."""
-        m = self._part(upper, self.first)
+    def _first_size(self, problem: RegularizedSVM, upper: Vector) -> int:
+        """The size m of the first subset; that of all samples if it would hold too few of a class."""
+        m = self._subset_size(upper, self.first)
         up = problem.y > 0
         shares = [np.array([upper[:k][up[:k]].sum(), upper[:k][~up[:k]].sum()]) / upper[:k].sum() for k in (m, None)]
         return m if (shares[0] > 0.5 * shares[1]).all() else upper.size
 
-    def _part(self, upper: Vector, count: float) -> int:
-        """Where a part ends that has so many examples that count; at the end of all if hardly any would be left."""
+    def _subset_size(self, upper: Vector, count: float) -> int:
+        """The size m of a subset with `count` samples of positive weight; that of all if it would hold half of them."""
         counts = np.cumsum(upper > 0)
         return upper.size if 2 * count > counts[-1] else int(np.searchsorted(counts, count)) + 1
 
-    def _next_part(self, state: DecompositionState) -> int:
-        """By equal factors up to all of them; at once where many have a weight, as parts then tell little of others."""
+    def _next_size(self, state: DecompositionState) -> int:
+        """The size of the next subset: sizes grow by equal factors, or to all samples if support vectors are many."""
         n, m = np.count_nonzero(state.upper), np.count_nonzero(state.upper[: state.m])
-        if np.count_nonzero(state.alpha) > MANY * m:
+        if np.count_nonzero(state.alpha) > JUMP_TO_ALL * m:
             return state.upper.size
         parts = math.ceil(math.log(n / m) / math.log(self.growth) - 1e-9)
-        return self._part(state.upper, m * (n / m) ** (1 / parts))
+        return self._subset_size(state.upper, m * (n / m) ** (1 / parts))
 
     def step(self, problem: RegularizedSVM, state: DecompositionState, iterations: int, budget: int) -> Step:
         before = problem.X.ledger.entries_read
@@ -201,20 +205,20 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return Step(iterations)
 
     def _cost(self, problem: RegularizedSVM, state: DecompositionState) -> int:
-        """The most evaluations that the next iteration can take."""
+        """An upper bound of the kernel evaluations of the next iteration."""
         if state.grows:
-            return int(np.count_nonzero(state.alpha)) * self._next_part(state)
+            return int(np.count_nonzero(state.alpha)) * self._next_size(state)
         if state.rounded.size:
-            return int(np.count_nonzero(state.alpha)) * (state.rounded.size + 2 * PROBED)
+            return int(np.count_nonzero(state.alpha)) * (state.rounded.size + 2 * PROBED_RESPONSES)
         K = kernel_rows(problem.X)
         wanted = np.concatenate([state.W, state.waiting])
-        probes = 2 * PROBED * (np.count_nonzero(state.alpha) + wanted.size)
+        probes = 2 * PROBED_RESPONSES * (np.count_nonzero(state.alpha) + wanted.size)
         return int(K.missing(wanted, state.m).sum() + probes)
 
     def _iterate(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        """Work on those that wait too: solve the dual over all that are worked on, and tell all others."""
+        """Add the waiting samples to W, solve the dual over W, and update f."""
         y, upper, K = problem.y, state.upper, kernel_rows(problem.X)
-        rows = self._take_in(K, state)
+        rows = self._extend_working_set(K, state)
         W = state.W
         alpha, e = state.alpha[W], y[W] - state.f[W]
         ascend = ascend_by_pairs if problem.free_bias else ascend_by_one
@@ -231,23 +235,23 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         state.alpha[W] = alpha
         if not math.isfinite(state.b):
             state.b = self._bias(problem, state)
-        self._judge(problem, state)
+        self._select(problem, state)
 
     def _bias(self, problem: RegularizedSVM, state: DecompositionState) -> float:
-        """The middle of what all examples in use allow, where those that are worked on say nothing from one side."""
+        """The middle of the interval that all samples in use allow, if W bounds the bias on one side only."""
         m = state.m
         y, alpha, e = problem.y[:m], state.alpha[:m], problem.y[:m] - state.f[:m]
         more, less = alpha < state.upper[:m], alpha > 0
         rising, falling = np.where(y > 0, more, less), np.where(y > 0, less, more)
         return 0.5 * float(e[rising].max() + e[falling].min())
 
-    def _take_in(self, K: KernelRows, state: DecompositionState) -> RowView:
-        """Let those that wait be worked on; the rows of all that are."""
+    def _extend_working_set(self, K: KernelRows, state: DecompositionState) -> RowView:
+        """Add the waiting samples to W; return the rows of K of all samples in W."""
         before, new = state.W.size, state.waiting
         state.W = np.concatenate([state.W, new])
         size = state.W.size
         if size > len(state.inner):
-            larger = empty_by_pages((min(2 * size, _most_worked_on(K)),) * 2, K.dtype)
+            larger = empty_by_pages((min(2 * size, _largest_working_set(K)),) * 2, K.dtype)
             larger[:before, :before] = state.inner[:before, :before]
             state.inner = larger
         rows = K.fetch(state.W, state.m)
@@ -256,61 +260,63 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return rows
 
     def _keep(self, state: DecompositionState, which: NDArray[np.bool_]) -> None:
-        """Work on no others than these of those that are worked on."""
+        """Reduce W to the marked samples."""
         kept = np.flatnonzero(which)
         rows = RowView(state.inner, kept)
-        rows.copy_columns(kept, state.inner[: kept.size, : kept.size])  # each row moves up, none is read after
+        # Rows move up in order: none is overwritten before it is read.
+        rows.copy_columns(kept, state.inner[: kept.size, : kept.size])
         state.W = state.W[kept]
 
-    def _judge(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        """Measure the gap on the examples in use, and say who is worked on next; if few, more come into use."""
+    def _select(self, problem: RegularizedSVM, state: DecompositionState) -> None:
+        """Measure the gap on the samples in use, and choose the samples that leave and enter W, or a larger subset."""
         short = self._measure(problem, state)
         state.rounded = self._rounded(problem, state)
         if state.rounded.size:
             return
-        self._leave_alone(kernel_rows(problem.X), state, short)
+        self._shrink_working_set(kernel_rows(problem.X), state, short)
         state.waiting = self._violators(problem, state, short)
         state.grows = not state.whole and state.waiting.size < self.block // 2
         if state.whole and not state.waiting.size and state.converged:
             state.tolerance /= 4
-            state.settled = state.tolerance < FINEST_TOLERANCE
+            state.settled = state.tolerance < LEAST_TOLERANCE
 
     def _measure(self, problem: RegularizedSVM, state: DecompositionState) -> Vector:
-        """How far each example in use falls short of the margin (negative: it does not); gap and dual follow."""
+        """1 minus the margin of each sample in use; updates the gap and the dual value."""
         m = state.m
         y, f, alpha = problem.y[:m], state.f[:m], state.alpha[:m]
         short: Vector = 1 - y * (f + state.b)
         square = float((alpha * y) @ f)
         state.dual = float(alpha.sum()) - 0.5 * square
         state.gap = 0.5 * square + float(state.upper[:m] @ np.maximum(0.0, short)) - state.dual
-        if state.near_at is None and state.whole and state.gap <= NEAR * (abs(state.dual) + state.gap):
+        if state.near_at is None and state.whole and state.gap <= NEAR_OPTIMUM * (abs(state.dual) + state.gap):
             state.near_at = state.done + 1
         return short
 
     def _rounded(self, problem: RegularizedSVM, state: DecompositionState) -> Indices:
-        """Whose responses are to be computed anew, as they have lost to rounding what matters for the gap.
+        """The samples whose f must be recomputed, as its rounding error may explain too much of the gap.
 
-        At the optimum an example whose weight is free is just at the margin. The error of its response goes into the
-        gap, with the most that its weight can be, wherever it makes it fall short: on average 0.4 of the error's size.
+        At the optimum a sample with a free dual variable has margin 1. An error of f_i that lowers its margin adds up
+        to U_i times the error to the gap: on average 0.4 U_i times the standard deviation of the error.
         """
         free = np.flatnonzero((state.alpha > 0) & (state.alpha < state.upper) & state.whole)
-        matters = ROUNDED * max(state.gap, FINEST * abs(state.dual))
+        matters = REFRESH_SHARE * max(state.gap, LEAST_RELATIVE_GAP * abs(state.dual))
         least = matters / (0.4 * float(state.upper[free].sum())) if free.size else math.inf
         if state.error > least:
-            some = free[:: -(-free.size // PROBED)]
+            some = free[:: -(-free.size // PROBED_RESPONSES)]
             error = kernel_rows(problem.X).dot_precisely(state.alpha * problem.y, some) - state.f[some]
             state.error = math.sqrt(float(np.mean(error**2)))
         return free if state.error > least else free[:0]
 
     def _refresh(self, problem: RegularizedSVM, state: DecompositionState) -> None:
+        """Recompute f in float64 where rounding matters."""
         state.f[state.rounded] = kernel_rows(problem.X).dot_precisely(state.alpha * problem.y, state.rounded)
         state.error = 0.0
-        self._judge(problem, state)
+        self._select(problem, state)
 
     def _violators(self, problem: RegularizedSVM, state: DecompositionState, short: Vector) -> Indices:
-        """Those that are not worked on and whose weights should change most, in either direction alike.
+        """The most violating samples outside of W, half of them with a rising and half with a falling beta_i.
 
-        If all were to pull the bias to one side, it would swing from one iteration to the next.
+        If all changed beta_i in one direction, the bias would oscillate from one iteration to the next.
         """
         K, m = kernel_rows(problem.X), state.m
         y, alpha, upper = problem.y[:m], state.alpha[:m], state.upper[:m]
@@ -324,34 +330,35 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         worst = [side[np.argpartition(-abs(pull[side]), half)[:half]] if side.size > half else side for side in sides]
         return np.sort(np.concatenate(worst))
 
-    def _leave_alone(self, K: KernelRows, state: DecompositionState, short: Vector) -> None:
-        """Those whose weight is at a bound and surely stays there need no work, nor must their rows be kept.
+    def _shrink_working_set(self, K: KernelRows, state: DecompositionState, short: Vector) -> None:
+        """Remove samples from W whose dual variable is at a bound and far from leaving it, and release their rows.
 
-        Where there is no room for the rows of the others, the surest of those go as well: they come back in turn.
+        If the cache has no room for the rows of W, further samples at a bound leave, the farthest first; they can
+        return.
         """
         W, alpha = state.W, state.alpha[state.W]
-        sure = np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
-        leaving = sure > SURE
-        most = _most_worked_on(K)
+        distance = np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
+        leaving = distance > SAFE_DISTANCE
+        most = _largest_working_set(K)
         excess = 0 if most == K.shape[0] else W.size - (most - self._room(K, MOST_BLOCKS))
         if excess > np.count_nonzero(leaving):
-            leaving[np.argsort(-sure, kind="stable")[:excess]] = True
-        elif excess <= 0 and (np.count_nonzero(leaving) <= LEAVING * W.size or W.size <= self.block):
+            leaving[np.argsort(-distance, kind="stable")[:excess]] = True
+        elif excess <= 0 and (np.count_nonzero(leaving) <= LEAVING_SHARE * W.size or W.size <= self.block):
             return
         K.release(W[leaving])
         self._keep(state, ~leaving)
 
     def _grow(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        """Go over to more examples: work on those with a weight, and compute what they say of the new ones."""
+        """Enlarge the subset: reduce W to support vectors, and compute f of the new samples."""
         weighted = state.alpha[state.W] > 0
         kernel_rows(problem.X).release(state.W[~weighted])
         self._keep(state, weighted)
-        before, state.m = state.m, self._next_part(state)
-        self._tell(problem, state, before)
-        self._judge(problem, state)
+        before, state.m = state.m, self._next_size(state)
+        self._extend_products(problem, state, before)
+        self._select(problem, state)
 
-    def _tell(self, problem: RegularizedSVM, state: DecompositionState, before: int) -> None:
-        """The responses of examples that come into use, from all that have a weight."""
+    def _extend_products(self, problem: RegularizedSVM, state: DecompositionState, before: int) -> None:
+        """Compute f of the samples from `before` to m, from all support vectors."""
         K, m = kernel_rows(problem.X), state.m
         others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
         scratch = empty_by_pages((min(self.block, others.size), m - before), K.dtype)
@@ -366,7 +373,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
 
     def solution(self, problem: RegularizedSVM, state: DecompositionState) -> Solution:
         f = state.f.copy()
-        f[state.m :] = np.nan  # not known, and computed if anyone asks
+        f[state.m :] = np.nan  # not known; computed when needed
         w = Expansion(state.alpha * problem.y, f)
         return Solution(w, state.b, state.alpha.copy(), w)
 
@@ -380,16 +387,16 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return state.settled or state.steps > max(FEWEST_STEPS, STEPS_PER_SAMPLE * problem.y.size)
 
     def patience(self, problem: RegularizedSVM, state: DecompositionState, best_iter: int) -> float:
-        """A few iterations, each of which comes much nearer to the optimum, once it is near."""
+        """A few iterations after the best one, and not before the gap is small."""
         return math.inf if state.near_at is None else max(best_iter, state.near_at) + PATIENCE
 
     def estimated_gap(self, problem: RegularizedSVM, state: DecompositionState) -> float:
-        """The gap on all examples; a part of them, or responses that are rounded, tell nothing of it."""
+        """The gap if all samples are in use and f is accurate enough; infinite otherwise."""
         if not state.whole or state.rounded.size:
             return math.inf
         return state.gap / (abs(state.dual) + state.gap) if state.gap > 0 else 0.0
 
 
-def _most_worked_on(K: KernelRows) -> int:
-    """Their rows must fit the cache, and the matrix between them must not be larger than that."""
+def _largest_working_set(K: KernelRows) -> int:
+    """The largest W whose rows fit in the cache and whose square block of K is no larger than the cache."""
     return min(K.cached_rows, math.isqrt(K.cache_bytes // K.dtype.itemsize))

@@ -1,7 +1,7 @@
 r"""Pegasos on a kernel (Shalev-Shwartz, Singer, Srebro and Cotter 2011, section 4).
 
-The abstract of Shalev-Shwartz, Singer and Srebro (2007) names it, section 4.2 of Cotter, Shalev-Shwartz and Srebro
-(2012) compares with it.
+The abstract of Shalev-Shwartz, Singer and Srebro (2007) mentions it; section 4.2 of Cotter, Shalev-Shwartz and Srebro
+(2012) compares the Stochastic Batch Perceptron with it.
 
 Problem: the regularised form with C and the hinge, as the paper writes it:
 :math:`\min_w \frac\lambda2|w|^2 + \frac1m\sum_i \ell_i(w)` with :math:`\lambda = 1/(C\sum_i s_i)` and the mean taken by
@@ -9,11 +9,11 @@ the sample weights s_i (all 1: m of them). Given: a batch size k. Returned: w_{T
 
 From w_1 = 0, for t = 1, ..., T, with :math:`\eta_t = 1/(\lambda t)`:
 
-1. choose A_t, k examples;
-2. :math:`w_{t+1} = (1 - \eta_t\lambda) w_t + \frac{\eta_t}{k} \sum_{A_t^+} y \phi(x)`, the sum over those of a loss.
+1. choose A_t, k samples;
+2. :math:`w_{t+1} = (1 - \eta_t\lambda) w_t + \frac{\eta_t}{k} \sum_{A_t^+} y \phi(x)`, over the samples with a loss.
 
-So :math:`w_{t+1} = v_{t+1} / t` for a sum v of rows that only grows, by :math:`y\phi(x) / (\lambda k)` for each example
-of a loss: a step costs the rows of K of those, unless they are kept.
+So :math:`w_{t+1} = v_{t+1} / t` for a sum v of rows that only grows, by :math:`y\phi(x) / (\lambda k)` for each sample
+with a loss: a step costs the rows of K of these samples, unless they are cached.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from maxmargin.svm.regularized import RegularizedSVM
 
 
 class Descent(Visits):
-    """The w so far: v and its average, and the bias beside it."""
+    """The state of Pegasos: v, its average, and the bias."""
 
     def __init__(self, problem: RegularizedSVM, order: Order, batch: int, average: float | None) -> None:
         super().__init__(problem, order, batch)
         self.average = average
         self.sum = Sum(self.K, average is not None)
         self.free_bias = problem.free_bias
-        self.feature2 = problem.bias_feature**2  # a penalised bias adds it to every entry of K
+        self.feature2 = problem.bias_feature**2  # a penalised bias adds this to every entry of K
         self.offset = 0.0  # the sum of the coefficients of v
-        self.b = self.b_sum = 0.0  # a free bias, and its sum over the average
+        self.b = self.b_sum = 0.0  # a free bias, and its weighted sum for the average
         self.set_C(problem)
 
     def set_C(self, problem: RegularizedSVM) -> None:
-        """Go on with another C: from now on steps have another length."""
+        """Use the C of this problem from now on: it changes the length of the steps."""
         self.regularization = 1.0 / (problem.C * float(problem.s.sum()))
 
     def changes(self, rows: Indices) -> Vector:
@@ -64,13 +64,13 @@ class Descent(Visits):
             t = self.t + 1
             self.b += min(1.0 / t, self.regularization / math.sqrt(t)) * total
 
-    def go_on(self, rows: Indices) -> None:
+    def advance(self, rows: Indices) -> None:
         if self.average is not None:
             t = self.t + 1.0 + np.arange(len(rows))
             weights = np.asarray(t**self.average, dtype=np.float64)
             self.sum.count(weights / t, weights)
             self.b_sum = one_by_one(self.b_sum, self.b * weights)
-        super().go_on(rows)
+        super().advance(rows)
 
     def solution(self) -> Solution:
         if self.average is None:
@@ -82,20 +82,20 @@ class Descent(Visits):
 
 @dataclass(frozen=True)
 class KernelPegasos(Solver[RegularizedSVM, Descent]):
-    r"""Steps along sub-gradients of the loss of a few examples.
+    r"""Steps along sub-gradients of the loss of a few samples.
 
     As in the paper: ``KernelPegasos(order="iid", average=None)``.
 
     Parameters
     ----------
     batch : int, default=1
-        k, the examples of an iteration.
+        k, the samples of an iteration.
     order : {"permuted", "iid", "given"}, default="permuted"
-        All examples in a new random order each pass, each drawn from all (the paper), or as they stand. Weights say how
-        often an example comes.
+        All samples in a new random order each pass, each drawn from all (the paper), or in the given order. A sample is
+        visited in proportion to its weight.
     average : float or None, default=3
-        The answer is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and the larger,
-        the more the late ones count. None: the last iterate (the paper).
+        The answer is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and larger
+        values favour late iterates. None: the last iterate (the paper).
 
     Notes
     -----

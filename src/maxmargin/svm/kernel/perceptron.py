@@ -1,10 +1,10 @@
 r"""The online perceptron on a kernel, as in section 4.5 of Cotter, Shalev-Shwartz and Srebro (2012).
 
-Problem: the slack form, of which it finds a direction that errs little, not the best one. Given: the order of the rows.
-Returned: w after one pass or several, or the mean of the w of all visits. The algorithm, from w = 0: go through the
-rows; where :math:`y_i\langle w, \phi(x_i)\rangle \le 0`, :math:`w \leftarrow w + y_i \phi(x_i)`.
+Problem: the slack form, for which it finds a direction with few errors, not the largest margin. Given: the order of the
+rows. Returned: w after one pass or several, or the mean of w over all visits. The algorithm, from w = 0: visit the
+rows; if :math:`y_i\langle w, \phi(x_i)\rangle \le 0`, :math:`w \leftarrow w + y_i \phi(x_i)`.
 
-With M mistakes it takes M n kernel evaluations at most: a mistake costs the row of K of its example, unless it is kept.
+M mistakes take at most M n kernel evaluations: a mistake costs the row of K of its sample, unless it is cached.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from maxmargin.svm.slack import SlackSVM
 
 
 class Mistakes(Visits):
-    """The w so far, as a sum of rows of the matrix (which are not yet divided by the scale)."""
+    """The state of the perceptron: w as a sum of samples in the kernel's space, not yet divided by the scale."""
 
     def __init__(self, problem: SlackSVM, order: Order, average: bool) -> None:
         super().__init__(problem, order)
         self.sum = Sum(self.K, average)
         self.bias, self.scale = float(problem.bias), problem.scale
-        self.offset = 0.0  # the sum of the coefficients, which the constant feature has as its weight
+        self.offset = 0.0  # the sum of the coefficients, the weight of the constant feature
         self.mistakes = 0
 
     def changes(self, rows: Indices) -> Vector:
@@ -41,14 +41,14 @@ class Mistakes(Visits):
         self.offset += float(change[0])
         self.sum.add(numbers, change)
 
-    def go_on(self, rows: Indices) -> None:
-        super().go_on(rows)
+    def advance(self, rows: Indices) -> None:
+        super().advance(rows)
         self.sum.count(*np.ones((2, len(rows))))
 
 
 @dataclass(frozen=True)
 class KernelPerceptron(PerceptronPasses[Mistakes]):
-    """Rows that are on the wrong side are added to w, one at a time.
+    """Samples that are misclassified are added to w, one at a time.
 
     Parameters and notes: see :class:`maxmargin.solvers.Perceptron`.
 

@@ -1,16 +1,17 @@
 r"""Stochastic dual coordinate ascent on a kernel, as in section 4.4 of Cotter, Shalev-Shwartz and Srebro (2012).
 
-Problem: the regularised form with C, either loss, any kind of bias. Given: the order of the examples. Returned: w as an
-Expansion, b, and the point alpha of the dual that proves how good they are.
+Problem: the regularised form with C, either loss, any kind of bias. Given: the order of the samples. Returned: w as an
+Expansion, b, and the dual point alpha that proves how good they are.
 
-A visit to example i maximises the dual over :math:`\alpha_i` alone: with :math:`c = y_i(f_i + b)`,
+A visit to sample i maximises the dual over :math:`\alpha_i` alone: with :math:`f = K(\alpha y)` and
+:math:`c = y_i(f_i + b)`,
 
 .. math:: \alpha_i \leftarrow \alpha_i + \frac{1 - c - q_i\alpha_i}{K_{ii} + \rho + q_i}
-   \quad\text{cut to}\quad [0, U_i] ,
+   \quad\text{clipped to}\quad [0, U_i] ,
 
-where U and q come from the loss, and :math:`b = b_0 + \rho\sum_i\alpha_i y_i`: nothing without a bias, and
-:math:`\rho = B^2` with a penalised one. A free bias is found by the method of multipliers: it is penalised around a
-centre b_0, which moves to it after each sweep.
+where U and q come from the loss, and :math:`b = b_0 + \rho\sum_i\alpha_i y_i`, with :math:`b_0 = \rho = 0` without a
+bias, and :math:`b_0 = 0, \rho = B^2` for a penalised one. A free bias is found by the method of multipliers: its
+distance from a centre b_0 is penalised, and the centre moves to the bias after each sweep.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from maxmargin.svm.regularized import RegularizedSVM
 
 
 class Ascent:
-    """The point of the dual, and what it makes of every example."""
+    """The state of SDCA: the dual point alpha, the products f = K(alpha y), and the bias."""
 
     def __init__(self, problem: RegularizedSVM, order: Order) -> None:
         self.K, self.y, self.order = kernel_rows(problem.X), problem.y, order
@@ -43,13 +44,13 @@ class Ascent:
         self.set_problem(problem)
 
     def set_problem(self, problem: RegularizedSVM) -> None:
-        """What the problem says of the dual."""
+        """Take the bounds, the curvatures and the penalty of the bias from a problem."""
         self.problem = problem
         self.upper, self.q = problem.loss.dual_box(problem.u)
         self.rho = float(self.diagonal[problem.s > 0].mean()) if problem.free_bias else problem.bias_feature**2
 
-    def go_on_with(self, problem: RegularizedSVM, factor: float) -> None:
-        """Take the weights along to a problem of so many times the C."""
+    def rescale(self, problem: RegularizedSVM, factor: float) -> None:
+        """Continue with a problem of `factor` times the C: scale the dual point likewise."""
         if factor == 1:
             return
         bounded = self.alpha >= self.upper
@@ -65,11 +66,11 @@ class Ascent:
 
     @property
     def left(self) -> int:
-        """How many visits there are to the end of the sweep."""
+        """The number of visits up to the end of the sweep."""
         return self.order.rows.size - self.t % self.order.rows.size
 
     def run(self, iterations: int, budget: int) -> int:
-        """Make up to so many visits of at most `budget` kernel evaluations; return how many."""
+        """Make up to `iterations` visits with at most `budget` kernel evaluations; return how many were made."""
         done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations:
             made, missing = self.visit(min(self.left, iterations - done))
@@ -81,20 +82,20 @@ class Ascent:
         return done
 
     def visit(self, most: int) -> tuple[int, Indices]:
-        """Make up to so many visits of a sweep; return how many, and the row that the next needs and is not kept."""
+        """Make up to `most` visits of a sweep; return how many, and the row that the next needs if it is not cached."""
         cached = self.K.lookup()
         dual = self.y, self.upper, self.q, self.diagonal, self.alpha, self.f, self.b, self.rho
         made, changed, missing, self.b = visit(cached.rows, RowFinder(cached), self.order.ahead(most), *dual)
         self.K.count_hits(changed)
         self.t += made
-        self.order.go_on(made)
+        self.order.advance(made)
         if made and self.left == self.order.rows.size and self.problem.free_bias:
             self.centre = self.centre + self.rho * self.imbalance
             self.b = self.centre + self.rho * self.imbalance
         return made, np.array([missing] if missing >= 0 else [], dtype=np.int64)
 
     def gap(self) -> float:
-        """The relative gap, as the responses are known; with a free bias, only if the classes balance."""
+        """The relative gap, from f; with a free bias, plus |b sum alpha_i y_i| for classes that are not balanced."""
         alpha, square, imbalance = self.alpha, float(self.alpha * self.y @ self.f), self.imbalance
         penalty = 0.0 if self.problem.free_bias else self.rho * imbalance**2
         dual = float(alpha.sum() - 0.5 * self.q @ alpha**2) - 0.5 * (square + penalty)
@@ -107,13 +108,13 @@ class Ascent:
 class KernelSdca(Solver[RegularizedSVM, Ascent]):
     r"""Dual coordinate ascent on a kernel (Hsieh et al. 2008; Shalev-Shwartz and Zhang 2013).
 
-    An iteration visits one example and maximises the dual over its weight :math:`\alpha_i` alone. It costs the row of K
-    of the example if that changes the weight and the row is not kept.
+    An iteration visits one sample and maximises the dual over its variable :math:`\alpha_i` alone. If that changes the
+    variable, it costs the row of K of the sample, unless the row is cached.
 
     Parameters
     ----------
     order : {"permuted", "iid", "given"}, default="permuted"
-        All examples in a new random order each sweep, each drawn from all (Cotter et al.), or as they stand.
+        All samples in a new random order each sweep, each drawn from all (Cotter et al.), or in the given order.
 
     References
     ----------
@@ -154,7 +155,7 @@ class KernelSdca(Solver[RegularizedSVM, Ascent]):
         if isinstance(warm, Ascent):
             factor = change_of_C(warm.problem, problem)
             if factor:
-                warm.go_on_with(problem, factor)
+                warm.rescale(problem, factor)
                 return warm
         return Ascent(problem, Order(np.where(problem.s > 0, 1.0, 0.0), self.order, rng))
 

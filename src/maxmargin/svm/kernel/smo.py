@@ -1,14 +1,14 @@
-r"""Sequential minimal optimisation (Platt 1998), with the pairs and the shrinking of LIBSVM.
+r"""Sequential minimal optimisation (Platt 1998), with the working set selection and the shrinking of LIBSVM.
 
-The exact method that section 4.3 of Cotter, Shalev-Shwartz and Srebro (2012) compares with.
+Section 4.3 of Cotter, Shalev-Shwartz and Srebro (2012) compares the Stochastic Batch Perceptron with it.
 
 Problem: the regularised form with C and the hinge, on a KernelMatrix, with any kind of bias. Given: rows of K, one or
-two at a time. Returned: w as an Expansion, b, and the weights alpha that prove how good they are.
+two at a time. Returned: w as an Expansion, b, and the dual point alpha that proves how good they are.
 
-A step solves the dual over two weights, along y_i and -y_j so that the sum of alpha_i y_i stays 0; without a free bias
-over one. It needs all responses to choose them, and the rows of K of both to keep the responses up.
+A step maximises the dual over two variables, along y_i and -y_j so that the sum of alpha_i y_i stays 0; without a free
+bias over one. Choosing them takes the gradient at all active samples, and updating the gradient takes their rows of K.
 
-Symbols: :math:`f = K\beta` with :math:`\beta_i = \alpha_i y_i`, and :math:`e_i = y_i - f_i`. At the optimum no example
+Symbols: :math:`f = K\beta` with :math:`\beta_i = \alpha_i y_i`, and :math:`e_i = y_i - f_i`. At the optimum no sample
 whose :math:`\beta_i` can rise has a larger e than one whose :math:`\beta_j` can fall; the bias lies between them.
 """
 
@@ -32,33 +32,33 @@ from maxmargin.svm.kernel.visits import change_of_C
 from maxmargin.svm.losses import Hinge
 from maxmargin.svm.regularized import RegularizedSVM
 
-MOST_STEPS = 1000  # of a round, after which it is seen who sits out; fewer where there are fewer examples
-REVISIT = 0.5  # all take part again when the gap of those that do has fallen to this share
-NOTHING = 1e-10  # a violation not worth a step
-ROWS = 64  # computed at a time where those that sat out catch up
+STEPS_PER_ROUND = 1000  # steps between two decisions about shrinking; n of them if there are fewer samples
+UNSHRINK_SHARE = 0.5  # all samples become active once the gap of the active ones has fallen to this share
+LEAST_VIOLATION = 1e-10  # smaller violations of the optimality conditions are not worth a step
+BLOCK_ROWS = 64  # rows of K computed at a time when the gradient of inactive samples is reconstructed
 
 
 class Ascent:
-    """The point of the dual, and what it makes of the examples that take part."""
+    """The state of SMO: the dual point alpha, and the gradient e at the active samples."""
 
     def __init__(self, problem: RegularizedSVM, shrink: bool) -> None:
         self.K, self.y, self.shrink = kernel_rows(problem.X), problem.y, shrink
         self.diagonal, n = problem.sq_norms(), self.y.size
         self.alpha, self.e, self.dual = np.zeros(n), self.y.copy(), 0.0
         self.active = self.everyone = np.arange(n)
-        self.alpha_then = self.alpha  # when all took part last: what e is made of for those that sit out
-        self.gap_then = math.inf
-        self.round, self.position = min(n, MOST_STEPS), 0
-        self.due = False  # whether those that sit out are to catch up next
-        self.settled = False
+        self.alpha_then = self.alpha  # alpha when all samples were last active, to which e of inactive ones belongs
+        self.gap_then = math.inf  # the gap at that time
+        self.round, self.position = min(n, STEPS_PER_ROUND), 0  # steps of a round, and of those the steps made
+        self.due = False  # whether the gradient of inactive samples is reconstructed next
+        self.settled = False  # whether no violation of the optimality conditions is left
         self.set_problem(problem)
 
     def set_problem(self, problem: RegularizedSVM) -> None:
-        """What the problem says of the dual."""
+        """Take the bounds and the penalty of the bias from a problem."""
         self.problem, self.upper, self.rho = problem, problem.u, problem.bias_feature**2
 
-    def go_on_with(self, problem: RegularizedSVM, factor: float) -> None:
-        """Take the weights along to a problem of so many times the C."""
+    def rescale(self, problem: RegularizedSVM, factor: float) -> None:
+        """Continue with a problem of `factor` times the C: scale the dual point and its gradient likewise."""
         if factor == 1:
             return
         total, bounded = float(self.alpha.sum()), self.alpha >= self.upper
@@ -71,22 +71,22 @@ class Ascent:
 
     @property
     def whole(self) -> bool:
-        """Whether all examples take part."""
+        """Whether all samples are active."""
         return self.active.size == self.y.size
 
     def run(self, iterations: int, budget: int) -> int:
-        """Make up to so many iterations of at most `budget` kernel evaluations; return how many."""
+        """Make up to `iterations` iterations with at most `budget` kernel evaluations; return how many were made."""
         done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations and not self.settled:
             left = end - self.K.ledger.entries_read
             if self.due:
                 if self.missing_rows().size * (self.y.size - self.active.size) > left:
                     return done
-                self.catch_up()
+                self.unshrink()
                 done += 1
                 continue
             if self.position == 0 and self.shrink and self.whole:
-                self.sit_out()
+                self.shrink_active()
             wanted = min(iterations - done, self.round - self.position)
             made, missing = self.ascend(wanted)
             done += made
@@ -95,14 +95,14 @@ class Ascent:
                 if self.K.missing(missing).sum() > left:
                     return done
                 self.K.prefetch(missing)
-            elif made < wanted:  # no step is left, for those that take part
+            elif made < wanted:  # the active samples satisfy the optimality conditions
                 self.due, self.settled = not self.whole, self.whole
             elif self.position == self.round:
                 self.end_round()
         return iterations if self.settled else done
 
     def ascend(self, most: int) -> tuple[int, Indices]:
-        """Make up to so many steps; return how many, and the row that the next one needs, if it is not kept."""
+        """Make up to `most` steps; return how many, and the row that the next one needs if it is not cached."""
         cached = self.K.lookup()
         known = cached.rows, RowFinder(cached), self.active, self.y, self.upper, self.diagonal, self.alpha, self.e, most
         pairs = self.problem.free_bias
@@ -112,31 +112,31 @@ class Ascent:
         return made, np.array([missing] if missing >= 0 else [], dtype=np.int64)
 
     def end_round(self) -> None:
-        """When the gap of those that take part has fallen enough, the others are to catch up."""
+        """Decide whether the gap of the active samples has fallen enough for all samples to become active."""
         self.position, gap = 0, self.gap()
         if self.whole:
             self.gap_then = gap
-        self.due = not self.whole and gap <= REVISIT * self.gap_then
+        self.due = not self.whole and gap <= UNSHRINK_SHARE * self.gap_then
 
-    # Who takes part
+    # Shrinking
 
-    def sit_out(self) -> None:
-        """Let those sit out that are at a bound and pull harder against it than any other pulls away from its own."""
+    def shrink_active(self) -> None:
+        """Make samples inactive that are at a bound and whose gradient exceeds that of every violating sample."""
         low, high = self.ends()
         rises, falls = self.free()
         out = (rises & ~falls & (self.e < low)) | (falls & ~rises & (self.e > high))
         self.alpha_then, self.active = self.alpha.copy(), np.flatnonzero(~out)
 
     def free(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whose beta of those that take part can rise, and whose can fall."""
+        """For each active sample, whether beta_i can rise, and whether it can fall."""
         alpha, up = self.alpha[self.active], self.y[self.active] > 0
         more, less = alpha < self.upper[self.active], alpha > 0
         return np.where(up, more, less), np.where(up, less, more)
 
     def ends(self) -> tuple[float, float]:
-        """The least e of those whose beta can fall, and the largest of those whose beta can rise.
+        """The least e_i of active samples whose beta_i can fall, and the largest of those whose beta_i can rise.
 
-        Without a free bias both are to be 0: they are as far from it as any is on the wrong side.
+        Without a free bias, minus and plus the largest violation of the optimality conditions, e = 0.
         """
         e = self.e[self.active]
         rises, falls = self.free()
@@ -147,19 +147,19 @@ class Ascent:
         return -worst, worst
 
     def missing_rows(self) -> Indices:
-        """The rows that those that sit out need to catch up, and that are not kept."""
+        """The rows of K that reconstruct the gradient of inactive samples and are not cached."""
         changed = np.flatnonzero(self.alpha != self.alpha_then)
         return changed[self.K.missing(changed) > 0]
 
-    def catch_up(self) -> None:
-        """Let all take part again."""
-        self.e, self.active, self.due, self.position = self.e_of_all(), self.everyone, False, 0
+    def unshrink(self) -> None:
+        """Reconstruct the gradient of the inactive samples and make all samples active."""
+        self.e, self.active, self.due, self.position = self.reconstructed_gradient(), self.everyone, False, 0
         self.gap_then = self.gap()
         low, high = self.ends()
-        self.settled = high - low <= NOTHING
+        self.settled = high - low <= LEAST_VIOLATION
 
-    def e_of_all(self) -> Vector:
-        """e, brought up to date for those that sit out by the changes since then, times rows that mostly are kept."""
+    def reconstructed_gradient(self) -> Vector:
+        """e for all samples: that of inactive ones is updated by the changes of alpha since they became inactive."""
         if self.whole:
             return self.e.copy()
         out = np.setdiff1d(self.everyone, self.active)
@@ -168,46 +168,46 @@ class Ascent:
         there = np.setdiff1d(np.flatnonzero(change), missing)
         self.K.peek(there).add_to(f, change[there])
         f = f[out]
-        for start in range(0, missing.size, ROWS):
-            some = missing[start : start + ROWS]
+        for start in range(0, missing.size, BLOCK_ROWS):
+            some = missing[start : start + BLOCK_ROWS]
             RowView.of(self.K.block(some, out)).add_to(f, change[some])
         e = self.e.copy()
         e[out] -= f
         return e
 
-    # Where it stands
+    # The bias, the gap and the solution
 
     def bias(self) -> float:
-        """The bias: in the middle of where it may be; a penalised one follows from the weights."""
+        """The middle of the interval of a free bias; a penalised one follows from alpha."""
         if not self.problem.free_bias:
             return self.rho * float(self.alpha @ self.y)
         ends = [end for end in self.ends() if math.isfinite(end)]
         return sum(ends) / max(1, len(ends))
 
     def gap(self) -> float:
-        """The gap, if those that sit out add nothing to it."""
+        """The gap of the active samples: that of all samples if inactive ones stay at their bounds."""
         centre = self.bias() if self.problem.free_bias else 0.0
         alpha, short = self.alpha[self.active], self.y[self.active] * (self.e[self.active] - centre)
         return float(np.where(short > 0, self.upper[self.active] - alpha, -alpha) @ short)
 
     def solution(self) -> Solution:
         beta, fixed = self.alpha * self.y, 0.0 if self.problem.free_bias else self.bias()
-        w = Expansion(beta, self.y - self.e_of_all() - fixed)
+        w = Expansion(beta, self.y - self.reconstructed_gradient() - fixed)
         return Solution(w, self.bias(), self.alpha.copy(), w)
 
 
 @dataclass(frozen=True)
 class Smo(Solver[RegularizedSVM, Ascent]):
-    r"""Steps on the pair of weights that the second order says brings most, with shrinking.
+    r"""Steps on pairs of dual variables, chosen by second order information, with shrinking.
 
-    An iteration is such a step, which costs the rows of K of two examples if they are not kept (or of one, without a
-    free bias). Now and then it is one in which those that sat out catch up.
+    An iteration is such a step, which costs the rows of K of two samples (of one, without a free bias) unless they are
+    cached. Some iterations instead reconstruct the gradient of the inactive samples.
 
     Parameters
     ----------
     shrink : bool, default=True
-        Whether examples that seem settled at a bound sit out: their responses are not kept up. All take part again
-        whenever the gap of the others has halved.
+        Whether samples that seem to stay at a bound become inactive: their gradient is not updated. All become active
+        again whenever the gap of the active ones has halved.
 
     References
     ----------
@@ -247,7 +247,7 @@ class Smo(Solver[RegularizedSVM, Ascent]):
         if isinstance(warm, Ascent):
             factor = change_of_C(warm.problem, problem)
             if factor:
-                warm.go_on_with(problem, factor)
+                warm.rescale(problem, factor)
                 return warm
         return Ascent(problem, self.shrink)
 
@@ -258,7 +258,7 @@ class Smo(Solver[RegularizedSVM, Ascent]):
         return state.solution()
 
     def iterations_per_pass(self, problem: RegularizedSVM) -> int:
-        """A step is on two samples (on one, without a free bias)."""
+        """Half as many as samples, as a step changes two variables (without a free bias, one)."""
         samples = super().iterations_per_pass(problem)
         return math.ceil(samples / 2) if problem.free_bias else samples
 

@@ -3,16 +3,16 @@ r"""The Stochastic Batch Perceptron (SBP) of Cotter, Shalev-Shwartz and Srebro (
 Problem: the slack form on a KernelMatrix, :math:`\max_{|w|\le1} f(w)`, where f(w) is the water level :math:`\gamma`
 over the responses :math:`c_i = y_i\langle w, x_i\rangle`: :math:`\sum_i s_i(\gamma - c_i)_+ = \nu\sum_i s_i`. Given:
 rows of K. Returned: a mean of the iterates, for which :math:`f(\bar w) \ge \max f - O(\sqrt{\log(1/\delta)/T})` with
-probability :math:`1-\delta` (Lemma 3.2), and weights of the examples which prove how good it is.
+probability :math:`1-\delta` (Lemma 3.2), and dual weights that prove how good it is.
 
-What the responses tell is free: the points below the water level, the wet ones, are those whose mean
-:math:`\sum_i p^*_i y_i x_i` is a super-gradient of f (Lemma 3.1, :math:`p^*_i \propto s_i` on them). A draw
+The responses are known without further evaluations, and so are the wet points, those below the water level. Their mean
+:math:`\sum_i p^*_i y_i x_i` is a super-gradient of f (Lemma 3.1, :math:`p^*_i \propto s_i` on wet points). A draw
 :math:`j \sim p^*` is an unbiased estimate of it that costs one row of K.
 
-Symbols as in the paper: w = sum alpha_i y_i x_i, c, gamma, p*, eta. A free bias makes two basins, one a class, wet
-over the same mass (section 3.6): p* has half of its weight on each. x_i is the example in the kernel's space over
-`problem.scale`, which brings it into the unit ball; the norm of w is the square root of sum alpha_i c_i (section 3.3
-leaves out the root).
+Symbols as in the paper: w = sum alpha_i y_i x_i, c, gamma, p*, eta. A free bias makes two basins, one per class, with
+wet points of the same mass (section 3.6): p* has half of its weight on each. x_i is the sample in the kernel's space
+over `problem.scale`, which brings it into the unit ball; the norm of w is the square root of sum alpha_i c_i (section
+3.3 leaves out the root).
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ METHODS = ("kept", "paper")
 
 @dataclass(frozen=True)
 class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
-    r"""Wet points are drawn and added to w; all responses are kept up.
+    r"""Wet points are drawn and added to w, and the responses of all samples are updated.
 
     Parameters
     ----------
     method : {"kept", "paper"}, default="kept"
         "paper": one draw an iteration, :math:`\eta_t = 1/\sqrt t`, projection on the unit ball, and the mean of all
-        iterates. "kept": wet points whose rows are kept take part all and exactly, and draws stand for the others
-        alone; the step is the best one for the dual bound. See `docs/sbp.md` for how the two compare.
+        iterates. "kept": wet points whose rows are cached enter the super-gradient exactly, and only the others are
+        sampled; the step is the best one for the dual bound. `docs/sbp.md` compares them.
     block : int, default=16
-        With "kept": how many points are drawn in an iteration, their rows computed as one matrix product.
+        With "kept": the number of points drawn in an iteration; their rows are computed by one matrix product.
     average : float, default=1
         With "kept": the answer is the mean of the iterates with weights :math:`t^\text{average}`.
 
@@ -91,7 +91,7 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
 
     @property
     def default_tol(self) -> float | None:  # type: ignore[override]
-        """The gap of the paper's means closes slowly, so that no tolerance is a good one."""
+        """1 % for "kept"; none for "paper", whose gap closes too slowly for any useful tolerance."""
         return 0.01 if self.method == "kept" else None
 
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Iterates:
@@ -117,11 +117,11 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
         return math.ceil(samples / self.block) if self.method == "kept" else samples
 
     def default_iterations(self, problem: SlackSVM) -> int:
-        """As many draws as there are examples; blocks of them need fewer."""
+        """1000 blocks of draws, or as many single draws as there are samples, if these are more than 1000."""
         return 1000 if self.method == "kept" else max(1000, problem.y.size)
 
     def estimated_gap(self, problem: SlackSVM, state: Iterates) -> float:
-        """The gap itself: the responses to w and to the dual point are known."""
+        """The gap itself, as the products of w and of the dual point with all samples are known."""
         found = state.solution(problem)
         if found.p is None or found.v is None:
             return math.inf
@@ -131,7 +131,7 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
 
 
 class Iterates(ABC):
-    """Where a run stands: what both methods share."""
+    """The base of the states of both methods."""
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator) -> None:
         n = problem.y.size
@@ -143,20 +143,20 @@ class Iterates(ABC):
 
     @abstractmethod
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
-        """One iteration, unless it needs more kernel evaluations than this: then none, and False."""
+        """Make one iteration. False if it takes more than `budget` kernel evaluations: then nothing has changed."""
 
     @abstractmethod
     def solution(self, problem: SlackSVM) -> Solution:
-        """The mean of the iterates, and weights of the examples whose sum is known."""
+        """The mean of the iterates, and a dual point whose products with all samples are known."""
 
     def set_slack(self, problem: SlackSVM) -> None:
-        """Go on at the slack of this problem: what was found at another is where to begin, no part of the answer."""
+        """Use the slack of this problem; if it has changed, continue from the present w with a new mean."""
         if problem.slack != self.slack:
             self.slack = problem.slack
-            self.forget_mean()
+            self.restart_mean()
 
     @abstractmethod
-    def forget_mean(self) -> None:
+    def restart_mean(self) -> None:
         """Begin a new mean of the iterates."""
 
     def wet(self, problem: SlackSVM, c: Vector) -> list[Indices]:
@@ -173,20 +173,20 @@ class Iterates(ABC):
 
 
 class AsWritten(Iterates):
-    """Section 3.4, step by step.
+    """The method of the paper, section 3.4, step by step.
 
-    c has a row for each basin: the responses to the part of w that was drawn from it. Their sum are the responses to w;
-    from the parts, a dual point with balanced classes is known.
+    c has a row for each basin: the responses to the part of w that was drawn from it. The sum of the rows are the
+    responses to w; from the single rows, a dual point with balanced classes is known.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator) -> None:
         super().__init__(problem, rng)
         self.alpha = np.zeros(self.n)
         self.c = np.zeros((len(self.basins), self.n))
-        self.drawn: int | None = None  # a point that waits for the budget
-        self.forget_mean()
+        self.drawn: int | None = None  # a point that was drawn but did not fit the budget
+        self.restart_mean()
 
-    def forget_mean(self) -> None:
+    def restart_mean(self) -> None:
         self.sum_alpha, self.sum_c, self.summed = np.zeros_like(self.alpha), np.zeros_like(self.c), 0
 
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
@@ -212,7 +212,7 @@ class AsWritten(Iterates):
         return True
 
     def _minimax_p(self, problem: SlackSVM) -> Vector:
-        """p*: of each basin the same, on its wet points by their weights."""
+        """p*, in proportion to the sample weights on the wet points, with equal sums for all basins."""
         p, wet = np.zeros(self.n), self.wet(problem, self.c.sum(axis=0))
         for points in wet:
             p[points] = problem.s[points] / (len(wet) * problem.s[points].sum())
@@ -224,7 +224,7 @@ class AsWritten(Iterates):
         w = _expansion(problem, alpha, y * c.sum(axis=0) * scale2)
         b = problem.evaluate_responses(w, c.sum(axis=0)).b
         sums = [float(alpha[basin].sum()) for basin in self.basins]
-        if min(sums) <= 0:  # nothing was drawn from a basin yet
+        if min(sums) <= 0:  # no point was drawn from one of the basins yet
             return Solution(w, b, alpha)
         p, balanced = np.zeros(self.n), np.zeros(self.n)
         for basin, part, total in zip(self.basins, c, sums, strict=True):
@@ -234,35 +234,35 @@ class AsWritten(Iterates):
 
 
 class WithRowsKept(Iterates):
-    r"""What a draw costs is its row, and rows are kept: so wet points whose rows are kept need not be drawn.
+    r"""The faster method: wet points whose rows are cached cost no evaluations, so they need not be sampled.
 
     An iteration:
 
-    1. The wet points of each basin, from the responses to :math:`w = u/\max\{|u|, e\}`.
-    2. The super-gradient :math:`g = \sum_i p^*_i y_i x_i`: exactly over the wet points whose rows are kept, by sums
-       that change with the few points that become wet or dry; a block of draws without replacement stands for the
-       others. The estimate is unbiased, and without any variance once all wet points are kept.
-    3. :math:`u \leftarrow (1-\theta) u + \theta g`, with the :math:`\theta` at which
+    1. Find the wet points of each basin, from the responses to :math:`w = u/\max\{|u|, e\}`.
+    2. Estimate the super-gradient :math:`g = \sum_i p^*_i y_i x_i`: exactly over the wet points whose rows are cached,
+       by sums that are updated by the few points that become wet or dry; the others are represented by a block of
+       draws without replacement. The estimate is unbiased, and exact once the rows of all wet points are cached.
+    3. Let :math:`u \leftarrow (1-\theta) u + \theta g`, with the :math:`\theta` at which
        :math:`|u| + V\max_i p^*_i/s_i`, the dual bound, is least (the second term is taken to be linear), and at
        least 1/2t.
 
     u is always :math:`\sum_i \alpha_i y_i x_i` for weights alpha on the simplex, balanced between basins: a dual point,
-    whose bound needs no evaluations. e is how long u would be if all that went into it were at right angles: as long as
-    u is no longer than that, it is noise, and w stays inside the ball, as it does with the paper's
+    whose bound needs no evaluations. e is the length that u would have if all its terms were orthogonal: while u is no
+    longer than e, it is mostly noise, and w stays inside the ball, as it does with the paper's
     :math:`\eta = 1/\sqrt t` and unit draws, where e would be :math:`1/\sqrt t`.
 
-    Where hardly any point is wet, as with slack 0, the lowest ones count as wet until the rows of all of them are kept:
-    each such iteration brings a new row, so there are no more than n. And what u is made of from the time of draws is
-    forgotten when none are left to be made, as their weights would spoil the bound for long.
+    If very few points are wet, as with slack 0, the points with the lowest responses count as wet until their rows are
+    all cached: each such iteration computes a new row, so there are at most n. Once no point needs to be drawn any
+    more, the terms of u from before are removed, as their weights would loosen the bound for long.
 
     Attributes
     ----------
     alpha, h : arrays of shape (n,)
-        u, as weights of the examples and as :math:`\sum_i \alpha_i y_i K_i`.
+        u, as dual weights and as :math:`\sum_i \alpha_i y_i K_i`.
     cap : float
-        The mean of the largest p*_i / s_i, as u is the mean of g.
+        The largest p*_i / s_i, averaged over the iterations as u averages g.
     sq_norm, sq_noise, size : float
-        The squares of |u| and of e, and the root of the larger.
+        |u|^2, e^2, and the square root of the larger one.
     sums : list of arrays of shape (n,)
         For each basin, :math:`\sum_i s_i y_i K_i` over the points marked in `inside`.
     """
@@ -274,11 +274,11 @@ class WithRowsKept(Iterates):
         self.sq_norm, self.sq_noise, self.size = 0.0, 0.0, 1.0
         self.sums = [np.zeros(self.n) for _ in self.basins]
         self.inside = np.zeros(self.n, dtype=bool)
-        self.drawn: list[Indices] | None = None  # of each basin; they wait for the budget
-        self._remember()
-        self.forget_mean()
+        self.drawn: list[Indices] | None = None  # points of each basin that were drawn but did not fit the budget
+        self._mark_old()
+        self.restart_mean()
 
-    def forget_mean(self) -> None:
+    def restart_mean(self) -> None:
         self.sum_alpha, self.sum_h, self.weight = np.zeros(self.n), np.zeros(self.n), 0.0
 
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
@@ -287,14 +287,14 @@ class WithRowsKept(Iterates):
         wet = [self._enough(K, c, *basin) for basin in zip(self.basins, self.wet(problem, c), strict=True)]
         if self.drawn is None:
             self.drawn = self.draw(problem, wet)
-        drawn, taking_part = np.concatenate(self.drawn), np.zeros(self.n, dtype=bool)
+        drawn, summed = np.concatenate(self.drawn), np.zeros(self.n, dtype=bool)
         for points in wet:
-            taking_part[points] = self.known(K, points)
-        taking_part[drawn] = False
-        changed = np.flatnonzero(taking_part != self.inside)
+            summed[points] = self.known(K, points)
+        summed[drawn] = False
+        changed = np.flatnonzero(summed != self.inside)
         if _evaluations(K, changed) + _evaluations(K, drawn) > budget:
             return False
-        self._add_up(K, problem, changed)
+        self._update_sums(K, problem, changed)
         weights, shares = self.weights(problem, wet, self.drawn)
         h = np.sum([share * total for share, total in zip(shares, self.sums, strict=True)], axis=0)
         _add(K, drawn, weights[drawn] * problem.y[drawn], h)
@@ -304,7 +304,7 @@ class WithRowsKept(Iterates):
         return True
 
     def _enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Indices) -> Indices:
-        """The wet points; where they are few and rows of the lowest ones are missing, as many as are drawn."""
+        """The wet points; if they are fewer than the draws, the lowest points, until all of their rows are cached."""
         count = min(self.draws, basin.size)
         if wet.size >= count:
             return wet
@@ -312,39 +312,39 @@ class WithRowsKept(Iterates):
         return wet if self.known(K, lowest).all() else lowest
 
     def known(self, K: KernelRows, points: Indices) -> NDArray[np.bool_]:
-        """Which points can take part exactly: their rows are in the sums, or kept."""
+        """Which points can be summed exactly: their rows are in the sums, or cached."""
         return np.asarray(self.inside[points] | (K.missing(points) == 0))
 
     def draw(self, problem: SlackSVM, wet: list[Indices]) -> list[Indices]:
-        """For each basin, some of the wet points that are not known."""
+        """For each basin, draw some of the wet points that are not known."""
         unknown = (points[~self.known(kernel_rows(problem.X), points)] for points in wet)
-        return [_draw_apart(self.rng, points, problem.s, self.draws) for points in unknown]
+        return [_draw_distinct(self.rng, points, problem.s, self.draws) for points in unknown]
 
-    def _add_up(self, K: KernelRows, problem: SlackSVM, changed: Indices) -> None:
-        """Let these points into the sums, or out where they are inside."""
+    def _update_sums(self, K: KernelRows, problem: SlackSVM, changed: Indices) -> None:
+        """Add these points to the sums, or subtract those that are inside."""
         factors = np.where(self.inside[changed], -1.0, 1.0) * problem.s[changed] * problem.y[changed]
         self.inside[changed] ^= True
         parts = [np.isin(changed, basin, assume_unique=True) for basin in self.basins]
-        # Rows that are kept come first: computing others may take their places.
+        # Cached rows are added first: computing others may evict them.
         there = K.missing(changed) == 0
         for some in (there, ~there):
             for part, total in zip(parts, self.sums, strict=True):
                 _add(K, changed[some & part], factors[some & part], total)
 
     def weights(self, problem: SlackSVM, wet: list[Indices], drawn: list[Indices]) -> tuple[Vector, list[float]]:
-        """g as weights of the examples, and p*_i / s_i of each basin."""
+        """The dual weights of g, and p*_i / s_i of each basin."""
         s, weights = problem.s, np.zeros(self.n)
         shares = [1 / (len(wet) * float(s[points].sum())) for points in wet]
         for points, those, share in zip(wet, drawn, shares, strict=True):
             inside = self.inside[points]
             rest = points[~inside]
             weights[points[inside]] = share * s[points[inside]]
-            # All of the rest stand for themselves; some of them, drawn by weight, each for an equal part of it.
+            # If all of the rest is drawn, each has its own weight; otherwise the draws share the weight of the rest.
             weights[those] = share * (s[those] if those.size == rest.size else s[rest].sum() / those.size)
         return weights, shares
 
     def _move(self, problem: SlackSVM, weights: Vector, h: Vector, cap: float, sq_noise: float) -> None:
-        """u towards g, and the mean of the iterates with it."""
+        """Move u towards g, and update the mean of the iterates."""
         y, scale2 = problem.y, problem.scale**2
         ug, gg = float(weights @ (y * self.h)) / scale2, max(0.0, float(weights @ (y * h))) / scale2
         theta = _best_step(self.sq_norm, ug, gg, problem.volume * (cap - self.cap))
@@ -356,7 +356,7 @@ class WithRowsKept(Iterates):
         self.sq_noise = (1 - theta) ** 2 * self.sq_noise + theta**2 * max(gg, sq_noise)
         self.old_share *= 1 - theta
         if sq_noise == 0 and self.t >= 2 * self.old_t:
-            self._forget(problem)
+            self._remove_old(problem)
         self.sq_norm = max(0.0, float(self.alpha @ (y * self.h))) / scale2
         self.size = math.sqrt(max(self.sq_norm, self.sq_noise)) or 1.0
         weight = self.t**self.average
@@ -364,22 +364,23 @@ class WithRowsKept(Iterates):
         self.sum_h += weight / self.size * self.h
         self.weight += weight
 
-    def _remember(self) -> None:
+    def _mark_old(self) -> None:
+        """Remember the present u, so that it can be removed later."""
         self.old, self.old_share, self.old_t = (self.alpha.copy(), self.h.copy(), self.cap), 1.0, max(1, self.t)
 
-    def _forget(self, problem: SlackSVM) -> None:
-        """Take out of u what it was at half the time or before, where that gives a better bound."""
+    def _remove_old(self, problem: SlackSVM) -> None:
+        """Remove the u that was last marked, at half the present t or before, if that gives a better bound."""
 
         def bound(alpha: Vector, h: Vector) -> float:
             return length(_expansion(problem, alpha, h)) + problem.volume * problem.cap(alpha)
 
         if self.old_share < 1:
-            stays, was = 1 / (1 - self.old_share), self.old
-            alpha = np.maximum(0.0, stays * (self.alpha - self.old_share * was[0]))
-            h = stays * (self.h - self.old_share * was[1])
+            factor, old = 1 / (1 - self.old_share), self.old
+            alpha = np.maximum(0.0, factor * (self.alpha - self.old_share * old[0]))
+            h = factor * (self.h - self.old_share * old[1])
             if bound(alpha, h) < bound(self.alpha, self.h):
-                self.alpha, self.h, self.cap = alpha, h, stays * (self.cap - self.old_share * was[2])
-        self._remember()
+                self.alpha, self.h, self.cap = alpha, h, factor * (self.cap - self.old_share * old[2])
+        self._mark_old()
 
     def solution(self, problem: SlackSVM) -> Solution:
         weight = self.weight or 1.0
@@ -393,7 +394,7 @@ def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Expansion:
 
 
 def _evaluations(K: KernelRows, numbers: Indices) -> int:
-    """What it costs to have these rows."""
+    """The kernel evaluations that these rows cost."""
     return int(K.missing(numbers).sum())
 
 
@@ -405,8 +406,8 @@ def _add(K: KernelRows, numbers: Indices, factors: Vector, f: Vector) -> None:
         K.fetch(numbers[some]).add_to(f, factors[some])
 
 
-def _draw_apart(rng: np.random.Generator, points: Indices, s: Vector, count: int) -> Indices:
-    """Some of these points, without replacement, each next one with a probability as its weight s."""
+def _draw_distinct(rng: np.random.Generator, points: Indices, s: Vector, count: int) -> Indices:
+    """Draw `count` of these points without replacement, with probabilities in proportion to s."""
     if points.size <= count:
         return points
     keys = rng.exponential(size=points.size) / s[points]
@@ -415,10 +416,10 @@ def _draw_apart(rng: np.random.Generator, points: Indices, s: Vector, count: int
 
 
 def _best_step(uu: float, ug: float, gg: float, slope: float) -> float:
-    """Where on [0, 1] the function |u + theta (g - u)| + slope theta is least."""
+    """The theta in [0, 1] with the least |u + theta (g - u)| + slope theta."""
     across, square = ug - uu, max(0.0, uu - 2 * ug + gg)
-    if slope**2 >= square:  # the sum rises, or falls, all the way
+    if slope**2 >= square:  # the function is monotone
         return float(slope < 0 or (slope == 0 and across < 0))
-    distance = max(0.0, uu - across**2 / square)  # squared, of the line from the origin
+    distance = max(0.0, uu - across**2 / square)  # the squared distance of the line from the origin
     theta = (-slope * math.sqrt(distance / (1 - slope**2 / square)) - across) / square
     return min(1.0, max(0.0, theta))

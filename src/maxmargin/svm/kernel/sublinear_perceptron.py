@@ -5,16 +5,18 @@ Problem: the largest margin of data that is separable in the kernel's space,
 :math:`y_i \phi(x_i)` over the scale. Given: eps. Returned: the mean of x_t, for which
 :math:`\min_i \langle A_i, \bar x\rangle \ge \sigma - \varepsilon` with probability at least 1/2.
 
-The game is Algorithm 1 of the survey. y_t is a sum of rows that were drawn, :math:`y_t = \sum_i a_i A_i`, so that its
-products with all rows are not at hand. An estimate of them takes a row z of that sum, drawn in proportion to
-:math:`a_i |A_i|`, and then estimates the kernel of z with all rows from a few columns of X
+The game is Algorithm 1 of the survey, whose lines and symbols are used here. y_t is a sum of rows that were drawn,
+:math:`y_t = \sum_i a_i A_i`, so its products with all rows are not known. An estimate of them takes a row z of that
+sum, drawn in proportion to :math:`a_i |A_i|`, and then estimates the kernel of z with all rows from a few columns of X
 (:mod:`maxmargin.kernels.feature_samples`). Its mean square is at most :math:`s_t^2 = (\sum_i a_i |A_i|)^2`, and as the
-lemmas ask for a variance of at most 1, the mean of :math:`\lceil s_t^2 / \max\{1, |y_t|\}^2 \rceil` estimates is taken,
-no more than :math:`\lceil 1/\sigma^2 \rceil`. So a round reads entries of X and evaluates no kernel,
-except that |y_t| is kept up exactly: when a row is drawn for the first time, it is evaluated with those drawn before.
+lemmas require a variance of at most 1, the mean of :math:`\lceil s_t^2 / \max\{1, |y_t|\}^2 \rceil` estimates is taken,
+at most :math:`\lceil 1/\sigma^2 \rceil`. So a round reads entries of X and evaluates no kernel,
+except that |y_t| is known exactly: the kernel of a row that is drawn for the first time is evaluated with all rows
+drawn before.
 
-Once the estimates have read as much as it takes to compute the rows of K of all rows that were drawn, these are
-computed, and all products are exact from then on: that is soon where rows are short, or few are drawn again and again.
+Once the estimates have read as many entries as computing the rows of K of all drawn rows would, these rows are
+computed, and all products are exact from then on. That happens early if rows are short, or if few distinct rows are
+drawn.
 """
 
 from __future__ import annotations
@@ -37,16 +39,16 @@ from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.slack import SlackSVM
 from maxmargin.svm.sublinear_rounds import SublinearRounds
 
-NUMBERS = 2**18  # of estimates that are made at a time
+ESTIMATES_AT_ONCE = 2**18  # numbers in a block of estimates, at most, which bounds its memory
 
 
 @dataclass(frozen=True)
 class KernelSublinearPerceptron(SublinearRounds["Sums"]):
-    """Algorithm 1 of the survey in the space of a kernel, which is estimated from entries of X.
+    """Algorithm 1 of the survey in a kernel's space, with the kernel estimated from entries of X.
 
     Parameters and notes: see :class:`maxmargin.solvers.SublinearPerceptron`. It takes the kernels linear, rbf, and
-    poly with coef0 >= 0.
-    A budget counts kernel evaluations; entries of X are in the ledger under "entries of X".
+    poly with coef0 >= 0. A budget counts kernel evaluations; entries of X are counted in the ledger under "entries of
+    X".
 
     References
     ----------
@@ -93,7 +95,7 @@ class Sums:
     norm2 : float
         |y_t|^2.
     products : array of shape (n,) or None
-        Those of y_t with all phi(x_i) over the scale, from the round on in which they are exact.
+        The products of y_t with all phi(x_i) over the scale, once they are exact; None before.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator, T: int) -> None:
@@ -104,14 +106,14 @@ class Sums:
         self.sq_norms = problem.sq_norms() / self.scale**2  # |A_i|^2
         self.weights = Weights(problem.s, math.sqrt(math.log(np.count_nonzero(used)) / T))
         self.a, self.norm2, self.t = np.zeros(n), 0.0, 0
-        self.drawn: int | None = None  # a row that waits for the budget
+        self.drawn: int | None = None  # a row that was drawn but did not fit the budget
         self.products: Vector | None = None
         self.gram = Gram(self.K)
-        # The sum of x_t is S y_t - B, and that of b_t
+        # The sum of x_t is S y_t - B; b_sum is that of b_t.
         self.S, self.B, self.b_sum = 0.0, np.zeros(n), 0.0
 
     def run(self, rounds: int, budget: int) -> int:
-        """Play up to so many rounds of at most `budget` kernel evaluations together; return how many."""
+        """Play up to `rounds` rounds with at most `budget` kernel evaluations; return how many were played."""
         end = self.K.ledger.entries_read + budget
         for played in range(rounds):
             if not self.play(end):
@@ -119,7 +121,7 @@ class Sums:
         return rounds
 
     def play(self, end: int) -> bool:
-        """A round, unless it would bring the count of evaluations above `end`: then none, and False."""
+        """Play one round. False if the count of kernel evaluations would exceed `end`: then the row stays drawn."""
         p, i = self.weights.p, self.drawn  # line 4
         if i is None:
             i = self.drawn = l1_sample(p, self.rng.random())  # line 5
@@ -139,19 +141,19 @@ class Sums:
         self.add(i)  # line 6
         return True
 
-    # The estimates
+    # Products with y_t
 
     @property
     def estimates_needed(self) -> int:
-        """How many it takes for their mean to have a variance of at most 1."""
+        """The number of estimates whose mean has a variance of at most 1."""
         spread = float(self.a @ np.sqrt(self.sq_norms))
         return math.ceil(spread**2 / max(1.0, self.norm2))
 
     def estimates(self) -> Vector:
-        """Of the products of y_t with all phi(x_i) over the scale."""
+        """Estimates of the products of y_t with all phi(x_i) over the scale."""
         sizes, count, n = np.sqrt(self.sq_norms), self.estimates_needed, self.y.size
         chances, total = self.a * sizes, np.zeros(n)
-        at_once = max(1, NUMBERS // max(n, self.samples.d))
+        at_once = max(1, ESTIMATES_AT_ONCE // max(n, self.samples.d))
         for done in range(0, count, at_once):
             u = self.rng.random((1, min(at_once, count - done)))
             z = l1_samples(chances[None], u)[0]
@@ -159,7 +161,7 @@ class Sums:
         return np.asarray(total * (chances.sum() / max(count, 1) / self.scale**2))
 
     def exact_is_cheaper(self) -> bool:
-        """Whether the estimates so far and the next ones read more than it takes to compute K for all rows drawn."""
+        """Whether the estimates, with those of this round, read more than the rows of K of all drawn rows would."""
         chances = self.a * np.sqrt(self.sq_norms)
         if not chances.any():
             return False
@@ -169,13 +171,13 @@ class Sums:
         return bool(self.samples.entries_read + coming >= stored * np.count_nonzero(self.a))
 
     def evaluations_of_all(self) -> int:
-        """How many the rows of K take of all rows that were drawn."""
+        """The kernel evaluations that the rows of K of all drawn rows cost."""
         return self.y.size * int(np.count_nonzero(self.a))
 
-    # Another row
+    # Adding a row
 
     def evaluations_of(self, i: int) -> int:
-        """How many it takes to add row i."""
+        """The kernel evaluations that adding row i costs."""
         return self.gram.missing(i) if self.products is None else int(self.K.missing(np.array([i]))[0])
 
     def add(self, i: int) -> None:
@@ -192,13 +194,13 @@ class Sums:
         self.B[i] += self.S * step
 
     def answer(self) -> tuple[Vector, float]:
-        """Line 14, the mean of x_t by its coefficients on phi(x_i), and that of b_t."""
+        """Line 14: the coefficients of the mean of x_t on phi(x_i), and the mean of b_t."""
         rounds = max(self.t, 1)
         return (self.S * self.a - self.B) * self.y / (rounds * self.scale), self.b_sum / rounds
 
 
 class Gram:
-    """The kernel of every two rows that were drawn, evaluated once."""
+    """The kernel matrix between all rows that were drawn, each entry evaluated once."""
 
     def __init__(self, K: KernelRows) -> None:
         self.K = K
@@ -206,11 +208,11 @@ class Gram:
         self.numbers, self.kernels = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)
 
     def missing(self, i: int) -> int:
-        """How many evaluations it takes to know row i."""
+        """The evaluations that row i costs."""
         return 0 if i in self.place else len(self.place)
 
     def row(self, i: int, square: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """All rows so far, i among them from now on, and the kernel of i with each; with itself it is `square`."""
+        """All drawn rows, to which i is added, and the kernel of i with each of them; `square` is that with itself."""
         if i not in self.place:
             self._enter(i, square)
         count = len(self.place)

@@ -1,11 +1,11 @@
-r"""What the kernel solvers share that visit examples one by one: who comes next, and a sum of rows.
+r"""The common parts of the kernel solvers that visit samples one by one: the order of visits, and a sum of rows.
 
-Such a solver knows the response of every example, :math:`f = K\beta`. A visit that changes nothing costs no kernel
-evaluation; one that changes :math:`\beta_i` costs the n of row i of K, or none if the row is still kept. (The other way
-is to compute the response of an example when it is visited: as many evaluations as there are support vectors, each
-visit. That is cheaper in a first pass, by a half at most, and dearer from then on.)
+Such a solver stores the product :math:`f = K\beta` for all samples. A visit that changes nothing costs no kernel
+evaluation; one that changes :math:`\beta_i` costs the n evaluations of row i of K, or none if the row is cached. (The
+alternative is to compute the product of a sample at its visit, with as many evaluations as there are support vectors.
+That is cheaper in the first pass, by a half at most, and more expensive in all later ones.)
 
-As nothing happens between two changes, many visits ahead are looked at together to find the next one.
+As f is constant between two changes, many visits are evaluated together to find the next one that changes something.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.margin import MarginProblem
 from maxmargin.svm.regularized import RegularizedSVM
 
-GOLDEN = (5**0.5 - 1) / 2  # multiples of it, less their whole part, are spread evenly
-MOST_AHEAD = 4096  # visits that are looked at together
+GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are spread evenly over [0, 1)
+MOST_AHEAD = 4096  # iterations evaluated together, at most
 
 
 class Order:
-    """Which examples come next, in passes over all of some weight; each as often as its weight says.
+    """The order of visits: passes over the samples with a positive weight, each visited in proportion to its weight.
 
-    In a pass that is the whole part of its weight (their mean taken as 1), what is left of it is credited to the next
-    example. The first has another credit each pass, so that over the passes none is always rounded down.
+    In a pass, a sample is visited as often as the integer part of its weight (their mean taken as 1); the fraction is
+    carried over to the next sample. Each pass starts with another carry, so that no sample is always rounded down.
 
     Parameters
     ----------
     s : array of shape (n,)
-        Weights.
+        Sample weights.
     order : {"permuted", "given", "iid"}
-        All in a new random order each pass, or in their own, or each drawn from all.
+        A new random order each pass, the given order, or each sample drawn from all.
     rng : np.random.Generator
-        Where the draws come from.
+        The source of randomness.
 
     Examples
     --------
@@ -56,17 +56,18 @@ class Order:
         self.coming, self.position = self.rows[:0], 0
 
     def ahead(self, count: int) -> Indices:
-        """The next `count` visits; asking changes nothing."""
+        """The samples of the next `count` visits, which stay the next until `advance`."""
         while self.coming.size - self.position < count:
-            self.coming = np.concatenate([self.coming[self.position :], self._a_pass()])
+            self.coming = np.concatenate([self.coming[self.position :], self._draw_pass()])
             self.position = 0
         return self.coming[self.position : self.position + count]
 
-    def go_on(self, count: int) -> None:
-        """So many of them were made."""
+    def advance(self, count: int) -> None:
+        """Move on by `count` visits that were made."""
         self.position += count
 
-    def _a_pass(self) -> Indices:
+    def _draw_pass(self) -> Indices:
+        """The visits of another pass."""
         rows = self.rng.permutation(self.rows) if self.order == "permuted" else self.rows
         total = np.cumsum(self.share[rows])
         if self.order == "iid":
@@ -78,18 +79,18 @@ class Order:
 
 
 class Sum:
-    r"""A sum :math:`v = \sum_i \beta_i\phi(x_i)` with its responses f, and an average of its multiples over time.
+    r"""A sum :math:`v = \sum_i \beta_i\phi(x_i)` with its products f = K beta, and an average of multiples of it.
 
     The average of :math:`a_t v_t` with weights :math:`g_t` is :math:`(S v - B) / G`, with
-    :math:`S = \sum_t g_t a_t` and :math:`G = \sum_t g_t`: what is added to v is added to B S times, so that the past
-    stays what it was.
+    :math:`S = \sum_t g_t a_t` and :math:`G = \sum_t g_t`: S times what is added to v is added to B, so that the
+    terms of earlier t do not change.
 
     Parameters
     ----------
     K : KernelRows
         The rows.
     averaging : bool
-        Whether to keep the average.
+        Whether the average is kept.
     """
 
     def __init__(self, K: KernelRows, averaging: bool) -> None:
@@ -100,7 +101,7 @@ class Sum:
         self.B_beta, self.B_f = np.zeros((2, n if averaging else 0))
 
     def add(self, numbers: Indices, change: Vector) -> None:
-        """Change the coefficients of some examples, each named once: their rows are read."""
+        """Add to the coefficients of distinct samples, and update f: their rows are read."""
         rows = self.K.fetch(numbers)
         self.beta[numbers] += change
         rows.add_to(self.f, change)
@@ -109,12 +110,12 @@ class Sum:
             rows.add_to(self.B_f, self.S * change)
 
     def count(self, shares: Vector, weights: Vector) -> None:
-        """Count what v is now into the average, at several t: g_t a_t and g_t of each."""
+        """Add the present v to the average for several t, given g_t a_t and g_t of each."""
         self.S = one_by_one(self.S, shares)
         self.G = one_by_one(self.G, weights)
 
     def answer(self, a: float = 1.0) -> Expansion:
-        """a times the average, or a v where none is kept."""
+        """a times the average, or a v if no average is kept."""
         if not self.averaging:
             return Expansion(a * self.beta, a * self.f)
         a /= self.G or 1.0
@@ -122,28 +123,28 @@ class Sum:
 
 
 def one_by_one(total: float, terms: Vector) -> float:
-    """The total with more terms, added in turn: the same to the bit however they are cut into parts."""
+    """The total plus the terms, added one after the other: the same bits however the terms are split."""
     return float(np.cumsum(np.append(total, terms))[-1])
 
 
 class Visits(ABC):
-    """The state of such a solver: iterations that change nothing are passed by, the others learn.
+    """The state of a solver that visits samples: it skips iterations that change nothing and makes the others.
 
     Parameters
     ----------
     problem : MarginProblem
         Rows, labels and weights.
     order : Order
-        Who comes next.
+        The order of visits.
     batch : int
-        How many examples an iteration visits.
+        The number of samples that an iteration visits.
     """
 
     def __init__(self, problem: MarginProblem, order: Order, batch: int = 1) -> None:
         self.K, self.y = kernel_rows(problem.X), problem.y
         self.order, self.batch = order, batch
         self.t = 0  # iterations made
-        self.ahead = 1  # iterations to look at next
+        self.ahead = 1  # iterations to evaluate together next
 
     def run(self, iterations: int, budget: int) -> int:
         """Make up to so many iterations of at most `budget` kernel evaluations; return how many."""
@@ -154,37 +155,37 @@ class Visits(ABC):
             changes = self.changes(rows)
             first = np.flatnonzero(changes.any(axis=1))[:1]
             quiet = int(first[0]) if first.size else count
-            self.go_on(rows[:quiet])
+            self.advance(rows[:quiet])
             done += quiet
-            # What is looked at in vain stays a part of what was not.
+            # The evaluations that the next change makes useless stay in proportion to the others.
             self.ahead = min(2 * quiet + 1, MOST_AHEAD)
             if first.size:
                 numbers, change = _each_once(rows[quiet], changes[quiet])
                 if self.K.missing(numbers).sum() > end - self.K.ledger.entries_read:
                     break
                 self.learn(numbers, change)
-                self.go_on(rows[quiet : quiet + 1])
+                self.advance(rows[quiet : quiet + 1])
                 done += 1
         return done
 
-    def go_on(self, rows: Indices) -> None:
-        """These iterations were made."""
+    def advance(self, rows: Indices) -> None:
+        """Count iterations that were made, given the samples of each."""
         self.t += len(rows)
-        self.order.go_on(rows.size)
+        self.order.advance(rows.size)
 
     @abstractmethod
     def changes(self, rows: Indices) -> Vector:
-        """What the iterations to come, one a line, would change of each of their examples if they came next."""
+        """The change of the coefficient of each sample, for iterations given by rows, if f stays as it is."""
 
     @abstractmethod
     def learn(self, numbers: Indices, change: Vector) -> None:
-        """Make the changes of an iteration."""
+        """Make the changes of one iteration, for distinct samples."""
 
 
 def change_of_C(before: RegularizedSVM, now: RegularizedSVM) -> float:
-    """How many times the C of a problem another one has that is the same in all else; 0 if it is not.
+    """The ratio of the C of two problems that are otherwise equal; 0 if they are not.
 
-    The weights of the dual times this are within the bounds of the other, and so many times the responses.
+    The dual variables of the first times this ratio are within the bounds of the second.
     """
     the_same = (
         before.X is now.X
@@ -196,7 +197,7 @@ def change_of_C(before: RegularizedSVM, now: RegularizedSVM) -> float:
 
 
 def _each_once(rows: Indices, change: Vector) -> tuple[Indices, Vector]:
-    """The examples that change, each with the sum of its changes."""
+    """The distinct samples that change, each with the sum of its changes."""
     if rows.size == 1:
         return rows, change
     numbers, where = np.unique(rows[change != 0], return_inverse=True)

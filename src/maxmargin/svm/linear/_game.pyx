@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The two-player game behind SIMBA and the sublinear perceptron, a chunk of rounds at a time.
+"""The two-player game of SIMBA and of the sublinear perceptron, a chunk of rounds at a time.
 
 max over |w| <= 1, xi, b of  min over p on the simplex of  sum_i p_i (y_i <w, x_i> + y_i b + xi_i).
 
@@ -29,15 +29,15 @@ cdef class Game:
     problem : SlackSVM
         The data and the slack.
     rng : np.random.Generator
-        Where the draws come from.
+        The source of randomness.
     rows, columns : int
-        How many rows and columns are read a round; estimates are averaged over them.
+        The numbers of rows and columns read per round; estimates are averaged over them.
     horizon : int
-        The number of rounds T that fixes the rates; 0: rates that fall with t.
+        The number of rounds T, which fixes the rates; 0: rates that fall with t.
     lagged : bool
         Whether w_t is taken before row i_t is added (the sublinear perceptron) or after (SIMBA).
     tolerance : float
-        How far, in logarithms of weights, the slack step may be from the exact choice of the largest ones.
+        How far the logarithms of weights may be on the wrong side of the boundary of the slack step.
     """
 
     cdef readonly object rng
@@ -66,7 +66,7 @@ cdef class Game:
     cdef int64_t[::1] where
     cdef double[::1] value
     cdef int64_t[::1] drawn  # the rows of a round, then its columns
-    # How far a round has come that the budget cut short, and what the rest of it reads: another call goes on from there.
+    # The stage of a round that the budget cut short, and the entries that the rest of it reads: the next call resumes it.
     cdef int64_t stage, cost
 
     def __init__(
@@ -95,7 +95,7 @@ cdef class Game:
         self.set_slack(problem)
 
     def run(self, int64_t rounds, int64_t budget):
-        """Play up to so many rounds that read at most `budget` entries together; return how many were played."""
+        """Play up to `rounds` rounds that read at most `budget` entries; return how many were played."""
         cdef Lines* X_rows = self.X.need_rows()
         cdef Lines* X_columns = self.X.need_columns()
         cdef int64_t played = 0
@@ -126,17 +126,17 @@ cdef class Game:
 
     @property
     def rounds(self):
-        """How many rounds were played to their end."""
+        """The number of rounds played to their end."""
         return self.t - (self.stage == COLUMNS_DRAWN)
 
     def answer(self):
-        """Line 15: the mean of w_1, ..., w_t, and that of b_1, ..., b_t."""
+        """Line 15: the means of w_1, ..., w_t and of b_1, ..., b_t."""
         total, rounds = self.norm_sum * np.asarray(self.u) - np.asarray(self.unshared), max(self.rounds, 1)
         return total / rounds, self.b_sum / rounds
 
     @property
     def last_draws(self):
-        """The rows and the columns drawn last; no columns are drawn while w = 0."""
+        """The rows and the columns of the last draws; no columns are drawn while w = 0."""
         return np.array(self.drawn[:self.rows]), np.array(self.drawn[self.rows:])
 
     def probabilities(self):
@@ -150,17 +150,17 @@ cdef class Game:
         return np.asarray(self.draws, dtype=np.float64)
 
     def set_slack(self, problem):
-        """Go on with another slack: the weights stay, the top of them is chosen anew (line 5: xi = 2 up to n nu)."""
+        """Use the slack of this problem: keep the weights, and choose the top again (line 5: xi = 2 up to n nu)."""
         row = np.asarray(self.row)
         keys = np.zeros(row.size) if self.t == 0 else self.q.keys() - self.q.log_total
         self.q = TopWeights(self.priors, (problem.y[row] > 0).astype(np.int64), problem.volume / 2, keys)
 
     cdef double rate(self) noexcept nogil:
-        """1 / T, or 1 / t where there is no horizon."""
+        """1 / T, or 1 / t without a horizon."""
         return 1.0 / (self.horizon if self.horizon > 0 else self.t)
 
     cdef int64_t draw_rows(self, Lines* rows) noexcept nogil:
-        """Line 4. Returns how many entries the rows hold."""
+        """Line 4: draw the rows. Returns the number of entries that they hold."""
         cdef int64_t k, cost = 0
         for k in range(self.rows):
             self.drawn[k] = self.row[self.q._draw(uniform(self.bits))]
@@ -183,7 +183,7 @@ cdef class Game:
                 set_weight(&self.squares.tree, j, self.u[j] * self.u[j])
 
     cdef int64_t draw_columns(self, Lines* columns) noexcept nogil:
-        """Line 7: j ~ w_j^2. Returns how many entries the columns hold; none are drawn while w = 0."""
+        """Line 7: draw j ~ w_j^2, unless w = 0. Returns the number of entries that the columns hold."""
         cdef int64_t k, cost = 0
         if total_weight(&self.squares.tree) <= 0.0:
             return 0
@@ -193,7 +193,7 @@ cdef class Game:
         return cost
 
     cdef int64_t read_columns(self, Lines* columns) noexcept nogil:
-        """Line 9, first term: estimates of <w, x_i>. Returns how many rows were touched."""
+        """Line 9, first term: estimate <w, x_i>. Returns the number of rows with an estimate other than 0."""
         cdef int64_t k, l, i, j, size, count = 0
         cdef double norm2 = total_weight(&self.squares.tree), factor, ratio
         if norm2 <= 0.0:
@@ -224,7 +224,7 @@ cdef class Game:
         if self.has_bias:
             b = 1.0 if self.q._probability(1) > 0.5 else -1.0 if self.q._probability(1) < 0.5 else 0.0
             self.b_sum += b
-        # What every row gets that no column touches: xi is 2 for the top, 0 for the rest.
+        # The change of every row that no column touches: xi is 2 for the top, 0 for the rest.
         for group in range(4):
             gain[group] = log_gain(2.0 * (group // 2) + (b if group % 2 else -b), eta)
         if boundary >= 0:
@@ -246,7 +246,7 @@ cdef class Game:
         self.q._restore(self.tolerance)
 
     cdef void average(self) noexcept nogil:
-        """The sum of w_t, kept as S u - B so that a round touches only what it reads."""
+        """Add w_t to the sum, kept as S u - B so that a round only changes the coordinates that it reads."""
         self.norm_sum += 1.0 / max(1.0, sqrt(total_weight(&self.squares.tree)))
 
 

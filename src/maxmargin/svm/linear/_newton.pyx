@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What Newton's method asks of each example, in one go over the examples. Symbols as in `newton.py`.
+"""The loops of Newton's method over samples. Symbols as in `newton.py`.
 
-The weight of an example at the margin c is a = clip((1 - c + softness * centre) / (q + softness)) to [0, U]; where both q
-and the softness are zero it jumps from 0 to U at c = 1.
+The dual variable of a sample with margin c is a = (1 - c + softness * centre) / (q + softness), clipped to [0, U]; if
+both q and the softness are zero, it jumps from 0 to U at c = 1.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from maxmargin.core._matrix cimport Lines, Matrix
 
 
 cdef inline double weight(double c, double centre, double upper, double q, double softness) noexcept nogil:
-    # Without branches, which nobody could foretell: a pull divided by zero is infinite, and so above U.
+    # There are no branches, which would be mispredicted: a positive number divided by zero is infinite, hence above U.
     cdef double pull = 1.0 - c + softness * centre
     cdef double a = pull / (q + softness)
     a = a if a < upper else upper
@@ -23,7 +23,7 @@ cdef inline double weight(double c, double centre, double upper, double q, doubl
 def weigh(
     const double[::1] c, const double[::1] centre, const double[::1] upper, const double[::1] q, double softness
 ):
-    """The weights a of the examples."""
+    """The dual variables a of the samples."""
     cdef int64_t i
     cdef double[::1] a = np.empty(c.shape[0])
     with nogil:
@@ -33,7 +33,7 @@ def weigh(
 
 
 def gap_of(const double[::1] c, const double[::1] a, const double[::1] upper, const double[::1] q):
-    """What the examples add to the gap: loss - a + q a^2 / 2 + a c, each of which is never negative."""
+    """The terms of the samples in the gap, loss - a + q a^2 / 2 + a c >= 0."""
     cdef int64_t i
     cdef double best
     cdef double[::1] out = np.empty(c.shape[0])
@@ -52,14 +52,14 @@ def reach(
     double softness,
     const double[::1] norms,
 ):
-    """How far w may move before an example at a bound can leave it: |c - bound| / |x|; 0 for the others."""
+    """How far (w, b) may move before a sample at a bound can leave it, by |c - bound| / |x|; 0 for the others."""
     cdef int64_t i
     cdef double top, room, below
     cdef double[::1] out = np.empty(c.shape[0])
     with nogil:
         for i in range(c.shape[0]):
-            top = 1.0 + softness * centre[i]  # from here on the weight is 0
-            below = top - upper[i] * (q[i] + softness) - c[i]  # where this is positive it is U
+            top = 1.0 + softness * centre[i]  # for margins above this one, a = 0
+            below = top - upper[i] * (q[i] + softness) - c[i]  # if this is positive, a = U
             room = c[i] - top
             room = room if room > below else below
             below = room / norms[i]
@@ -68,7 +68,7 @@ def reach(
 
 
 def add_outer_products(Matrix X, const int64_t[::1] rows, const double[::1] h, double[:, ::1] H):
-    """H <- H + sum h_i x_i x_i^T over sparse rows: the lower half only."""
+    """H <- H + sum h_i x_i x_i^T over sparse rows, in the lower triangle only."""
     cdef Lines* lines = X.need_rows()
     cdef int64_t i, j, k, size = 1
     for i in range(rows.shape[0]):
@@ -80,15 +80,15 @@ def add_outer_products(Matrix X, const int64_t[::1] rows, const double[::1] h, d
     with nogil:
         for i in range(rows.shape[0]):
             size = lines.read(rows[i], &where[0], &value[0])
-            put_in_order(&where[0], &value[0], size)
+            sort_entries(&where[0], &value[0], size)
             for j in range(size):
                 scaled, row = h[i] * value[j], &H[where[j], 0]
                 for k in range(j + 1):
                     row[where[k]] += scaled * value[k]
 
 
-cdef inline void put_in_order(int64_t* where, double* value, int64_t size) noexcept nogil:
-    """Sort by insertion: most often they are in order, and if not, an outer product costs as much."""
+cdef inline void sort_entries(int64_t* where, double* value, int64_t size) noexcept nogil:
+    """Sort entries by insertion: most rows are sorted, and the outer product of the others takes as long."""
     cdef int64_t j, k, place
     cdef double moved
     for j in range(1, size):

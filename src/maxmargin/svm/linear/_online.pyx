@@ -1,15 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Learning from one row, or a few, at a time: the perceptron and Pegasos, a chunk of iterations at a time.
+"""The perceptron and Pegasos, a chunk of iterations at a time; an iteration visits one row or a few.
 
-Both keep w as a sum of rows, and do only what the rows at hand ask for:
+Both keep w as a sum of rows, and an iteration takes time in proportion to the entries of its rows:
 
-  a, v    w = a v, so that shrinking w costs nothing; norm2 is |w|^2 (the paper's nu)
-  beta    v = sum_i beta_i y_i x_i: what w owes to each row, a point of the dual
-  S, B    the sum of t^average w_t is S v - B: adding to v adds S times as much to B, and the past stays what it was
+  a, v    w = a v, so that scaling w takes O(1); norm2 is |w|^2 (the paper's nu)
+  beta    v = sum_i beta_i y_i x_i, the dual point
+  S, B    the sum of t^average w_t is S v - B: S times what is added to v is added to B, so that earlier terms stay
 
-Where the bias is the weight of a constant feature, that is the last coordinate of v and B, after those of the data.
-Rows are read as y_i x_i / scale. A row is charged to the ledger once a visit: what follows its first product finds it in
-the cache.
+If the bias is the weight of a constant feature, it is the last coordinate of v and B, after those of the data. Rows are
+read as y_i x_i / scale. A visit counts its row in the ledger once: later products find it in the processor's cache.
 """
 
 import numpy as np
@@ -23,36 +22,36 @@ from maxmargin.core._sampling cimport WeightTree, draw_index
 from maxmargin.core.bits cimport BitGenerator, bits_of, uniform
 
 cdef enum:
-    NORM_EVERY = 16  # times d entries read, |w|^2 is computed anew: it costs d
-    SHORTEST_SEARCH = 10  # iterations between two steps of the search for b
+    NORM_EVERY = 16  # |w|^2 is recomputed, in O(d), after reading this many times d entries: it drifts by rounding
+    SHORTEST_SEARCH = 10  # iterations between two steps of the search for b, at least
 
-cdef uint32_t GOLDEN = 2654435769  # 2^32 times the golden ratio: multiples of it are spread evenly
-cdef double SMALLEST = 1e-100  # a, before it is multiplied into v
-cdef double SMALLEST_IN_AVERAGE = 1e-6  # with an average: S v - B loses as many digits
-cdef double LONGER = 1.2, SHORTER = 0.5  # what the step of the search becomes when it goes on, and when it turns back
+cdef uint32_t GOLDEN = 2654435769  # 2^32 times the golden ratio less 1: its multiples modulo 2^32 are spread evenly
+cdef double SMALLEST_FACTOR = 1e-100  # a smaller factor a is multiplied into v
+cdef double SMALLEST_FACTOR_IN_AVERAGE = 1e-6  # the same with an average: S v - B loses as many digits
+cdef double LONGER = 1.2, SHORTER = 0.5  # factors of the step of b in the search, if its sign stays and if it changes
 
 
 cdef class Learner:
-    """What is learned so far, and which rows come next.
+    """The state of an online solver: w, its average, and the order of the rows.
 
     Parameters
     ----------
     problem : MarginProblem
         The data.
     rng : np.random.Generator
-        Where the draws come from.
+        The source of randomness.
     order : {"permuted", "given", "iid"}
-        All rows in a new random order each pass, or in their own, or each drawn from all. A row comes as often as its
-        weight says: in a pass that is the whole part, what is left of it is credited to the next row. The first row of
-        a pass has another credit each time, so that over the passes none is always rounded down.
+        All rows in a new random order each pass, or in the given order, or each drawn from all. A row is visited in
+        proportion to its weight: in a pass, as often as the integer part of its share, and the fraction is carried over
+        to the next row. Each pass starts with another carry, so that no row is always rounded down.
     batch : int
-        How many rows an iteration visits; 0: all, each once and with its weight.
+        The number of rows that an iteration visits; 0: all, each once and with its weight.
     bias_feature : float
         The value of the constant feature; 0 for none.
     average : float or None
         The answer is the average of w_t with weights t^average; None: the last w_t.
     learned : Learned or None
-        What was learned from other rows.
+        The state that was learned from other rows.
     """
 
     cdef readonly object rng
@@ -69,7 +68,7 @@ cdef class Learner:
     cdef double average, weights, shares, b_sum  # shares: S
     cdef double[::1] unshared, unshared_beta  # B
     cdef int64_t d, since  # entries read since |w|^2 was computed
-    # The rows of some weight, and how often each comes in a pass
+    # The rows with a positive weight, those of the iteration, and the mean number of visits of a row in a pass
     cdef readonly int64_t count
     cdef int64_t[::1] row, drawn
     cdef double[::1] share
@@ -79,8 +78,8 @@ cdef class Learner:
     cdef uint32_t phase
     cdef double credit
     cdef int64_t batch
-    cdef int64_t readings  # how often an iteration reads its rows, at most
-    cdef int64_t cost  # of the rows that were drawn and wait for a budget; -1: none wait
+    cdef int64_t readings  # the number of times that an iteration reads its rows, at most
+    cdef int64_t cost  # entries of the rows that were drawn but did not fit the budget; -1: none were drawn
 
     def __init__(self, problem, rng, str order, int64_t batch, double bias_feature, average, learned=None):
         n, d = problem.X.shape
@@ -109,9 +108,9 @@ cdef class Learner:
             self.take(learned, problem.scale)
 
     cdef object take(self, learned, double scale):
-        """Go on from what was learned elsewhere: it stays a part of w and of the average."""
+        """Continue from a state learned from other rows, which stays a part of w and of the average."""
         def of(w, b):
-            """w as it is kept here, the bias in its feature if there is one, and the bias that is left."""
+            """w with the weight of the constant feature, which holds the bias if there is one, and the other bias."""
             return (np.append(w, b / self.bias_feature), 0.0) if self.bias_feature else (np.append(w, 0.0), b)
 
         if learned.w.shape != (self.d,):
@@ -129,7 +128,7 @@ cdef class Learner:
             self.unshared, self.weights, self.b_sum = -learned.weights * mean, learned.weights, learned.weights * mean_b
 
     def run(self, int64_t iterations, int64_t budget):
-        """Make up to so many iterations that read at most `budget` entries together; return how many were made."""
+        """Make up to `iterations` iterations that read at most `budget` entries; return how many were made."""
         cdef Lines* rows = self.X.need_rows()
         cdef int64_t done = 0
         with nogil:
@@ -155,7 +154,7 @@ cdef class Learner:
         return self.of_v(self.a * np.asarray(self.v), self.b)
 
     def mean(self):
-        """The average of w_1, ..., w_t and that of b_1, ..., b_t, and their weight; without one the last, of weight 0."""
+        """The averages of w_1, ..., w_t and b_1, ..., b_t, and their weight; without an average the last, of weight 0."""
         if not self.averaging:
             return *self.last(), 0.0
         total = self.shares * np.asarray(self.v) - np.asarray(self.unshared)
@@ -168,7 +167,7 @@ cdef class Learner:
         return np.array(self.drawn)
 
     def dual_weights(self):
-        """alpha, so that the answer is the sum of alpha_i y_i x_i / scale and of what was learned elsewhere."""
+        """alpha: the answer is the sum of alpha_i y_i x_i / scale, plus the share of other rows that were learned from."""
         if not self.averaging:
             return self.a * np.asarray(self.beta)
         return (self.shares * np.asarray(self.beta) - np.asarray(self.unshared_beta)) / (self.weights or 1.0)
@@ -180,7 +179,7 @@ cdef class Learner:
         return self.batch == self.count
 
     cdef int64_t draw(self, Lines* rows) noexcept nogil:
-        """The rows of the next iteration. Returns how many entries they hold."""
+        """Draw the rows of the next iteration. Returns the number of entries that it reads."""
         cdef int64_t k, cost = 0
         for k in range(self.batch):
             if not self.takes_all():
@@ -221,7 +220,7 @@ cdef class Learner:
         return self.a * self.y[i] * product
 
     cdef double sq_norm(self, Lines* rows, int64_t i) noexcept nogil:
-        """|x_i|^2 with the constant feature; of a row that was read in this iteration."""
+        """|x_i|^2 with the constant feature, of a row that was read in this iteration."""
         cdef Reads before = self.reads[0]
         if isnan(self.sq_norms[i]):
             self.sq_norms[i] = rows.sq_norm(i) * self.inverse_scale * self.inverse_scale + self.bias_feature * self.bias_feature
@@ -229,7 +228,7 @@ cdef class Learner:
         return self.sq_norms[i]
 
     cdef void add(self, Lines* rows, int64_t i, double step) noexcept nogil:
-        """w <- w + step y_i x_i; of a row that was read in this iteration. |w|^2 is left to the caller."""
+        """w <- w + step y_i x_i, for a row that was read in this iteration. The caller updates norm2."""
         cdef Reads before = self.reads[0]
         cdef double change = step / self.a, signed = change * self.y[i]
         self.beta[i] += change
@@ -247,8 +246,8 @@ cdef class Learner:
         self.shares += weight * self.a
         self.b_sum += weight * self.b
 
-    cdef void settle(self) noexcept nogil:
-        """Multiply a into v, and S v into B."""
+    cdef void absorb_factor(self) noexcept nogil:
+        """Multiply a into v, and subtract S v from B, so that a = 1 and S = 0."""
         cdef int64_t k
         for k in range(self.d + 1):
             if self.averaging:
@@ -269,7 +268,7 @@ cdef class Learner:
 
 
 cdef class Mistakes(Learner):
-    """The perceptron: a row on the wrong side, or on the border, is added."""
+    """The perceptron: a row that is misclassified, or on the boundary, is added."""
 
     cdef readonly int64_t mistakes
 
@@ -283,10 +282,10 @@ cdef class Mistakes(Learner):
 
 
 cdef enum Bias:
-    NOT_HERE, STEP, BATCH, SEARCH
+    NO_FREE_BIAS, STEP, BATCH, SEARCH
 
 cdef packed struct Kink:
-    double at  # the b at which a row of the batch comes to the margin
+    double at  # the b at which row k of the batch has margin 1
     int64_t k
 
 KINK = np.dtype([("at", np.float64), ("k", np.int64)])
@@ -300,42 +299,42 @@ cdef class Descent(Learner):
     problem, rng, order, batch, bias_feature, average, learned
         See :class:`Learner`.
     bias : {"", "step", "batch", "search"}
-        What becomes of b, where the bias is not the weight of a feature.
+        How a free b is updated; "" if there is none.
     project : bool
-        Whether w is kept in the ball that holds the best one.
+        Whether w is projected onto the ball that contains the optimum.
     """
 
     cdef readonly double regularization, radius
     cdef readonly double curvature  # of a smooth mean loss: no step is longer than 1 / curvature; else 0
     cdef bint squared, project
     cdef Bias bias
-    # A batch: its responses, how hard each row pulls, the sum of those that do and their entries, and room for one
+    # A batch: responses, minus the derivatives of the losses, the sum of the rows times these, its entries, and one row
     cdef double[::1] c, pull, total
     cdef int64_t entries
     cdef int64_t[::1] where
     cdef double[::1] value
     cdef Kink[::1] kinks
-    # The search for b: how far its last step went and which way, and which way the rows have pulled since
-    cdef double stride, direction, opinion
-    cdef int64_t asked
+    # The search for b: length and sign of its last step, the sum of the gradients since then, and their number
+    cdef double stride, direction, gradient_sum
+    cdef int64_t gradients
 
     def __init__(
         self, problem, rng, str order, int64_t batch, double bias_feature, average, learned, str bias, bint project
     ):
         super().__init__(problem, rng, order, batch, bias_feature, average, learned)
-        self.bias = {"": NOT_HERE, "step": STEP, "batch": BATCH, "search": SEARCH}[bias]
+        self.bias = {"": NO_FREE_BIAS, "step": STEP, "batch": BATCH, "search": SEARCH}[bias]
         self.squared, self.project = problem.loss.smooth, project
-        self.readings = 2 if self.takes_all() else 1  # nobody holds all of the data
+        self.readings = 2 if self.takes_all() else 1  # all of the data does not fit in the processor's cache
         self.set_C(problem)
         self.c, self.pull = np.empty(self.batch), np.empty(self.batch)
         self.kinks = np.empty(self.batch if self.bias == BATCH else 0, dtype=KINK)
         size = longest(self.X.need_rows()) if self.batch > 1 else 0
         self.where, self.value = np.empty(size + 1, dtype=np.int64), np.empty(size + 1)
         self.total = np.zeros(self.d + 1 if self.batch > 1 else 0)
-        self.stride, self.direction, self.opinion, self.asked = 1.0, 0.0, 0.0, 0
+        self.stride, self.direction, self.gradient_sum, self.gradients = 1.0, 0.0, 0.0, 0
 
     def set_C(self, problem):
-        """Go on with another C."""
+        """Use the C of this problem from now on."""
         self.regularization = 1.0 / (problem.C * problem.s.sum())
         self.radius = sqrt(problem.loss.largest_pull / self.regularization)
         self.curvature = 0.0
@@ -344,7 +343,7 @@ cdef class Descent(Learner):
 
     cdef void learn(self, Lines* rows) noexcept nogil:
         cdef double eta = 1.0 / (self.regularization * self.t + self.curvature)
-        # The objective is not strongly convex in b: there, steps of 1 / sqrt(t) are what theory asks for.
+        # The objective is not strongly convex in b: for such functions the theory has steps of 1 / sqrt(t).
         cdef double eta_b = min(eta, 1.0 / sqrt(<double>self.t)) if self.bias == STEP else 0.0
         cdef double shrink = 1.0 - self.regularization * eta, fit = 1.0, balance = 0.0, norm2
         cdef int64_t k
@@ -356,20 +355,20 @@ cdef class Descent(Learner):
             for k in range(self.batch):
                 self.pull[k] = self.slope(self.c[k] + self.y[self.drawn[k]] * self.b)
         if self.squared:
-            self.hold_back(rows, eta, eta_b)
+            self.limit_steps(rows, eta, eta_b)
         norm2 = shrink * shrink * self.norm2
         for k in range(self.batch):
             self.pull[k] *= self.weight(k)
             norm2 += 2.0 * eta * shrink * self.pull[k] * self.c[k]
             balance += self.pull[k] * self.y[self.drawn[k]]
         norm2 = max(0.0, norm2 + eta * eta * self.sum_up(rows))
-        # The projection comes before the rows are added: after it, these would be lost in what a step may overshoot by.
+        # The projection comes before the rows are added: afterwards, a much longer w would swamp their digits.
         if self.project and norm2 > self.radius * self.radius:
             fit = self.radius / sqrt(norm2)
         self.norm2 = fit * fit * norm2
         self.a *= fit * shrink
-        if self.a < (SMALLEST_IN_AVERAGE if self.averaging else SMALLEST):
-            self.settle()
+        if self.a < (SMALLEST_FACTOR_IN_AVERAGE if self.averaging else SMALLEST_FACTOR):
+            self.absorb_factor()
         self.add_sum(rows, fit * eta)
         self.b += eta_b * balance
         if self.bias == SEARCH:
@@ -382,11 +381,11 @@ cdef class Descent(Learner):
         return 1.0 if margin < 1.0 else 0.0
 
     cdef double weight(self, int64_t k) noexcept nogil:
-        """Of row k of the batch in its mean: rows are drawn by weight, unless all are taken."""
+        """The weight of row k in the mean of the batch: rows are drawn by weight, unless the batch is all rows."""
         return (self.share[self.drawn[k]] if self.takes_all() else 1.0) / self.batch
 
-    cdef void hold_back(self, Lines* rows, double eta, double eta_b) noexcept nogil:
-        """No row is to be carried over the margin by its own step, as one far longer than most would be."""
+    cdef void limit_steps(self, Lines* rows, double eta, double eta_b) noexcept nogil:
+        """Limit the step of each row so that it does not overshoot margin 1, as that of a very long row would."""
         cdef int64_t k
         cdef double reach
         for k in range(self.batch):
@@ -395,7 +394,7 @@ cdef class Descent(Learner):
                 self.pull[k] /= max(1.0, reach)
 
     cdef double sum_up(self, Lines* rows) noexcept nogil:
-        """|sum_k pull_k y_k x_k|^2; of more than one row, the sum is put into `total`."""
+        """|sum_k pull_k y_k x_k|^2; for more than one row, `total` holds the sum."""
         cdef Reads before = self.reads[0]
         cdef int64_t k, i
         cdef double sq_norm = 0.0
@@ -424,7 +423,7 @@ cdef class Descent(Learner):
         return sq_norm + self.total[self.d] * self.total[self.d]
 
     cdef void add_sum(self, Lines* rows, double step) noexcept nogil:
-        """w <- w + step sum_k pull_k y_k x_k, in time that the rows that pull are long."""
+        """w <- w + step sum_k pull_k y_k x_k, in time in proportion to the entries of rows with a loss."""
         cdef Reads before = self.reads[0]
         cdef int64_t k, l, i, size
         cdef double change
@@ -449,7 +448,7 @@ cdef class Descent(Learner):
         self.reads[0] = before
 
     cdef void move(self, int64_t j, double factor) noexcept nogil:
-        """Move coordinate j of the total into v: once, for then it is zero."""
+        """Add coordinate j of the total to v and set it to zero, so that a second call adds nothing."""
         cdef double change = factor * self.total[j]
         self.total[j] = 0.0
         self.v[j] += change
@@ -457,9 +456,9 @@ cdef class Descent(Learner):
             self.unshared[j] += self.shares * change
 
     cdef void find_bias(self) noexcept nogil:
-        """The b that is best for the batch, and how hard each row pulls there: as hard, together, as the other class.
+        """Find the best b for the batch, and the pulls of its rows there, whose sums over both classes are equal.
 
-        As b grows, positives come to the margin and no longer pull, and negatives begin to.
+        As b grows, positive rows reach margin 1 and lose their loss, and negative rows begin to have one.
         """
         cdef int64_t k, l, place
         cdef double y, before, after = 0.0, weights = 0.0, sum = 0.0
@@ -471,7 +470,7 @@ cdef class Descent(Learner):
                 sum += self.weight(k) * self.kinks[k].at
         qsort(&self.kinks[0], self.batch, sizeof(Kink), compare_kinks)
         if self.squared:
-            # sum / weights is where the slope of the loss in b is zero, if none but these rows pull.
+            # sum / weights is the root of the slope of the loss in b, if these are the rows with a loss.
             for place in range(self.batch):
                 if weights <= 0.0 or weights * self.kinks[place].at >= sum:
                     break
@@ -485,8 +484,8 @@ cdef class Descent(Learner):
             for k in range(self.batch):
                 self.pull[k] = self.slope(self.c[k] + self.y[self.drawn[k]] * self.b)
             return
-        # The slope of the loss in b, which every row that is passed raises by its weight. At the row where it becomes
-        # positive, a part of that row's pull makes it zero.
+        # The slope of the loss in b rises by the weight of each row at its kink. At the row where it becomes positive, a
+        # part of the pull of that row makes it zero.
         after = -weights
         for place in range(self.batch):
             k = self.kinks[place].k
@@ -501,19 +500,19 @@ cdef class Descent(Learner):
         self.pull[k] = max(0.0, after if y > 0.0 else -before) / self.weight(k)
 
     cdef void search_bias(self, double balance) noexcept nogil:
-        """After each pass, a step of b to where the rows pulled, twice as short as the last one if that was too far."""
+        """After each pass, move b by the sign of the summed gradients; halve the step if the sign has changed."""
         cdef double direction
-        self.opinion += balance
-        self.asked += 1
-        if self.asked < SHORTEST_SEARCH or self.asked * self.batch < self.count:
+        self.gradient_sum += balance
+        self.gradients += 1
+        if self.gradients < SHORTEST_SEARCH or self.gradients * self.batch < self.count:
             return
-        direction = 1.0 if self.opinion > 0.0 else -1.0 if self.opinion < 0.0 else 0.0
+        direction = 1.0 if self.gradient_sum > 0.0 else -1.0 if self.gradient_sum < 0.0 else 0.0
         if direction * self.direction < 0.0:
             self.stride *= SHORTER
         elif direction * self.direction > 0.0:
             self.stride *= LONGER
         self.b += direction * self.stride
-        self.direction, self.opinion, self.asked = direction, 0.0, 0
+        self.direction, self.gradient_sum, self.gradients = direction, 0.0, 0
 
 
 cdef int compare_kinks(const void* one, const void* other) noexcept nogil:

@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Dual coordinate ascent for the regularised SVM, a chunk of visits at a time.
 
-  alpha  the point of the dual, 0 <= alpha_i <= U_i
-  w      sum alpha_i y_i x_i, kept up with every change of alpha
-  b      the bias: `shift` + rho sum alpha_i y_i; rho = 0 without one
-  order  the examples as this sweep visits them; the first `active` of them take part
+  alpha  the dual point, 0 <= alpha_i <= U_i
+  w      sum alpha_i y_i x_i, updated with every change of alpha
+  b      the bias, `shift` + rho sum alpha_i y_i; rho = 0 without a bias
+  order  the samples in the order of this sweep; the first `active` of them are active
 
-A visit to example i maximises the dual over alpha_i alone, which costs one row:
+A visit to sample i maximises the dual over alpha_i alone, which costs one row:
 
-  c = y_i (<w, x_i> + b),  alpha_i <- alpha_i + (1 - c - q_i alpha_i) / (|x_i|^2 + rho + q_i), cut to [0, U_i].
+  c = y_i (<w, x_i> + b),  alpha_i <- alpha_i + (1 - c - q_i alpha_i) / (|x_i|^2 + rho + q_i), clipped to [0, U_i].
 """
 
 import numpy as np
@@ -19,12 +19,15 @@ from libc.stdint cimport int64_t, uint64_t
 from maxmargin.core._matrix cimport Lines, Matrix
 from maxmargin.core.bits cimport BitGenerator, bits_of
 
-cdef double NOTHING = 1e-12  # a violation not worth a change
-cdef double SETTLED = 1.0  # an example sits out that pulls against its bound by more than this many times the mean pull
-cdef double REVISIT = 0.1  # all examples take part again when the gap has fallen to this share,
-cdef int64_t LATEST = 50  # or after so many visits for each of them
-cdef double LONGEST = 20.0  # how many times its sweep, or the last step, a step may be at most
-cdef double WORTHWHILE = 1e-9  # the least share of its value that a prolonged step must bring: below, rounding rules
+cdef enum:
+    BETWEEN_SWEEPS, IN_SWEEP, ALL_VISITED
+
+cdef double LEAST_VIOLATION = 1e-12  # smaller projected gradients change nothing
+cdef double SHRINK_RATIO = 1.0  # a sample at a bound becomes inactive if its gradient exceeds this many times the mean
+cdef double UNSHRINK_SHARE = 0.1  # all samples become active when the gap of the active ones has fallen to this share,
+cdef int64_t UNSHRINK_VISITS = 50  # or after this many visits per sample
+cdef double LONGEST_STEP = 20.0  # limit of an extrapolated step, in units of its sweep and of the step before
+cdef double LEAST_GAIN = 1e-9  # share of the dual value; an extrapolated step that gains less is not made
 
 
 cdef class Descent:
@@ -35,11 +38,11 @@ cdef class Descent:
     problem : RegularizedSVM
         Data, labels and weights.
     rng : np.random.Generator
-        Where the orders of the sweeps come from.
+        The source of the random orders of the sweeps.
     shrink : bool
-        Whether examples that seem settled at a bound sit out.
+        Whether samples that seem to stay at a bound become inactive.
     extrapolate : int
-        The sweep from which on steps are prolonged; 0 means never.
+        The sweep from which on sweeps are extrapolated; 0 means never.
     """
 
     cdef readonly object rng
@@ -47,21 +50,23 @@ cdef class Descent:
     cdef readonly int64_t extrapolate
     cdef readonly int64_t active, position, sweeps
     cdef readonly double b, shift, rho, imbalance, sq_w  # imbalance = sum alpha_i y_i, sq_w = |w|^2
-    cdef readonly double gap  # of the last whole sweep over the active examples, each as it was met
-    cdef readonly object alpha_, w_  # as NumPy arrays: they are lent as answers, and copied before the next change
+    cdef readonly double gap  # the gap of the active samples in the last sweep, each term as of its visit
+    cdef readonly object alpha_, w_  # alpha and w as NumPy arrays, which `lend` gives out and `make_own` copies
     cdef bint lent, free_bias
-    cdef tuple rules  # what the problem says, to tell if another one says the same
+    cdef tuple dual_signature  # of the problem, to recognise the same problem in a warm start
     cdef Matrix X
     cdef BitGenerator* bits
     cdef double[::1] alpha, w, upper, q, sq_norms
     cdef const double[::1] y
     cdef int64_t[::1] order
     cdef int64_t usable
-    cdef double gap_so_far, gap_of_all
-    cdef double pull, pulls_so_far  # mean and sum of the projected gradients' sizes in a sweep
-    cdef double[::1] alpha_0, w_0, alpha_step, w_step  # where the last step began, and what it was
-    cdef double reach  # how many times its sweep, or the last step, a step may be for now
-    cdef int64_t since_all  # visits since all examples took part
+    cdef double gap_so_far  # the gap terms of the present sweep
+    cdef double gap_of_all  # the gap when all samples were last active; infinite while they are
+    cdef double mean_gradient, gradients_so_far  # mean and sum of the absolute projected gradients in a sweep
+    cdef double[::1] alpha_0, w_0, alpha_step, w_step  # where the sweep began, and the last extrapolated step
+    cdef double reach  # the present limit of an extrapolated step, in the units of LONGEST_STEP
+    cdef int64_t since_all  # visits since all samples were last active
+    cdef int64_t stage  # where the last call ended: between two sweeps, within one, or before its extrapolation
 
     def __init__(self, problem, rng, bint shrink, int64_t extrapolate):
         self.X = problem.X
@@ -74,11 +79,11 @@ cdef class Descent:
         self.set_problem(problem)
 
     def set_problem(self, problem):
-        """Go on with the same data, perhaps under another C, other weights, labels or loss."""
-        if self.rules is not None and all(map(np.array_equal, self.rules, problem.rules)):
+        """Continue with a problem on the same data, perhaps with another C, other weights, labels or loss."""
+        if self.dual_signature is not None and all(map(np.array_equal, self.dual_signature, problem.dual_signature)):
             return
-        self.rules = problem.rules
-        box = self.rules[:2]
+        self.dual_signature = problem.dual_signature
+        box = self.dual_signature[:2]
         sq_norms = problem.sq_norms()
         self.alpha, self.w = self.alpha_, self.w_
         self.upper, self.q = box
@@ -86,23 +91,23 @@ cdef class Descent:
         mean_norm = float(np.average(sq_norms, weights=problem.s)) or 1.0
         self.free_bias = problem.free_bias
         self.rho = mean_norm if problem.free_bias else problem.bias_feature**2
-        # An example that moves nothing has its best alpha at once, and is not visited.
+        # The gradient of a zero row without a bias is constant: its best alpha is known, and it is not visited.
         fixed = sq_norms + self.rho == 0
-        self.take_alpha(np.where(fixed & (problem.u > 0), np.minimum(box[0], 1 / np.maximum(box[1], 1e-300)), self.alpha_))
+        self.set_alpha(np.where(fixed & (problem.u > 0), np.minimum(box[0], 1 / np.maximum(box[1], 1e-300)), self.alpha_))
         used = np.flatnonzero((problem.u > 0) & ~fixed)
         self.order = used
         self.usable = used.size
         self.restart()
 
     def begin_at(self, alpha, double b):
-        """Begin at another point than 0: the rows with a weight are read."""
+        """Begin at alpha instead of 0: the rows with alpha_i > 0 are read."""
         fixed = np.asarray(self.sq_norms) + self.rho == 0
-        self.take_alpha(np.where(fixed, self.alpha_, alpha))
+        self.set_alpha(np.where(fixed, self.alpha_, alpha))
         if self.free_bias:
             self.b, self.shift = b, b - self.rho * self.imbalance
 
-    def take_alpha(self, alpha):
-        """Put alpha in place of the present one, cut to the box."""
+    def set_alpha(self, alpha):
+        """Replace alpha, clipped to the box, and update w."""
         alpha = np.clip(alpha, 0, self.upper)
         self.make_own()
         change = (alpha - self.alpha_) * np.asarray(self.y)
@@ -114,16 +119,17 @@ cdef class Descent:
         self.sq_w = float(self.w_ @ self.w_)
 
     def dual(self):
-        """The dual value, the bias included."""
+        """The dual value, with the terms of the bias."""
         quadratic = np.asarray(self.q) @ self.alpha_**2 + self.sq_w + self.rho * self.imbalance**2
         return float(self.alpha_.sum() - 0.5 * quadratic - self.shift * self.imbalance)
 
     def lend(self):
-        """The arrays alpha and w as they are now; they will not change."""
+        """The present arrays alpha and w, which will not change: they are copied before the next change."""
         self.lent = True
         return self.alpha_, self.w_
 
     cdef int make_own(self) except -1:
+        """Copy alpha and w if they were lent."""
         if self.lent:
             self.alpha_, self.w_ = self.alpha_.copy(), self.w_.copy()
             self.alpha, self.w = self.alpha_, self.w_
@@ -131,55 +137,62 @@ cdef class Descent:
         return 0
 
     cdef int restart(self) except -1:
-        """Begin anew with a sweep over all examples."""
+        """Make all samples active and begin a new sweep."""
         self.active, self.position = self.usable, 0
-        self.pull = INFINITY
+        self.mean_gradient = INFINITY
         self.gap = self.gap_of_all = INFINITY
         self.w_step = None
         self.since_all = 0
-        self.reach = LONGEST
+        self.stage = BETWEEN_SWEEPS
+        self.reach = LONGEST_STEP
         return 0
 
     def run(self, int64_t iterations, int64_t budget):
-        """Make up to `iterations` visits that read at most `budget` entries; return how many."""
+        """Make up to `iterations` visits that read at most `budget` entries; return how many were made."""
         cdef int64_t done = 0, made
         cdef Lines* rows = self.X.need_rows()
         self.make_own()
         while done < iterations:
-            if self.active == 0:  # nobody is there to visit: the dual has its best value already
-                self.gap = 0.0
-                return iterations
-            if self.position == 0:
+            if self.stage == BETWEEN_SWEEPS:
+                if self.active == 0:  # no sample is active: alpha is optimal
+                    self.gap = 0.0
+                    return iterations
                 self.begin_sweep()
-            with nogil:
-                made = self.visit(rows, iterations - done, &budget)
-            done += made
-            self.since_all += made
-            if self.position >= self.active:
-                budget -= self.end_sweep(rows, budget)
-            elif done < iterations:
+                self.stage = IN_SWEEP
+            if self.stage == IN_SWEEP:
+                with nogil:
+                    made = self.visit(rows, iterations - done, &budget)
+                done += made
+                self.since_all += made
+                if self.position < self.active:
+                    break
+                self.stage = ALL_VISITED
+            if not self.end_sweep(rows, &budget):
                 break
+            self.stage = BETWEEN_SWEEPS
         return done
 
     cdef int begin_sweep(self) except -1:
+        """Shuffle the active samples, and store where the sweep begins if it will be extrapolated."""
         cdef int64_t s, r
         for s in range(self.active - 1):
             r = s + <int64_t>(self.bits.next_uint64(self.bits.state) % <uint64_t>(self.active - s))
             self.order[s], self.order[r] = self.order[r], self.order[s]
         self.gap_so_far = 0.0
-        self.pulls_so_far = 0.0
-        if self.prolongs():
+        self.gradients_so_far = 0.0
+        if self.extrapolates():
             if self.w_step is None:
                 self.alpha_0, self.w_0 = np.empty(self.alpha.shape[0]), np.empty(self.w.shape[0])
                 self.alpha_step, self.w_step = np.zeros(self.alpha.shape[0]), np.zeros(self.w.shape[0])
             self.alpha_0[:], self.w_0[:] = self.alpha, self.w
         return 0
 
-    cdef bint prolongs(self):
+    cdef bint extrapolates(self):
+        """Whether the present sweep is to be extrapolated."""
         return self.extrapolate > 0 and self.sweeps >= self.extrapolate
 
     cdef int64_t visit(self, Lines* rows, int64_t most, int64_t* budget) noexcept nogil:
-        """Visit the next examples of the sweep."""
+        """Make up to `most` visits of the sweep, within the budget; return how many were made."""
         cdef int64_t made = 0, i, size
         cdef double c, short, gradient, projected, best, a, change, curvature
         while self.position < self.active and made < most:
@@ -194,7 +207,7 @@ cdef class Descent:
             budget[0] -= size
             short = 1.0 - self.y[i] * (c + self.b)
             a = self.alpha[i]
-            # What example i adds to the gap: its loss, the most that any alpha_i could make of `short`, less what is made.
+            # The term of sample i in the gap: its loss, attained at `best`, minus its term of the dual.
             best = fmin(short / self.q[i], self.upper[i]) if self.q[i] > 0 else self.upper[i]
             best = best if short > 0 else 0.0
             self.gap_so_far += (best - a) * short - 0.5 * self.q[i] * (best * best - a * a)
@@ -203,17 +216,17 @@ cdef class Descent:
             projected = gradient
             if a <= 0:
                 projected = fmin(gradient, 0.0)
-                if self.shrink and gradient > SETTLED * self.pull:
-                    self.sit_out()
+                if self.shrink and gradient > SHRINK_RATIO * self.mean_gradient:
+                    self.make_inactive()
                     continue
             elif a >= self.upper[i]:
                 projected = fmax(gradient, 0.0)
-                if self.shrink and gradient < -SETTLED * self.pull:
-                    self.sit_out()
+                if self.shrink and gradient < -SHRINK_RATIO * self.mean_gradient:
+                    self.make_inactive()
                     continue
-            self.pulls_so_far += fabs(projected)
+            self.gradients_so_far += fabs(projected)
             self.position += 1
-            if fabs(projected) > NOTHING:
+            if fabs(projected) > LEAST_VIOLATION:
                 curvature = self.sq_norms[i] + self.rho + self.q[i]
                 change = fmin(fmax(a - gradient / curvature, 0.0), self.upper[i]) - a
                 self.alpha[i] = a + change
@@ -225,43 +238,46 @@ cdef class Descent:
                 self.sq_w += 2 * change * c + change * change * self.sq_norms[i]
         return made
 
-    cdef void sit_out(self) noexcept nogil:
-        """The example at the present position takes no part in what is left of this sweep and in the next ones."""
+    cdef void make_inactive(self) noexcept nogil:
+        """Make the sample at the present position inactive, for the rest of this sweep and the next ones."""
         self.active -= 1
         self.order[self.position], self.order[self.active] = self.order[self.active], self.order[self.position]
 
-    cdef int64_t end_sweep(self, Lines* rows, int64_t budget) except -1:
-        """Set the thresholds of the next sweep, and prolong the step of this one; returns the entries read."""
-        cdef int64_t read = 0
+    cdef int end_sweep(self, Lines* rows, int64_t* budget) except -1:
+        """Extrapolate this sweep and set the thresholds of the next one. 0 if the budget does not suffice."""
         cdef bint whole = self.gap_of_all == INFINITY
+        if self.w_step is not None and not self.extrapolate_sweep(rows, budget):
+            return 0
         self.sweeps += 1
         self.position = 0
         self.gap = self.gap_so_far
-        self.pull = self.pulls_so_far / max(1, self.active) or INFINITY
-        if self.prolongs() and self.w_step is not None:
-            read = self.prolong(rows, budget)
+        self.mean_gradient = self.gradients_so_far / max(1, self.active) or INFINITY
         if self.free_bias:
-            # The method of multipliers for sum alpha_i y_i = 0: the bias so far becomes the centre of the next one.
+            # The method of multipliers for sum alpha_i y_i = 0: the present bias becomes the next centre.
             self.shift = self.b
             self.b += self.rho * self.imbalance
         if whole:
             self.gap_of_all = self.gap
-        elif self.active == 0 or self.gap <= REVISIT * self.gap_of_all or self.since_all > LATEST * self.usable:
+        elif (
+            self.active == 0
+            or self.gap <= UNSHRINK_SHARE * self.gap_of_all
+            or self.since_all > UNSHRINK_VISITS * self.usable
+        ):
             self.active = self.usable
             self.gap_of_all = INFINITY
             self.since_all = 0
-        return read
+        return 1
 
-    cdef int64_t prolong(self, Lines* rows, int64_t budget) except -1:
-        """Go from where the sweep began to the best point of the plane through it, along the sweep and the last step.
+    cdef int extrapolate_sweep(self, Lines* rows, int64_t* budget) except -1:
+        """Move to the best point of the plane through the start of the sweep, along the sweep and the last step.
 
-        This makes sweeps the preconditioner of a conjugate gradient method. Where a bound is passed alpha is cut to it,
-        which reads the row. Where the cuts cost more than the step brought it is taken back, and the next one must be
-        shorter.
+        This makes sweeps the preconditioner of a conjugate gradient method. Where alpha_i leaves the box it is clipped,
+        which reads row i. If the clipping costs more than the step gained, the step is undone, and the next one must be
+        shorter. 0 if the rows to read do not fit the budget: then nothing has changed.
         """
         cdef int64_t i, j, read = 0, n = self.alpha.shape[0], d = self.w.shape[0]
-        cdef double by_sweep = 0, by_step = 0  # slopes of the dual at the end of the sweep
-        cdef double sweep_sweep = 0, sweep_step = 0, step_step = 0  # its curvatures
+        cdef double by_sweep = 0, by_step = 0  # slopes of the dual along the sweep and the last step
+        cdef double sweep_sweep = 0, sweep_step = 0, step_step = 0  # curvatures of the dual along both
         cdef double one, other, slope, raw, cut, t_sweep = 0, t_step = 0, determinant, r_sweep = 0, r_step = 0, too_long
         cdef double before = self.dual(), imbalance = self.imbalance, sq_w = self.sq_w, b = self.b
         with nogil:
@@ -291,20 +307,21 @@ cdef class Descent:
                 t_step = (by_step * sweep_sweep - by_sweep * sweep_step) / determinant
             elif sweep_sweep > 0:
                 t_sweep = by_sweep / sweep_sweep
-            # Very long steps would magnify the rounding of w beyond what the next sweeps can tell from progress.
+            # Very long steps would magnify the rounding error of w until it hides the progress of the next sweeps.
             too_long = fmax(fabs(t_sweep), fabs(t_step)) / self.reach
             if too_long > 1:
                 t_sweep, t_step = t_sweep / too_long, t_step / too_long
-            if not t_sweep * by_sweep + t_step * by_step > WORTHWHILE * fabs(before):
-                self.reach = fmin(2 * self.reach, LONGEST)  # it may have been too short to be worth it
-                return 0
+            if not t_sweep * by_sweep + t_step * by_step > LEAST_GAIN * fabs(before):
+                self.reach = fmin(2 * self.reach, LONGEST_STEP)  # the step may have been too short to gain enough
+                return 1
             for i in range(n):
                 raw = self.alpha[i] + t_sweep * (self.alpha[i] - self.alpha_0[i]) + t_step * self.alpha_step[i]
                 if raw < 0 or raw > self.upper[i]:
                     read += 2 * rows.size(i)
-            if read > budget:
+            if read > budget[0]:
                 return 0
-            # alpha_0 and w_0 now keep where the sweep ended.
+            budget[0] -= read
+            # From here on, alpha_0 and w_0 hold the end of the sweep, to undo the step.
             for j in range(d):
                 self.w_step[j] = (1 + t_sweep) * (self.w[j] - self.w_0[j]) + t_step * self.w_step[j]
                 self.w[j], self.w_0[j] = self.w_0[j] + self.w_step[j], self.w[j]
@@ -329,5 +346,5 @@ cdef class Descent:
             self.alpha_step[:] = 0
             self.w_step[:] = 0
         else:
-            self.reach = fmin(2 * self.reach, LONGEST)
-        return read
+            self.reach = fmin(2 * self.reach, LONGEST_STEP)
+        return 1

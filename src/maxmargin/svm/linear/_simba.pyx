@@ -1,16 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """SIMBA with responses that are tracked instead of sampled, a chunk of iterations at a time.
 
-As in the paper, rows move the direction and columns tell which rows matter. Unlike there, what columns told is kept:
+As in Algorithm 1 of Hazan, Koren and Srebro (2011), rows move the direction and columns show which rows matter. Unlike
+there, the responses that columns give are kept:
 
   u      the direction, not normalised; row i is y_i x_i / scale of the data, in the unit ball
-  z      what the columns know of u: z_j is u_j as it was when column j was last read
-  r      the responses of all rows to z, exactly: r = X z, kept up by reading column j when z_j changes
+  z      an older u: z_j is the value of u_j when column j was last read
+  r      the exact responses of all rows to z, r = X z, updated by reading column j when z_j changes
   wet    the rows whose r lies below the water level: the support of the best p for z
 
-An iteration draws a row, from the wet ones as often as that pays and else from all, which costs its entries and gives
-its exact response c = <u, x_i>; moves u by what c lacks to the margin; and spends about as many entries on the columns
-where z is farthest from u.
+An iteration draws a row, from the wet ones as often as that pays and otherwise from all, and reads it, which gives its
+exact response c = <u, x_i>; moves u by the amount that c falls short of the margin; and reads about as many entries of
+the columns in which z differs most from u.
 
 With a bias the rows are in two groups, by label, each with a level of its own. A row below its level waits for one of the
 other group, and u moves by the mean of both: so p balances, and the bias, which they see with opposite signs, drops out.
@@ -28,44 +29,45 @@ from maxmargin.core._matrix cimport Lines, Matrix, longest
 from maxmargin.core.bits cimport BitGenerator, bits_of, uniform
 
 cdef enum:
-    RECENT = 64  # responses of a group from which its level is estimated
-    LEVEL_EVERY = 4  # rows between two estimates of the level
-    FEWEST_WET = 10
-    BUCKETS = 8192  # one a quarter of an octave of |u_j - z_j|
+    RECENT = 64  # latest responses of a group from which its level is estimated
+    LEVEL_EVERY = 4  # iterations between two estimates of the levels
+    FEWEST_WET = 10  # rows of a group that count as wet, at least: the lowest ones if fewer are below the level
+    BUCKETS = 8192  # lists of columns by |u_j - z_j|, four per octave
 
 COLUMN = np.dtype(
     [(name, np.float64) for name in ("u", "z", "unshared", "scatter")]
     + [(name, np.int64) for name in ("bucket", "following", "preceding", "unused")]
 )
 
-cdef double CAUTION = 2.0  # wet rows must lack this many times more (squared) than others to be preferred
-cdef double OPTIMISM = 5.0  # what they are credited with before any was read, in units of CAUTION
-cdef double MEMORY = 1.0 / 32  # of the moving averages that compare them
-cdef double LEAST = 0.05  # of the rows come from the wet ones, however little they lacked, and as many from all
-cdef double SHORTEST = 0.1  # step for a row below its level, however little it lacks: u must grow to settle
+# The lack of a row is the amount by which its response falls short of the margin.
+cdef double CAUTION = 2.0  # wet rows are preferred if their mean squared lack is this many times that of all rows
+cdef double OPTIMISM = 5.0  # mean squared lack assumed of wet rows before any was read, in units of CAUTION
+cdef double AVERAGE_RATE = 1.0 / 32  # weight of a new value in the moving averages of squared lacks
+cdef double LEAST_SHARE = 0.05  # share of rows drawn from the wet ones, at least, and from all rows, at least
+cdef double SHORTEST_STEP = 0.1  # step for a row below its level, at least: u must grow for its direction to converge
 
 
 cdef struct Group:
-    int64_t start, count  # its rows stand at order[start : start + count], in random order
-    int64_t cursor  # the next of them to draw
-    int64_t left  # wet rows that are not drawn yet: wet_rows[start : start + left]
-    double mass, wet_mass, heaviest  # sample weights: of all its rows, of the wet ones, and the largest of one row
-    int64_t waiting, size  # a row that waits for the other group, or -1, and how many entries it holds
-    double response  # of the row that waits
+    int64_t start, count  # its rows are order[start : start + count], in random order
+    int64_t cursor  # position of the next row to draw in that order
+    int64_t left  # the number of wet rows not drawn yet, wet_rows[start : start + left]
+    double mass, wet_mass, heaviest  # total weight of its rows, total weight of the wet ones, and largest weight of a row
+    int64_t waiting, size  # the row that waits for one of the other group, or -1, and its number of entries
+    double response  # of the waiting row
     double level  # the water level of this group, as a response to u / |u|
-    int64_t seen  # rows so far; of the last RECENT of them:
+    int64_t seen  # rows read so far; for the last RECENT of them:
     double recent[RECENT]  # the response to u / |u|
-    double weight[RECENT]  # how much of the group it stands for
-    int64_t by_response[RECENT]  # which is the lowest, the next, ...
+    double weight[RECENT]  # the weight of the group that the row represents
+    int64_t by_response[RECENT]  # their slots in the order of rising responses
 
 
-# All that an entry of a row needs of its column, side by side: one wait for memory instead of seven.
+# The fields of a column are adjacent in memory, so that an entry of a row takes one cache miss instead of seven.
 cdef struct Column:
     double u, z
     double unshared  # B, so that the average is u - B / S
     double scatter  # zero between iterations
-    int64_t bucket, following, preceding  # where it stands among the columns by |u_j - z_j|
-    int64_t unused  # makes it as long as a line of the cache
+    int64_t bucket, following, preceding  # its bucket by |u_j - z_j|, and its neighbours in the list of that bucket
+    int64_t unused  # pads the struct to a cache line
 
 
 cdef class Tracker:
@@ -76,9 +78,9 @@ cdef class Tracker:
     problem : SlackSVM
         The data and the slack.
     rng : np.random.Generator
-        Where the draws come from.
+        The source of randomness.
     columns : float
-        Entries read in columns for each entry read in rows, as far as wet rows are trusted.
+        Entries read in columns per entry read in rows, times the share of rows drawn from the wet ones.
     average : float
         The answer is the average of u_t with weights t^average.
     """
@@ -100,15 +102,16 @@ cdef class Tracker:
     cdef int64_t groups
     cdef int64_t[::1] order, wet_rows
     cdef char[::1] is_wet
-    cdef double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet and from all
+    cdef double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet ones and from all
     cdef double allowance  # entries that columns may still read
-    cdef int64_t column_entries  # read since the wet rows were last found
+    cdef int64_t column_entries  # entries read in columns since the wet rows were last found
     cdef bint tracked  # whether wet rows were found
-    cdef int64_t drawn, drawn_from  # the row to read next, and its group; -1: none, unless the budget held it back
+    cdef int64_t drawn, drawn_from  # a row that was drawn but did not fit the budget, or -1, and its group
     cdef bint from_wet  # whether it was drawn from the wet ones
+    cdef bint columns_wait  # whether the budget ended an iteration before it had read all its columns
     cdef bint levelled  # whether levels were estimated
-    cdef int64_t[::1] first  # columns by how far z_j is from u_j: a list for each bucket
-    cdef int64_t highest
+    cdef int64_t[::1] first  # the first column of the list of each bucket of |u_j - z_j|
+    cdef int64_t highest  # no bucket above this one has columns
     cdef int64_t[:, ::1] row_where
     cdef double[:, ::1] row_value
     cdef int64_t[::1] column_where
@@ -141,12 +144,12 @@ cdef class Tracker:
         self.set_slack(problem)
 
     def set_slack(self, problem):
-        """Go on with this slack; if it is another one, the wet rows have to be found anew."""
+        """Use the slack of this problem; if it has changed, the wet rows must be found again."""
         if problem.volume != self.volume:
             self.volume, self.tracked = problem.volume, False
 
     def run(self, int64_t iterations, int64_t budget):
-        """Make up to so many iterations that read at most `budget` entries together; return how many were made."""
+        """Make up to `iterations` iterations that read at most `budget` entries; return how many were made."""
         cdef Lines* rows = self.X.need_rows()
         cdef Lines* columns = self.X.need_columns()
         cdef int64_t done = 0, limit = self.X.ledger.reads.entries_read + budget
@@ -165,16 +168,16 @@ cdef class Tracker:
         return done
 
     cdef bint is_due(self) noexcept nogil:
-        """Whether to find the wet rows, which takes as long as reading n entries of columns: once in so many.
+        """Whether to find the wet rows: in O(n), after every n entries read in columns.
 
-        Rows that cancel each other may bring u back to zero, which has no wet rows.
+        Rows that cancel each other may bring u back to zero, for which no rows are wet.
         """
-        if self.z_norm2 <= 0.0 or self.u_norm2 <= 0.0:
+        if self.columns_wait or self.z_norm2 <= 0.0 or self.u_norm2 <= 0.0:
             return False
         return not self.tracked or self.column_entries >= self.order.shape[0]
 
     def answer(self):
-        """The weighted average of the directions so far, brought to the unit sphere, and the bias for it."""
+        """The weighted average of the directions so far, normalised, and its bias."""
         mean = self.by_name("u") - self.by_name("unshared") / max(self.weight_sum, 1.0)
         length = max(np.linalg.norm(mean), np.finfo(float).tiny)
         return mean / length, self.bias_sum / max(self.weight_sum, 1.0) / length
@@ -185,20 +188,20 @@ cdef class Tracker:
 
     @property
     def tracking(self):
-        """u, z, r, |u|^2, |z|^2: the direction, what the columns know of it, the responses to that, and the norms."""
+        """u, z, r, |u|^2 and |z|^2."""
         return self.by_name("u"), self.by_name("z"), np.asarray(self.r), self.u_norm2, self.z_norm2
 
     def by_name(self, str name):
-        """One number of every column, such as u."""
+        """One field of all columns, such as u, as an array."""
         return np.asarray(self.column)[name]
 
     def find_wet_rows(self):
-        """The rows below the water level, by the tracked responses."""
+        """Find the rows below the water level of the tracked responses."""
         cdef int64_t k
         r, s, order = np.asarray(self.r), np.asarray(self.s), np.asarray(self.order)
         is_wet, wet_rows = np.asarray(self.is_wet), np.asarray(self.wet_rows)
         groups = [order[self.group[k].start : self.group[k].start + self.group[k].count] for k in range(self.groups)]
-        # z holds |z|^2 / |u|^2 of what u says, so responses to u / |u| are about |u| / |z|^2 times those to z.
+        # z is about u times |z|^2 / |u|^2, so responses to u / |u| are about |u| / |z|^2 times those to z.
         volume = self.volume * self.z_norm2 / sqrt(self.u_norm2)
         if self.groups == 1:
             levels = [water_level(r[groups[0]], volume, s[groups[0]])]
@@ -215,18 +218,25 @@ cdef class Tracker:
         self.tracked, self.column_entries = True, 0
 
     cdef bint iterate(self, Lines* rows, Lines* columns, int64_t budget) noexcept nogil:
-        """A row and its columns; whether the row fitted the budget."""
+        """Read a row and then columns. False if the budget does not suffice: the next call resumes where it ended."""
+        if not self.columns_wait and not self.read_next_row(rows, &budget):
+            return False
+        self.columns_wait = not self.read_columns(columns, budget)
+        return not self.columns_wait
+
+    cdef bint read_next_row(self, Lines* rows, int64_t* budget) noexcept nogil:
+        """Draw a row, read it and move u. False if it does not fit the budget: then it stays drawn."""
         cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
         cdef double lack, weight, length = sqrt(self.u_norm2)
         cdef int64_t k, i
-        trust = min(1.0 - LEAST, max(LEAST, trust))
+        trust = min(1.0 - LEAST_SHARE, max(LEAST_SHARE, trust))
         if self.drawn < 0:
             k = self.next_group()
             self.from_wet = self.tracked and self.group[k].left > 0 and uniform(self.bits) < trust
             self.drawn = self.draw_wet(&self.group[k]) if self.from_wet else self.draw_next(&self.group[k])
             self.drawn_from = k
         i, k = self.drawn, self.drawn_from
-        if rows.size(i) > budget:
+        if rows.size(i) > budget[0]:
             return False
         self.drawn = -1
 
@@ -241,24 +251,24 @@ cdef class Tracker:
         lack = max(0.0, self.threshold(k, length) - self.group[k].response)
         if self.tracked and self.floor() > 0.0:
             self.compare(pow(lack / self.floor(), 2.0))
-        # Any row will do before the levels are known. A row at its level counts as below: without slack it is the only one.
+        # Before the levels are known, every row moves u. A row at its level counts as below it: with slack 0, no other does.
         if lack > 0.0 or not self.levelled or self.group[k].response / length <= self.group[k].level:
             self.group[k].waiting = i
             if self.groups == 1 or self.group[1 - k].waiting >= 0:
                 self.move(length)
         self.allowance += self.columns * trust * self.group[k].size
-        self.read_columns(columns, budget - self.group[k].size)
+        budget[0] -= self.group[k].size
         return True
 
     cdef void compare(self, double square) noexcept nogil:
-        """Take the squared lack of a row, in units of typical rows, into the average of the way it was drawn."""
+        """Add the squared lack of a row, relative to the floor, to the moving average of wet rows or of all rows."""
         if self.from_wet:
-            self.lack_of_wet += MEMORY * (square - self.lack_of_wet)
+            self.lack_of_wet += AVERAGE_RATE * (square - self.lack_of_wet)
         else:
-            self.lack_of_all += MEMORY * (square - self.lack_of_all)
+            self.lack_of_all += AVERAGE_RATE * (square - self.lack_of_all)
 
     cdef int64_t next_group(self) noexcept nogil:
-        """The group that the other one waits for; any, if nothing waits."""
+        """The group to draw from: the one that a waiting row waits for, or either at random."""
         if self.groups == 1:
             return 0
         if self.group[0].waiting >= 0:
@@ -268,7 +278,7 @@ cdef class Tracker:
         return uniform(self.bits) < 0.5
 
     cdef int64_t draw_wet(self, Group* group) noexcept nogil:
-        """A random wet row by weight, each at most once."""
+        """Draw a wet row by weight, each at most once."""
         cdef int64_t k, i
         while True:
             k = group.start + <int64_t>(uniform(self.bits) * group.left)
@@ -279,7 +289,7 @@ cdef class Tracker:
                 return i
 
     cdef int64_t draw_next(self, Group* group) noexcept nogil:
-        """The next row of a random order, a new one for each pass, by weight."""
+        """Draw the next row of a random order, a new one for each pass; rows are skipped by weight."""
         cdef int64_t k, l, i
         while True:
             if group.cursor == group.count:
@@ -295,11 +305,11 @@ cdef class Tracker:
                 return i
 
     cdef bint keeps(self, Group* group, int64_t i) noexcept nogil:
-        """Passes over a row as often as its weight is short of the heaviest one."""
+        """Whether a row is not skipped: with a probability in proportion to its weight."""
         return self.s[i] == group.heaviest or uniform(self.bits) * group.heaviest < self.s[i]
 
     cdef void read_row(self, Lines* rows, int64_t k, int64_t i) noexcept nogil:
-        """Row i of group k, and its response to u."""
+        """Read row i of group k, and compute its response to u."""
         cdef int64_t l
         cdef double c = 0.0, norm2 = 0.0
         self.group[k].size = rows.read(i, &self.row_where[k, 0], &self.row_value[k, 0])
@@ -311,25 +321,25 @@ cdef class Tracker:
         self.norm2_sum += norm2
 
     cdef double threshold(self, int64_t k, double length) noexcept nogil:
-        """The response to u that a row of group k should have: its level, or what lifts the margin to the floor."""
+        """The response to u that a row of group k should have: its level, raised if the margin is below the floor."""
         cdef double margin = self.group[0].level
         if self.groups == 2:
             margin = (margin + self.group[1].level) / 2
         return self.group[k].level * length + max(0.0, self.floor() - margin * length)
 
     cdef double floor(self) noexcept nogil:
-        """A margin that u must reach in any case: the mean |x_i|^2 of the rows so far, so that first steps are whole."""
+        """The least margin to aim for: the mean |x_i|^2 of the rows so far, so that the first steps have length 1."""
         return self.norm2_sum / self.t
 
     cdef double weight_in_group(self, int64_t k, int64_t i, double trust) noexcept nogil:
-        """How much of its group row i stands for: less, if it is drawn more often than from all of them."""
+        """The weight of the group that row i represents: less for rows that are drawn more often."""
         cdef double share = 1.0
         if self.tracked:
             share = 1.0 - trust + trust * self.group[k].mass / self.group[k].wet_mass * self.is_wet[i]
         return self.group[k].mass / RECENT / share
 
     cdef void remember(self, Group* group, double length, double weight) noexcept nogil:
-        """Put a response in the place of the oldest one, keep them sorted, and estimate the levels now and then."""
+        """Replace the oldest stored response, keep them sorted, and estimate the levels every few iterations."""
         cdef double response = group.response / length
         cdef int64_t slot = group.seen % RECENT, held = min(group.seen, RECENT), k = 0
         if group.seen >= RECENT:
@@ -349,9 +359,9 @@ cdef class Tracker:
             self.estimate_levels()
 
     cdef void estimate_levels(self) noexcept nogil:
-        """The water levels of the recent responses.
+        """Estimate the water levels from the recent responses.
 
-        The water rises where that costs least: in the group whose wet rows weigh less, up to its next response.
+        The water rises in the group whose wet rows have the smaller weight, up to its next response, and so on.
         """
         cdef double slope[2]
         cdef int64_t wet[2]
@@ -377,7 +387,7 @@ cdef class Tracker:
             wet[k] += 1
 
     cdef void move(self, double length) noexcept nogil:
-        """u <- u + step * mean of the rows that wait, and all that follows u."""
+        """u <- u + step * mean of the waiting rows; updates |u|^2, alpha and the average with it."""
         cdef double c = 0.0, norm2 = self.mean_norm2(), margin = 0.0, step, delta
         cdef double before = self.weight_sum - pow(<double>self.t, self.average)
         cdef int64_t k, l, j
@@ -385,7 +395,7 @@ cdef class Tracker:
             c += self.group[k].response / self.groups
             margin += self.group[k].level / self.groups
         step = min(1.0, (max(self.floor(), margin * length) - c) / norm2) if norm2 > 0.0 else 0.0
-        step = max(step, SHORTEST if self.levelled else 0.0)
+        step = max(step, SHORTEST_STEP if self.levelled else 0.0)
         for k in range(self.groups):
             self.alpha[self.group[k].waiting] += step / self.groups
             self.group[k].waiting = -1
@@ -398,7 +408,7 @@ cdef class Tracker:
         self.u_norm2 = max(0.0, self.u_norm2 + 2.0 * step * c + step * step * norm2)
 
     cdef double mean_norm2(self) noexcept nogil:
-        """|mean of the rows that wait|^2."""
+        """|mean of the waiting rows|^2."""
         cdef int64_t k, l
         cdef double norm2 = 0.0, x
         for k in range(self.groups):
@@ -412,8 +422,8 @@ cdef class Tracker:
                 self.column[self.row_where[k, l]].scatter = 0.0
         return norm2
 
-    cdef void read_columns(self, Lines* columns, int64_t budget) noexcept nogil:
-        """Bring z to u where it is farthest, as long as the allowance lasts."""
+    cdef bint read_columns(self, Lines* columns, int64_t budget) noexcept nogil:
+        """Set z to u where they differ most, as long as the allowance lasts. False if the budget ends before."""
         cdef int64_t j, i, k, size
         cdef double change
         cdef Column* column
@@ -424,8 +434,10 @@ cdef class Tracker:
                 self.allowance = 0.0
                 break
             j = self.first[self.highest]
-            if columns.size(j) > self.allowance or columns.size(j) > budget:
+            if columns.size(j) > self.allowance:
                 break
+            if columns.size(j) > budget:
+                return False
             column = &self.column[j]
             change = (column.u - column.z) * self.inverse_scale
             size = columns.read(j, &self.column_where[0], &self.column_value[0])
@@ -438,9 +450,10 @@ cdef class Tracker:
             self.column_entries += size
             budget -= size
             self.place_column(j)
+        return True
 
     cdef void place_column(self, int64_t j) noexcept nogil:
-        """Put column j into the bucket of |u_j - z_j|, or into none where they are equal."""
+        """Move column j to the bucket of |u_j - z_j|, or to none if they are equal."""
         cdef Column* column = &self.column[j]
         cdef int64_t now = bucket_of(column.u - column.z), before = column.bucket
         if now == before:
@@ -462,7 +475,7 @@ cdef class Tracker:
 
 
 cdef inline int64_t bucket_of(double distance) noexcept nogil:
-    """Exponent and the two leading bits of the mantissa, as they stand in the number; -1 for zero."""
+    """The bucket of a distance: its exponent and the two leading bits of its mantissa; -1 for zero."""
     cdef uint64_t bits
     distance = fabs(distance)
     if distance == 0.0:
@@ -472,6 +485,6 @@ cdef inline int64_t bucket_of(double distance) noexcept nogil:
 
 
 def lowest(rows, responses, count):
-    """So many rows with the lowest responses, lowest first, in O(n)."""
+    """The `count` rows with the lowest responses, lowest first, in O(n)."""
     few = np.flatnonzero(responses <= np.partition(responses, count - 1)[count - 1])
     return rows[few[np.argsort(responses[few], kind="stable")[:count]]]

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Rows of the smooth SVM: many at one point, or one after another with a step after each. A row is read once a visit."""
+"""Loops of the smooth SVM over rows: many rows at one point, or a gradient step after each. A visit reads a row once."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from libc.stdint cimport int64_t
 
 from maxmargin.core._matrix cimport Lines, Matrix, longest
 
-cdef double SMALL = 1e-9  # a factor below which it is multiplied into its vector
+cdef double SMALLEST_FACTOR = 1e-9  # a smaller factor is multiplied into v, in O(d), before w = factor v loses digits
 
 
 cdef class Reader:
-    """One row at a time, kept while it is worked on."""
+    """Reads rows of a matrix, with room for one of them."""
 
     cdef Matrix X
     cdef Lines* lines
@@ -36,7 +36,7 @@ cdef class Reader:
     ):
         """Responses r_i = y_i <w, x_i>, pulls a_i = s_i 2 [1 - r_i - y_i b]_+, squared norms, and sum a_i y_i x_i.
 
-        None where the rows hold more than `budget` entries: then none is read.
+        Returns None if the rows hold more than `budget` entries: then no row is read.
         """
         cdef int64_t k, j, i, size, total = 0
         cdef double response, pull, sq_norm
@@ -77,9 +77,9 @@ cdef class Reader:
         double bias_shrink,
         int64_t budget,
     ):
-        """w = factor v and b take a step down 2 [1 - c_i]_+^2 for one row after another, while they fit the budget.
+        """Make a gradient step of w = factor v and b on [1 - c_i]_+^2 for each row in turn, while they fit the budget.
 
-        Returned: how many rows were visited, the new factor and the new b; v is changed in place.
+        Updates v. Returns the number of rows visited, the new factor and the new b.
         """
         cdef int64_t k, j, i, size, visited = 0
         cdef double c, pull
@@ -95,7 +95,7 @@ cdef class Reader:
                     c += self.value[j] * v[self.where[j]]
                 pull = 2.0 * max(0.0, 1.0 - y[i] * (factor * c + b)) * y[i]
                 factor *= shrink
-                if fabs(factor) < SMALL:
+                if fabs(factor) < SMALLEST_FACTOR:
                     for j in range(v.shape[0]):
                         v[j] *= factor
                     factor = 1.0

@@ -2,15 +2,16 @@ r"""The batch perceptron for separable data, section 3.1 of Cotter, Shalev-Shwar
 
 Problem: the slack form with slack 0, :math:`\max_{|w|\le1} f(w)` for :math:`f(w) = \min_i y_i\langle w, x_i\rangle`.
 Given: the responses c of all rows. Returned: the mean of the iterates, for which
-:math:`f(\bar w) \ge \max f - O(1/\sqrt T)` (Lemma 3.2, here without chance). An iteration, from w = 0:
+:math:`f(\bar w) \ge \max f - O(1/\sqrt T)` (Lemma 3.2; certain here, as nothing is random). An iteration, from w = 0:
 
 1. find i, the row with the least response: y_i x_i is a super-gradient of f at w;
-2. :math:`w \leftarrow w + \eta_t y_i x_i` with :math:`\eta_t = 1/\sqrt t`, and the responses with it (Eq. 3.4);
-3. :math:`w \leftarrow w / \max\{1, |w|\}`, and the responses with it.
+2. :math:`w \leftarrow w + \eta_t y_i x_i` with :math:`\eta_t = 1/\sqrt t`, and update the responses (Eq. 3.4);
+3. :math:`w \leftarrow w / \max\{1, |w|\}`, and scale the responses likewise.
 
-With a bias the least row of each class is taken, with half the step for each (section 3.6: both basins hold one row).
-As in section 3.3 the norm of w is :math:`\sqrt{\sum_i \alpha_i c_i}` for :math:`w = \sum_i \alpha_i y_i x_i`: but for
-:meth:`BatchPerceptron._sum_of`, nothing here knows that the inner products are those of the rows.
+With a bias the row with the least response of each class is added, with half the step (section 3.6: the water of each
+basin covers one row).
+As in section 3.3 the norm of w is :math:`\sqrt{\sum_i \alpha_i c_i}` for :math:`w = \sum_i \alpha_i y_i x_i`: only
+:meth:`BatchPerceptron._sum_of` depends on the inner product.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from maxmargin.svm.slack import SlackSVM
 
 @dataclass
 class Iterate:
-    """w, as weights of the rows and as itself, and the response of every row to it."""
+    """An iterate w = sum alpha_i y_i x_i, with alpha and the responses c of all rows."""
 
     alpha: Vector
     c: Vector
@@ -40,15 +41,15 @@ class Iterate:
     def zero(cls, n: int, d: int) -> Iterate:
         return cls(np.zeros(n), np.zeros(n), np.zeros(d))
 
-    def parts(self) -> tuple[Vector, Vector, Vector]:
+    def arrays(self) -> tuple[Vector, Vector, Vector]:
         return self.alpha, self.c, self.w
 
 
 @dataclass
 class BatchPerceptronState:
-    """Where a run stands."""
+    """The state of the batch perceptron."""
 
-    groups: list[NDArray[np.int64]]  # which rows have a basin in common
+    groups: list[NDArray[np.int64]]  # the rows of each basin
     now: Iterate
     total: Iterate  # the sum of all iterates
     t: int = 0
@@ -56,7 +57,7 @@ class BatchPerceptronState:
 
 @dataclass(frozen=True)
 class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
-    """The row that is classified worst is added to w, again and again.
+    """The row with the least response is added to w in each iteration.
 
     Every iteration reads all of the data, and nothing is drawn at random.
 
@@ -88,7 +89,7 @@ class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
         return BatchPerceptronState(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
 
     def step(self, problem: SlackSVM, state: BatchPerceptronState, iterations: int, budget: int) -> Step:
-        # An iteration reads no more than this.
+        # Entries that an iteration reads, at most.
         most = problem.features.n_stored + len(state.groups) * problem.X.shape[1]
         end = problem.X.ledger.entries_read + budget
         for done in range(iterations):
@@ -107,9 +108,9 @@ class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
         now.c += step * responses
         now.w += step * direction
         norm = max(1.0, math.sqrt(max(0.0, float(now.alpha @ now.c))))
-        for part, total in zip(now.parts(), state.total.parts(), strict=True):
-            part /= norm
-            total += part
+        for array, total in zip(now.arrays(), state.total.arrays(), strict=True):
+            array /= norm
+            total += array
 
     def _sum_of(self, problem: SlackSVM, rows: NDArray[np.int64]) -> tuple[Vector, Vector]:
         """The sum of y_i x_i over some rows, and the responses of all rows to it."""
@@ -117,6 +118,6 @@ class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
         return direction, problem.responses(direction)
 
     def solution(self, problem: SlackSVM, state: BatchPerceptronState) -> Solution:
-        """The mean of all iterates, with its best bias: its responses are known."""
-        alpha, c, w = (part / max(state.t, 1) for part in state.total.parts())
+        """The mean of all iterates, with its best bias, which follows from its responses."""
+        alpha, c, w = (array / max(state.t, 1) for array in state.total.arrays())
         return Solution(w, problem.evaluate_responses(w, c).b, alpha)

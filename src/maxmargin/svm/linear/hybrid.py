@@ -1,17 +1,17 @@
 r"""The hybrid deterministic-stochastic method of Friedlander and Schmidt, with the shrinking of Schmidt and Joulin.
 
-For the hinge loss: section 1 of the addendum of Schmidt and Joulin (2012).
+The application to the hinge loss is section 1 of the addendum of Schmidt and Joulin (2012).
 
 Problem: the smooth SVM, :math:`\min_x \sum_i s_i [1 - b_i a_i^T x]_+^2 + \frac\lambda2 |x|^2`, which is the regularised
-form with the squared hinge at :math:`\lambda = 1/C`, divided by C. (As a mean over the examples, the form of the main
+form with the squared hinge at :math:`\lambda = 1/C`, divided by C. (As a mean over the samples, the form of the main
 paper, it is divided by n once more: :math:`\lambda = 1/(Cn)`.)
 Given: the data by rows. Returned: w, b, and the dual point :math:`\alpha_i = 2 C s_i [1 - c_i]_+` of the margins c.
 
-It starts like a stochastic method, from gradients of few examples, and ends like a deterministic one: quasi-Newton
-steps on a batch of examples that grows until it holds all. Examples that provably have no loss are not read.
+It starts like a stochastic method, with gradients of few samples, and ends like a deterministic one, with quasi-Newton
+(L-BFGS) steps on a batch that grows until it holds all samples. Samples that provably have no loss are not read.
 
-Symbols here and in the papers: w is their x, y_i their b_i, x_i their a_i, n their M. A point is the vector of all that
-is moved: w and, where there is a bias, a coordinate z behind it: b = B z for a penalised bias, b = z for a free one.
+Symbols here and in the papers: w is their x, y_i their b_i, x_i their a_i, n their M. A point is the vector of
+all variables: w and, with a bias, a last coordinate z: b = B z for a penalised bias, b = z for a free one.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from maxmargin.svm.linear.shrinking import EPS, Bounds, Rows
 from maxmargin.svm.regularized import RegularizedSVM
 
 SHRINKING = ("tight", "sum", "none")
-ENOUGH = 1e-4  # of the decrease that the slope promises: the line search takes the first step that has it
-MOST_TRIES = 30  # of a line search; then the memory is of no use, and is dropped
+ARMIJO = 1e-4  # the line search accepts a step that decreases the objective by this share of t times the slope
+MOST_BACKTRACKS = 30  # steps tried in a line search; after these the L-BFGS pairs are dropped
 
 
 @dataclass(frozen=True)
 class Hybrid(Solver[RegularizedSVM, "HybridState"]):
-    r"""Quasi-Newton steps on a growing batch, reading only the examples that may have a loss.
+    r"""Quasi-Newton steps on a growing batch, which read only the samples that may have a loss.
 
     Parameters
     ----------
     shrinking : {"tight", "sum", "none"}, default="tight"
-        Which bound shows that an example has no loss: that of section 2, from the distance to where it was last read;
-        that of equation (1), from the sum of the steps since then; or none, and the whole batch is read.
+        The bound that shows that a sample has no loss: that of section 2, by the distance from the point where it was
+        last read; that of equation (1), by the sum of the steps since then; or none: the whole batch is read.
         See :mod:`maxmargin.svm.linear.shrinking`.
     growth : float, default=1.1
         The batch grows as :math:`|B_{k+1}| = \lceil\min(\text{growth}\,|B_k| + 1, n)\rceil`, in a random order.
-        Infinite: all examples from the start, the deterministic method.
+        Infinite: the batch holds all samples from the start (the deterministic method).
     memory : int, default=10
-        How many pairs the L-BFGS approximation of the Hessian is made of.
+        The number of pairs of the L-BFGS approximation of the Hessian.
     points : int, default=10
-        With "tight": how many points are kept, of which the oldest is given up for a new one.
+        With "tight": the number of stored points; a new one replaces the oldest.
 
     References
     ----------
@@ -100,7 +100,7 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         if isinstance(warm, HybridState):
             warm.reader = Reader(problem.features)
             if warm.C != problem.C:
-                # Sums over examples are kept without C; what was learned of the curvature was learned with it.
+                # Sums over samples do not contain C, but the L-BFGS pairs do.
                 warm.C, warm.search = problem.C, None
                 warm.pairs.clear()
             return warm
@@ -131,21 +131,24 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         return Solution(w.copy(), b, p, factor * state.at.pull[: w.size])
 
     def estimated_gap(self, problem: RegularizedSVM, state: HybridState) -> float:
-        """The gap between a point and the dual point of its margins is half of its squared gradient (no free bias)."""
+        """Half of the squared gradient: without a free bias, the gap to the dual point of the margins."""
         if state.batch.size < state.order.size:
             return math.inf
         gradient = state.gradient(problem, state.point, state.at)
         return 0.5 * float(gradient @ gradient) / state.value(problem, state.point, state.at)
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
-        """Until the batch holds all, and 100 more."""
+        """The iterations until the batch holds all samples, and 100 more."""
         n, excess = problem.y.size, self.growth - 1
         return 100 + (1 if math.isinf(excess) else math.ceil(math.log1p(n * excess) / math.log1p(excess)))
 
     # One iteration
 
     def _iterate(self, problem: RegularizedSVM, state: HybridState, last: int) -> bool:
-        """A larger batch, a direction, a line search. False where the next reads do not fit: later it goes on there."""
+        """Grow the batch, find a direction, search along it. False if the next reads exceed the budget.
+
+        `state.search` keeps the line search, so that a later call resumes it.
+        """
         if state.search is None:
             if not self._grow(problem, state, last):
                 return False
@@ -158,17 +161,17 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
             if visit is None:
                 return False
             rise = state.value(problem, point, visit) - before
-            if rise <= ENOUGH * search.t * search.slope + 4 * EPS * before:
+            if rise <= ARMIJO * search.t * search.slope + 4 * EPS * before:
                 break
             search.tries += 1
-            if search.tries == MOST_TRIES:
+            if search.tries == MOST_BACKTRACKS:
                 state.pairs.clear()
                 state.search = None
                 return True
-            # The least of the parabola through what is known, but neither a tiny step nor hardly a shorter one.
+            # The minimum of the interpolating parabola, limited to between 0.1 and 0.5 of the present step.
             best = -0.5 * search.slope * search.t**2 / (rise - search.slope * search.t)
             search.t = min(max(best, 0.1 * search.t), 0.5 * search.t)
-        # Both gradients of a pair are of the same batch.
+        # Both gradients of a pair are those of the same batch.
         s = point - state.point
         y = state.gradient(problem, point, visit) - state.gradient(problem, state.point, state.at)
         if s @ y > 0:
@@ -177,6 +180,7 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         return True
 
     def _grow(self, problem: RegularizedSVM, state: HybridState, last: int) -> bool:
+        """Add samples to the batch and read them at the present point. False if that exceeds the budget."""
         n, size = state.order.size, state.batch.size
         larger = n if math.isinf(self.growth) else math.ceil(min(self.growth * size + 1, n))
         added = np.sort(state.order[size:larger])
@@ -189,15 +193,16 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         return True
 
     def _direction(self, problem: RegularizedSVM, state: HybridState) -> Search:
+        """A line search along the quasi-Newton direction."""
         gradient = state.gradient(problem, state.point, state.at)
         direction = -_times_inverse_hessian(state.pairs, gradient, state.curvature)
-        if direction @ gradient > 0:  # by rounding
+        if direction @ gradient > 0:  # possible by rounding only
             state.pairs.clear()
             direction = -gradient / state.curvature
         return Search(direction, float(direction @ gradient))
 
     def _needed(self, problem: RegularizedSVM, state: HybridState, point: Vector) -> Rows:
-        """The examples of the batch that may have a loss at a point."""
+        """The samples of the batch that may have a loss at a point."""
         if self.shrinking == "none":
             return state.batch
         w, b = _split(problem, point)
@@ -213,7 +218,7 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         last: int,
         known: Rows | None = None,
     ) -> Visit | None:
-        """What some examples add at a point; None where reading them would go over the budget."""
+        """Read some samples at a point: their terms of the objective. None if that exceeds the budget."""
         w, b = _split(problem, point)
         seen = state.reader.visit(rows, problem.y, problem.s, w, b, last - problem.X.ledger.entries_read)
         if seen is None:
@@ -232,18 +237,18 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
 
 @dataclass(frozen=True)
 class Visit:
-    """What some examples add to the objective, its gradient and its curvature at a point, C left out.
+    """The terms of some samples in the objective, its gradient and its curvature at a point, without C.
 
     Attributes
     ----------
     rows, pulls : arrays of shape (k,)
-        The examples that were read, and s_i 2 [1 - c_i]_+ for each.
+        The samples that were read, and s_i 2 [1 - c_i]_+ for each.
     loss : float
         sum s_i [1 - c_i]_+^2.
     pull : array
-        Minus the gradient of that sum.
+        Minus the gradient of the loss.
     sq_norm : float
-        sum s_i |x_i|^2: near the point, the curvature of that sum is at most twice this.
+        sum s_i |x_i|^2: near the point, the curvature of the loss is at most twice this.
     """
 
     rows: Rows
@@ -254,9 +259,11 @@ class Visit:
 
     @classmethod
     def of_none(cls, size: int) -> Visit:
+        """The visit of no samples."""
         return cls(np.zeros(0, dtype=np.int64), np.zeros(0), 0.0, np.zeros(size), 0.0)
 
     def with_more(self, other: Visit) -> Visit:
+        """The terms of the samples of both visits."""
         return Visit(
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.pulls, other.pulls]),
@@ -268,7 +275,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Pair:
-    """A step s, the change y of the gradient along it, and s'y."""
+    """A pair of L-BFGS: a step s, the change y of the gradient along it, and s'y."""
 
     s: Vector
     y: Vector
@@ -277,7 +284,7 @@ class Pair:
 
 @dataclass
 class Search:
-    """A line search under way."""
+    """The state of a line search: the step to try next is t times the direction."""
 
     direction: Vector
     slope: float
@@ -287,18 +294,18 @@ class Search:
 
 @dataclass
 class HybridState:
-    """Where a run stands.
+    """The state of the hybrid method.
 
     Attributes
     ----------
     order : array
-        The examples of some weight in the order in which they enter the batch.
+        The samples with a positive weight, in the order in which they enter the batch.
     batch : array
-        Those that did, sorted.
+        The samples in the batch, sorted.
     point, at : array, Visit
-        The current point, and what the batch adds there.
+        The current point, and the terms of the batch there.
     evaluations : int
-        How often an example was read: n of them are an effective pass.
+        The number of samples read, with repetitions: n of them are an effective pass.
     """
 
     C: float
@@ -314,26 +321,26 @@ class HybridState:
 
     @property
     def factor(self) -> float:
-        """The weight of a loss: C, and as much more as the batch is less than all."""
+        """The factor of the losses of the batch: C times the ratio of all samples to those in the batch."""
         return self.C * self.order.size / max(self.batch.size, 1)
 
     def value(self, problem: RegularizedSVM, point: Vector, visit: Visit) -> float:
-        """The objective of the batch."""
+        """The objective of the batch at a point."""
         penalised = _penalised(problem, point)
         return 0.5 * float(penalised @ penalised) + self.factor * visit.loss
 
     def gradient(self, problem: RegularizedSVM, point: Vector, visit: Visit) -> Vector:
-        """The gradient of the batch."""
+        """The gradient of the objective of the batch at a point."""
         return _penalised(problem, point) - self.factor * visit.pull
 
     @property
     def curvature(self) -> float:
-        """What the curvature of the objective of the batch is at most, near the point."""
+        """An upper bound of the curvature of the objective of the batch, near the point."""
         return 1.0 + 2.0 * self.factor * self.at.sq_norm
 
 
 def _times_inverse_hessian(pairs: deque[Pair], gradient: Vector, curvature: float) -> Vector:
-    """The product of the L-BFGS approximation of the inverse Hessian with the gradient: the two-loop recursion."""
+    """The L-BFGS approximation of the inverse Hessian times the gradient, by the two-loop recursion."""
     q, shares = gradient.copy(), []
     for pair in reversed(pairs):
         shares.append(float(pair.s @ q) / pair.product)
@@ -345,7 +352,7 @@ def _times_inverse_hessian(pairs: deque[Pair], gradient: Vector, curvature: floa
 
 
 def bias_feature(problem: RegularizedSVM) -> float:
-    """The value of the feature whose weight stands for the bias; 0 where there is none."""
+    """The value of the constant feature whose weight is the bias; 0 without a bias."""
     return 1.0 if problem.free_bias else problem.bias_feature
 
 
@@ -355,5 +362,5 @@ def _split(problem: RegularizedSVM, point: Vector) -> tuple[Vector, float]:
 
 
 def _penalised(problem: RegularizedSVM, point: Vector) -> Vector:
-    """The point with a free bias put to zero: what the objective penalises, and the gradient of that."""
+    """The point with a free bias set to zero: the vector that is penalised, and the gradient of its penalty."""
     return np.append(point[:-1], 0.0) if problem.free_bias else point

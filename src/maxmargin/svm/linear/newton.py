@@ -1,20 +1,22 @@
-r"""Newton's method on the examples that matter, over a growing part of the data.
+r"""Newton's method on a growing subset of the samples, for data with few features.
 
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
-point of the dual that proves how good they are. For few features: it solves systems of d equations.
+dual point that proves how good they are. Each iteration solves a system of d equations, d the number of features.
 
-The squared hinge is smooth, and Newton's method is applied to it as it stands. The hinge is not; its dual
-:math:`\max_{0 \le a \le U} \sum a_i - \frac12 |v(a)|^2` is solved by the proximal point method (which for the primal is
-the method of multipliers): from a centre :math:`\alpha`, the primal of
+The squared hinge is smooth, and Newton's method is applied to it directly. The hinge is not; its dual
+:math:`\max_{0 \le a \le U} \sum a_i - \frac12 |v(a)|^2` is solved by the proximal point method (Rockafellar 1976;
+for the primal it is the method of multipliers): from a centre :math:`\alpha`, the primal of
 
 .. math:: \max_{0 \le a \le U}\ \sum_i a_i - \tfrac12 |v(a)|^2 - \tfrac1{2\sigma} |a - \alpha|^2
 
-is smooth, and its solution a is the next centre. In both cases, with :math:`c_i = y_i(\langle w, x_i\rangle + b)`,
+is smooth, and its solution a is the next centre. The code calls :math:`1/\sigma` the softness. In both cases,
+with :math:`c_i = y_i(\langle w, x_i\rangle + b)`,
 
 .. math:: a_i = \text{clip}_{[0, U_i]}\ h_i (1 - c_i + \alpha_i / \sigma), \qquad h_i = 1 / (q_i + 1/\sigma),
 
 the gradient is :math:`w - \sum_i a_i y_i x_i` and the Hessian :math:`I + \sum_{i \in J} h_i x_i x_i^T`, with J the
-examples strictly between their bounds. They are few near the end, and only they are read to build it.
+samples strictly between their bounds (Keerthi and DeCoste 2005). Near the optimum J is small, and only the rows in J
+are read to build the Hessian.
 """
 
 from __future__ import annotations
@@ -35,90 +37,92 @@ from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear._newton import add_outer_products, gap_of, reach, weigh
 from maxmargin.svm.regularized import RegularizedSVM
 
-Some = NDArray[np.int64] | slice  # examples of a part, by their places in it; the slice: all of them
+Places = NDArray[np.int64] | slice  # samples by their position in the subset; slice(None) means all of them
 
-MOST_FEATURES = 5000
-ROWS_PER_FEATURE = 10  # of the first part of the data, at least
-SOFT_PER_FEATURE = 3  # examples within the rounded kink of the hinge to begin with, at least; else a twentieth
-GROWTH = 6  # of the parts
-SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
-SOFTEST = 1e-3  # softness to begin with, at least, in units of |x|^2
-STIFFER = 4.0  # how much sigma grows then
-BLOCK = 2048  # rows made dense at a time
-NOTHING = 1e-16  # of the objective
-SPARSE = 0.25  # below this share of stored entries, outer products of sparse rows are cheaper than dense ones
-MOST_AWAKE = 0.6  # the share of examples above which all are looked at again
+MOST_FEATURES = 5000  # data with more features is refused: the dense Hessian has this many rows and columns
+ROWS_PER_FEATURE = 10  # rows of the first subset per feature, at least
+KINK_SAMPLES_PER_FEATURE = 3  # samples per feature within the smoothed kink of the hinge at the start, at least
+KINK_SHARE = 20  # and at least one in this many samples of the subset
+GROWTH = 6  # factor by which the subset grows
+SOLVED = 0.1  # the centre moves once the norm of the gradient is at most this share of the distance to the new centre
+LEAST_SOFTNESS = 1e-3  # softness at the start, at least; unit: the mean |x_i|^2
+SOFTNESS_DIVISOR = 4.0  # the softness is divided by this whenever the centre moves
+DENSE_ROWS = 2048  # rows converted to a dense block at a time, which bounds the memory for the Hessian
+LEAST_GAIN = 1e-16  # share of the dual value; a step that gains less is below rounding and is not made
+SPARSE_DENSITY = 0.25  # below this share of stored entries the Hessian is built from sparse outer products
+MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
 
 
 @dataclass
 class NewtonState:
-    """Where Newton's method stands: on the first `size` rows of `order`.
+    """The state of Newton's method, which works on the first `size` rows of `order`.
 
-    Examples at a bound sleep as long as w, by its distance from where all of them were last seen, cannot have moved
-    them off it: their margins need not be known. This is the tighter bound of `shrinking.py`, in use for both bounds.
+    A sample at a bound is inactive as long as w has moved too little, since all margins were last known, to change its
+    dual variable: its margin need not be known. This is the tighter bound of `shrinking.py`, applied to both bounds.
     """
 
-    rules: tuple[Any, ...]  # of the problem, to tell if another one is the same
+    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
     order: NDArray[np.int64]
     size: int
     w: Vector
     b: float = 0.0
     softness: float = 0.0  # 1 / sigma
-    first_centre: Vector | None = None  # of all examples, from an earlier solution
-    part: Part | None = None
-    solved: bool = False  # whether the centre may move
-    decrease: float = math.inf  # of the objective, by the last step
+    first_centre: Vector | None = None  # centre for all samples, from an earlier solution
+    subset: Subset | None = None
+    solved: bool = False  # whether the smoothed problem is solved, so that the centre moves next
+    decrease: float = math.inf  # of the objective in the last step
     gap: float = math.inf
     dual: float = -math.inf
 
     @property
     def whole(self) -> bool:
-        """Whether the part in use is all of the data."""
-        return self.part is not None and self.part.rows.size == self.order.size == self.size
+        """Whether the subset is all of the data."""
+        return self.subset is not None and self.subset.rows.size == self.order.size == self.size
 
 
 @dataclass
-class Part:
-    """The examples in use, and what is known of them."""
+class Subset:
+    """The samples in use, their dual variables and their margins."""
 
     rows: NDArray[np.int64]
     y: Vector
-    upper: Vector  # bounds of the dual, the losses weighed as if this part were all, and
-    q: Vector  # its curvatures
-    norms: Vector  # of (x_i, 1), the 1 where there is a bias
+    upper: Vector  # upper bounds of the dual variables, with the losses scaled up from the subset to all samples
+    q: Vector  # curvatures of the dual, scaled likewise
+    norms: Vector  # |(x_i, 1)| with a bias, |x_i| without
     centre: Vector  # alpha
-    c: Vector  # margins: at w where `known`
-    a: Vector  # weights
+    c: Vector  # margins, valid where `known`
+    a: Vector  # dual variables
     v: Vector  # sum a_i y_i x_i
-    known: NDArray[np.bool_]
-    reach: Vector  # how far from `seen_from` w may be before the weight of a sleeping example can change
-    seen_from: Vector  # (w, b) when all margins were known last
-    inside: NDArray[np.bool_]  # who is between the bounds, as far as `products` knows
-    products: Vector  # sum of (x_i, 1)(x_i, 1)^T over them, weighed by 1 / q_i with the squared hinge: the lower half
+    known: NDArray[np.bool_]  # whether c_i is the margin at the present (w, b): so it is for active samples
+    reach: Vector  # distance of (w, b) from `reference` up to which the dual variable of an inactive sample is fixed
+    reference: Vector  # (w, b) when all margins were last known
+    inside: NDArray[np.bool_]  # the samples strictly between the bounds that `products` sums over
+    products: Vector  # lower triangle of the sum of (x_i, 1)(x_i, 1)^T, with weights 1 / q_i for the squared hinge
 
-    def law(self, awake: Some) -> tuple[Vector, Vector, Vector]:
-        """centre, upper and q of some of them: with the softness, all that makes a weight of a margin."""
-        return self.centre[awake], self.upper[awake], self.q[awake]
+    def weight_parameters(self, active: Places) -> tuple[Vector, Vector, Vector]:
+        """centre, upper and q of some samples: with the softness, they map a margin to a dual variable."""
+        return self.centre[active], self.upper[active], self.q[active]
 
 
 @dataclass(frozen=True)
 class Newton(Solver[RegularizedSVM, NewtonState]):
-    r"""Newton's method for few features, on a growing part of the data.
+    r"""Newton's method for few features, on a growing subset of the data.
 
-    An iteration reads the rows in use once for the margins along the step, and those whose weight has changed once
-    more. It begins on a small part of the data, where iterations are cheap, and goes over to a larger one when more of
-    the same would only fit the part better, not the whole. Rows that a step cannot move off their bound are not read.
+    An iteration reads the active rows once for the change of their margins, and those whose dual variable changes once
+    more. It begins on a small subset of the data, where iterations are cheap, and grows the subset once further steps
+    would gain less than the sampling error of the subset. Rows whose dual variable provably stays at a bound are not
+    read.
 
     Parameters
     ----------
     first : int, default=2000
-        How many rows to begin with, at least (and ten a feature); the parts then grow sixfold.
+        Rows of the first subset, at least (and ten per feature); the subset then grows sixfold.
 
     References
     ----------
     Keerthi, DeCoste (2005), A Modified Finite Newton Method for Fast Solution of Large Scale Linear SVMs.
     Rockafellar (1976), Monotone Operators and the Proximal Point Algorithm.
-    Friedlander, Schmidt (2012), Hybrid Deterministic-Stochastic Methods for Data Fitting (growing parts).
+    Friedlander, Schmidt (2012), Hybrid Deterministic-Stochastic Methods for Data Fitting (growing subsets).
 
     Examples
     --------
@@ -151,70 +155,72 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
                 f"newton solves a dense system of as many equations as there are features, at most {MOST_FEATURES:,}; "
                 f'the data has {d:,}. Use solver="sdca".'
             )
-        if isinstance(warm, NewtonState) and all(map(np.array_equal, warm.rules, problem.rules)):
+        if isinstance(warm, NewtonState) and all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
             return warm
         order = rng.permutation(np.flatnonzero(problem.s))
         if isinstance(warm, NewtonState | Solution):
             centre = warm.p if isinstance(warm, Solution) else None
-            return NewtonState(problem.rules, order, order.size, np.asarray(warm.w), warm.b, first_centre=centre)
-        return NewtonState(problem.rules, order, self._first_part(problem), np.zeros(d))
+            signature, w = problem.dual_signature, np.asarray(warm.w)
+            return NewtonState(signature, order, order.size, w, warm.b, first_centre=centre)
+        return NewtonState(problem.dual_signature, order, self._first_size(problem), np.zeros(d))
 
-    def _first_part(self, problem: RegularizedSVM) -> int:
+    def _first_size(self, problem: RegularizedSVM) -> int:
         return min(max(self.first, ROWS_PER_FEATURE * problem.X.shape[1]), int(np.count_nonzero(problem.s)))
 
     def deterministic(self, problem: RegularizedSVM) -> bool:
-        return self._first_part(problem) == np.count_nonzero(problem.s)
+        return self._first_size(problem) == np.count_nonzero(problem.s)
 
     def step(self, problem: RegularizedSVM, state: NewtonState, iterations: int, budget: int) -> Step:
         before = problem.X.ledger.entries_read
         for done in range(iterations):
             left = budget - (problem.X.ledger.entries_read - before)
-            # The margins of a new part, its weights, the Hessian, the margins along the step, and the weights after it.
+            # An iteration makes five passes at most: margins and v of a new subset, Hessian, changes of margins and v.
             X = problem.features
             if left < 5 * X.n_stored and left < 5 * int(X.row_sizes()[state.order[: state.size]].sum()):
                 return Step(done, Reason.BUDGET)
-            with np.errstate(over="ignore", invalid="ignore"):  # rows may be as uneven as floats allow
+            with np.errstate(over="ignore", invalid="ignore"):  # norms of rows may differ by any factor
                 self._iterate(problem, state)
         return Step(iterations)
 
     def _iterate(self, problem: RegularizedSVM, state: NewtonState) -> None:
-        if state.part is None or state.part.rows.size != state.size:
-            state.part = self._take_part(problem, state)
-        part = state.part
+        if state.subset is None or state.subset.rows.size != state.size:
+            state.subset = self._take_subset(problem, state)
+        subset = state.subset
         if state.solved:
-            self._move_centre(problem, state, part)
-        s, s_b = self._direction(problem, state, part)
-        gain = abs(float((state.w - part.v) @ s))
-        if state.whole and math.isfinite(state.gap) and gain <= NOTHING * abs(state.dual):
-            return  # what is left to gain is below rounding
-        awake = self._wake(problem, state, part, s, s_b)
-        rows, y, c, law = part.rows[awake], part.y[awake], part.c[awake], part.law(awake)
+            self._move_centre(problem, state, subset)
+        s, s_b = self._direction(problem, state, subset)
+        gain = abs(float((state.w - subset.v) @ s))
+        if state.whole and math.isfinite(state.gap) and gain <= LEAST_GAIN * abs(state.dual):
+            return
+        active = self._activate(problem, state, subset, s, s_b)
+        rows, y, c = subset.rows[active], subset.y[active], subset.c[active]
+        parameters = subset.weight_parameters(active)
         along = y * (problem.X.dot(s, rows) + s_b)
 
-        # The objective along the step is least where its slope is zero. Sleeping examples pull with a constant force.
-        stiffness, before = _stiffness(problem), part.a[awake]
-        first = float((state.w - part.v) @ s) + (stiffness * state.b - float(part.a @ part.y)) * s_b
+        # Line search: the objective is least where its slope is zero. Inactive samples add a constant to the slope.
+        stiffness, before = _stiffness(problem), subset.a[active]
+        first = float((state.w - subset.v) @ s) + (stiffness * state.b - float(subset.a @ subset.y)) * s_b
         start = first + float(before @ along)
         bend = float(s @ s) + stiffness * s_b**2
 
         def slope(t: float) -> float:
-            return start + t * bend - float(weigh(c + t * along, *law, state.softness) @ along)
+            return start + t * bend - float(weigh(c + t * along, *parameters, state.softness) @ along)
 
-        t = _root(slope, first, 1.0 if rows.size < part.rows.size else math.inf)
+        t = _root(slope, first, 1.0 if rows.size < subset.rows.size else math.inf)
         state.decrease = 0.5 * t * abs(first)
         state.w = state.w + t * s
         state.b += t * s_b
         c = c + t * along
-        a = weigh(c, *law, state.softness)
-        # Rows whose weight does not change are not read.
-        part.v += problem.features.dot_transposed((a - before) * y, rows)
-        part.c[awake], part.a[awake] = c, a
-        # Sleeping examples add nothing to the gap: they have the weight that is best for them.
-        state.gap = float(gap_of(c, a, *law[1:]).sum())
-        self._settle(problem, state, part)
+        a = weigh(c, *parameters, state.softness)
+        # Rows with an unchanged a_i are not read.
+        subset.v += problem.features.dot_transposed((a - before) * y, rows)
+        subset.c[active], subset.a[active] = c, a
+        # Inactive samples add nothing to the gap: their dual variables are optimal.
+        state.gap = float(gap_of(c, a, *parameters[1:]).sum())
+        self._end_iteration(problem, state, subset)
 
-    def _take_part(self, problem: RegularizedSVM, state: NewtonState) -> Part:
-        """The first `size` rows, with the losses weighed as if they were all."""
+    def _take_subset(self, problem: RegularizedSVM, state: NewtonState) -> Subset:
+        """The first `size` rows, with the losses scaled up to all samples."""
         rows = np.sort(state.order[: state.size])
         y, share = problem.y[rows], problem.s[rows].sum() / problem.s.sum()
         upper, q = problem.loss.dual_box(problem.u[rows] / share)
@@ -222,14 +228,14 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         centre = np.zeros(rows.size)
         state.softness, state.solved = 0.0, False
         if not problem.loss.smooth:
-            # The hinge with its kink rounded off, as wide as it takes to have enough examples in it.
-            enough = min(rows.size - 1, max(SOFT_PER_FEATURE * state.w.size, rows.size // 20))
+            # The kink of the hinge is smoothed over an interval that holds enough samples.
+            enough = min(rows.size - 1, max(KINK_SAMPLES_PER_FEATURE * state.w.size, rows.size // KINK_SHARE))
             width = max(1.5 * float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
             state.softness = 2 * width / float(upper.mean())
             centre = 0.5 * upper
-            softest = SOFTEST * float(problem.sq_norms().mean())
-            if state.softness < softest:  # C is so large that U says nothing of the weights to come
-                state.softness, centre = softest, np.zeros(rows.size)
+            least = LEAST_SOFTNESS * float(problem.sq_norms().mean())
+            if state.softness < least:  # C is so large that U / 2 is no estimate of the dual variables
+                state.softness, centre = least, np.zeros(rows.size)
             if state.first_centre is not None:
                 centre = np.clip(state.first_centre[rows], 0.0, upper)
         a = weigh(c, centre, upper, q, state.softness)
@@ -237,53 +243,53 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
         v = problem.features.dot_transposed(a * y, rows)
         inside, products = np.zeros(rows.size, dtype=bool), np.zeros((v.size + 1, v.size + 1))
-        seen_from = np.append(state.w, state.b)
-        return Part(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, seen_from, inside, products)
+        reference = np.append(state.w, state.b)
+        return Subset(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, reference, inside, products)
 
-    def _move_centre(self, problem: RegularizedSVM, state: NewtonState, part: Part) -> None:
-        """The weights become the next centre. Sleeping examples stay at their bounds, now with more room."""
-        part.centre = part.a.copy()
-        state.softness /= STIFFER
+    def _move_centre(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
+        """Let the dual variables be the next centre, and divide the softness. Inactive samples stay at their bounds."""
+        subset.centre = subset.a.copy()
+        state.softness /= SOFTNESS_DIVISOR
         state.solved = False
-        awake = np.flatnonzero(part.known)
-        a = weigh(part.c[awake], *part.law(awake), state.softness)
-        part.v += problem.features.dot_transposed((a - part.a[awake]) * part.y[awake], part.rows[awake])
-        part.a[awake] = a
+        active = np.flatnonzero(subset.known)
+        a = weigh(subset.c[active], *subset.weight_parameters(active), state.softness)
+        subset.v += problem.features.dot_transposed((a - subset.a[active]) * subset.y[active], subset.rows[active])
+        subset.a[active] = a
 
-    def _direction(self, problem: RegularizedSVM, state: NewtonState, part: Part) -> tuple[Vector, float]:
-        """Newton's step: a system with the Hessian."""
-        self._follow(problem, part)
+    def _direction(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> tuple[Vector, float]:
+        """Newton's step, the solution of the system with the Hessian."""
+        self._update_products(problem, subset)
         d = state.w.size
-        H = part.products / (state.softness or 1.0)
+        H = subset.products / (state.softness or 1.0)
         held = float(H[d, d])
         H[np.arange(d), np.arange(d)] += 1.0
-        # Where nobody is between the bounds nothing holds a free bias: let it go by one margin at most.
+        # With no sample between the bounds, the Hessian is singular in a free bias: limit its step to about one margin.
         H[d, d] = (1 + 1e-9) * held if held > 0 else problem.C * float(problem.s.sum())
         H[d, d] += _stiffness(problem)
-        g = np.append(state.w - part.v, _stiffness(problem) * state.b - float(part.a @ part.y))
+        g = np.append(state.w - subset.v, _stiffness(problem) * state.b - float(subset.a @ subset.y))
         if not problem.bias:
             H[d, d], g[d] = 1.0, 0.0
         diagonal = H.diagonal().copy()
         _, step, failed = dposv(H.T, -g, overwrite_a=True)
-        if failed or not np.isfinite(step).all():  # rows so uneven that it is singular by rounding, or overflows
+        if failed or not np.isfinite(step).all():  # the Hessian is singular by rounding, or overflows
             step = -g / diagonal
         return step[:d], float(step[d])
 
-    def _follow(self, problem: RegularizedSVM, part: Part) -> None:
-        """Bring the products up to date: from one step to the next, few come between their bounds, or leave."""
-        inside = (part.a > 0) & (part.a < part.upper)
-        changed = np.flatnonzero(inside != part.inside)
+    def _update_products(self, problem: RegularizedSVM, subset: Subset) -> None:
+        """Update the outer products of the Hessian by the samples that entered or left the interval of their bounds."""
+        inside = (subset.a > 0) & (subset.a < subset.upper)
+        changed = np.flatnonzero(inside != subset.inside)
         if 2 * changed.size > np.count_nonzero(inside):
-            part.products[:] = 0
+            subset.products[:] = 0
             changed, signs = np.flatnonzero(inside), np.ones(np.count_nonzero(inside))
         else:
             signs = np.where(inside[changed], 1.0, -1.0)
-        part.inside = inside
-        X, rows, d = problem.features, part.rows[changed], part.v.size
-        weights = signs / part.q[changed] if problem.loss.smooth else signs
-        part.products[d, d] += weights.sum()
-        if X.n_stored < SPARSE * X.shape[0] * d:
-            products = part.products
+        subset.inside = inside
+        X, rows, d = problem.features, subset.rows[changed], subset.v.size
+        weights = signs / subset.q[changed] if problem.loss.smooth else signs
+        subset.products[d, d] += weights.sum()
+        if X.n_stored < SPARSE_DENSITY * X.shape[0] * d:
+            products = subset.products
 
             def outer_products(reader: Matrix, part: slice) -> Vector:
                 H = products if part.start == 0 else np.zeros_like(products)
@@ -294,66 +300,66 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             for H in X.in_parts(outer_products, rows.size, work - 64 * d**2)[1:]:
                 products += H
             if problem.bias:
-                part.products[d, :d] += X.dot_transposed(weights, rows)
+                subset.products[d, :d] += X.dot_transposed(weights, rows)
             return
         for sign in (1.0, -1.0):
             these = np.flatnonzero(signs == sign)
-            for start in range(0, these.size, BLOCK):
-                block = these[start : start + BLOCK]
+            for start in range(0, these.size, DENSE_ROWS):
+                block = these[start : start + DENSE_ROWS]
                 root = np.sqrt(np.abs(weights[block]))
                 Z = X.dense(rows[block])
                 Z *= root[:, None]
-                part.products[:d, :d] += sign * (Z.T @ Z)
+                subset.products[:d, :d] += sign * (Z.T @ Z)
                 if problem.bias:
-                    part.products[d, :d] += sign * (root @ Z)
+                    subset.products[d, :d] += sign * (root @ Z)
 
-    def _wake(self, problem: RegularizedSVM, state: NewtonState, part: Part, s: Vector, s_b: float) -> Some:
-        """The examples whose weight a step s could change; their margins become known."""
+    def _activate(self, problem: RegularizedSVM, state: NewtonState, subset: Subset, s: Vector, s_b: float) -> Places:
+        """The samples whose dual variable a step s could change; their margins are computed."""
         here, step = np.append(state.w, state.b), math.hypot(float(np.linalg.norm(s)), s_b)
-        most = MOST_AWAKE * part.rows.size
-        awake = np.flatnonzero(part.known | (part.reach <= float(np.linalg.norm(here - part.seen_from)) + step))
-        everyone = awake.size > most
-        unknown = np.flatnonzero(~part.known) if everyone else awake[~part.known[awake]]
-        part.c[unknown] = part.y[unknown] * (problem.X.dot(state.w, part.rows[unknown]) + state.b)
-        part.known[unknown] = True
-        if not everyone:
-            return awake
-        part.seen_from = here
-        part.reach = reach(part.c, *part.law(slice(None)), state.softness, part.norms)
-        # Whoever this very step cannot move goes to sleep at once, where they are many.
-        awake = np.flatnonzero(part.reach <= step)
-        if awake.size > most:
+        most = MOST_ACTIVE * subset.rows.size
+        active = np.flatnonzero(subset.known | (subset.reach <= float(np.linalg.norm(here - subset.reference)) + step))
+        recompute_all = active.size > most
+        unknown = np.flatnonzero(~subset.known) if recompute_all else active[~subset.known[active]]
+        subset.c[unknown] = subset.y[unknown] * (problem.X.dot(state.w, subset.rows[unknown]) + state.b)
+        subset.known[unknown] = True
+        if not recompute_all:
+            return active
+        subset.reference = here
+        subset.reach = reach(subset.c, *subset.weight_parameters(slice(None)), state.softness, subset.norms)
+        # Samples that this step cannot move become inactive at once, if they are many.
+        active = np.flatnonzero(subset.reach <= step)
+        if active.size > most:
             return slice(None)
-        part.known[:] = False
-        part.known[awake] = True
-        return awake
+        subset.known[:] = False
+        subset.known[active] = True
+        return active
 
-    def _settle(self, problem: RegularizedSVM, state: NewtonState, part: Part) -> None:
-        """Complete the gap on this part; move the centre, or go over to a larger part, where it is time."""
-        imbalance, B = float(part.a @ part.y), problem.bias_feature
-        difference = state.w - part.v
+    def _end_iteration(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
+        """Complete the gap on this subset, and decide whether the subset grows or the centre moves next."""
+        imbalance, B = float(subset.a @ subset.y), problem.bias_feature
+        difference = state.w - subset.v
         state.gap += 0.5 * float(difference @ difference)
         state.gap += (
             abs(state.b * imbalance) if problem.free_bias else 0.5 * (state.b / B - B * imbalance) ** 2 if B else 0
         )
-        quadratic = float(part.q @ part.a**2) + float(part.v @ part.v) + (B * imbalance) ** 2
-        state.dual = float(part.a.sum()) - 0.5 * quadratic
+        quadratic = float(subset.q @ subset.a**2) + float(subset.v @ subset.v) + (B * imbalance) ** 2
+        state.dual = float(subset.a.sum()) - 0.5 * quadratic
         n = state.order.size
-        # A part is done with when a step gains less than another sample would change.
+        # The subset grows once a step gains less than the sampling error of its objective.
         if state.size < n and state.decrease <= (state.dual + state.gap) / math.sqrt(state.size):
             state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
         elif not problem.loss.smooth:
-            moved = float(np.linalg.norm(part.a - part.centre)) * math.sqrt(state.softness)
+            moved = float(np.linalg.norm(subset.a - subset.centre)) * math.sqrt(state.softness)
             state.solved = (
                 math.hypot(float(np.linalg.norm(difference)), imbalance * problem.free_bias) <= SOLVED * moved
             )
 
     def solution(self, problem: RegularizedSVM, state: NewtonState) -> Solution:
-        if not state.whole or state.part is None:
+        if not state.whole or state.subset is None:
             return Solution(state.w, state.b)
         p = np.zeros(problem.y.size)
-        p[state.part.rows] = state.part.a
-        return Solution(state.w, state.b, p, state.part.v.copy())
+        p[state.subset.rows] = state.subset.a
+        return Solution(state.w, state.b, p, state.subset.v.copy())
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 50
@@ -362,19 +368,22 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         return done + 1
 
     def estimated_gap(self, problem: RegularizedSVM, state: NewtonState) -> float:
-        """The gap on the whole data, known from the last iteration; a part tells nothing of it."""
+        """The gap of the last iteration if the subset is all of the data; infinite before."""
         size = abs(state.dual) + state.gap
         return (state.gap / size if size > 0 else 0.0) if state.whole and math.isfinite(size) else math.inf
 
 
 def _stiffness(problem: RegularizedSVM) -> float:
-    """The curvature of the penalty on the bias."""
+    """The curvature of the penalty of the bias, 1 / B^2; 0 for a free bias or none."""
     return 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
 
 
 def _root(slope: Callable[[float], float], first: float, most: float) -> float:
-    """Where a rising, piecewise linear function, `first` at 0, is near zero, at most at `most`: secants in brackets."""
-    if not first < 0:  # there is nothing to gain
+    """A root, to a tenth of |slope(0)|, of an increasing piecewise linear function on [0, most]: bracketed secants.
+
+    `first` is its value at 0; if that is not negative, 0 is returned.
+    """
+    if not first < 0:  # not a descent direction: no step gains anything
         return 0.0
     low, high, t = 0.0, math.inf, 1.0
     last, before = 0.0, first
@@ -388,6 +397,6 @@ def _root(slope: Callable[[float], float], first: float, most: float) -> float:
         t = min(t - value / rise, most) if rise > 0 else math.inf
         if not low < t < high:
             t = 0.5 * (low + high) if math.isfinite(high) else 2 * low
-        if t == last:  # no number lies between
+        if t == last:  # the bracket has no further floating-point number
             break
     return t

@@ -1,4 +1,4 @@
-"""What the online solvers share: rows in some order, an average, and going on with rows that come later."""
+"""The base class of the online solvers, which can continue with rows that arrive later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LearnerT = TypeVar("LearnerT", bound=Learner)
 
 
 class OnlineSolver(Solver[ProblemT, LearnerT]):
-    """A solver that visits rows, and can go on with others: ``solve(problem, solver, warm=solver.learned(...))``.
+    """A solver that visits rows and can continue on others: ``solve(problem, solver, warm=solver.learned(...))``.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class OnlineSolver(Solver[ProblemT, LearnerT]):
     >>> from maxmargin.solvers import Pegasos, solve
     >>> rng = np.random.default_rng(0)
     >>> solver, learned = Pegasos(), None
-    >>> for _ in range(3):  # batches of rows, as they come
+    >>> for _ in range(3):  # batches of rows, as they arrive
     ...     y = np.where(rng.random(100) < 0.5, -1.0, 1.0)
     ...     problem = RegularizedSVM(rng.normal(size=(100, 5)) + y[:, None], y, C=0.1)
     ...     one_pass = solver.iterations_per_pass(problem)
@@ -49,7 +49,7 @@ class OnlineSolver(Solver[ProblemT, LearnerT]):
         return Step.of(state.run(iterations, budget), iterations)
 
     def learned(self, problem: ProblemT, state: LearnerT) -> Learned:
-        """What goes along to other rows; the duals of these rows stay behind."""
+        """The state to continue from on other rows; it does not contain the dual weights of these rows."""
         w, b = state.last()
         mean_w, mean_b, weights = state.mean()
         return Learned(state.t, w, b, mean_w, mean_b, weights, problem.scale)

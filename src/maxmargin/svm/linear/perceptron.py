@@ -1,11 +1,11 @@
 r"""The online perceptron of Rosenblatt (1958), as in section 4.5 of Cotter, Shalev-Shwartz and Srebro (2012).
 
-Problem: the slack form, of which it finds a direction that errs little, not the best one. Given: the order of the rows.
-Returned: w after one pass or several, or the mean of the w of all visits. The algorithm, from w = 0: go through the
-rows; where :math:`y_i\langle w, x_i\rangle \le 0`, :math:`w \leftarrow w + y_i x_i`.
+Problem: the slack form, for which it finds a direction with few errors, not the largest margin. Given: the order of the
+rows. Returned: w after one pass or several, or the mean of w over all visits. The algorithm, from w = 0: visit the
+rows; if :math:`y_i\langle w, x_i\rangle \le 0`, :math:`w \leftarrow w + y_i x_i`.
 
-On separable data with rows in the unit ball it errs :math:`1/\gamma^2` times at most, at a margin :math:`\gamma` (of
-some w of norm 1).
+On separable data with rows in the unit ball it makes at most :math:`1/\gamma^2` mistakes, where :math:`\gamma` is the
+largest margin of any w of norm 1.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from maxmargin.svm.slack import SlackSVM
 
 @dataclass(frozen=True)
 class Perceptron(PerceptronPasses[Mistakes], OnlineSolver[SlackSVM, Mistakes]):
-    """Rows that are on the wrong side are added to w, one at a time.
+    """Rows that are misclassified are added to w, one at a time.
 
     Parameters
     ----------
     passes : int or None, default=None
-        How often to go through the rows. None: as often as the stop rules say, and once where there are none. More than
-        one pass may overfit data that cannot be separated.
+        The number of passes over the rows. None: until a stop rule ends the run, or one pass if there is none. More
+        than one pass may overfit data that is not separable.
     order : {"permuted", "given", "iid"}, default="permuted"
-        Rows in a new random order each pass, as they stand, or each drawn from all. A row comes as often as its
-        weight says.
+        Rows in a new random order each pass, in the given order, or each drawn from all rows. A row is visited in
+        proportion to its weight.
     average : bool, default=True
-        Whether the answer is the mean of the w of all visits, or the last w.
+        Whether the answer is the mean of w over all visits, or the last w.
 
     Notes
     -----
-    The bias, where the problem has one, is the weight of a feature that is 1 for every row of the scaled data. The
-    slack plays no part: the certificate tells what margin the direction has at it, and it need not come near the best.
+    The bias, if the problem has one, is the weight of a constant feature, 1 for every row of the scaled data. The
+    algorithm does not use the slack: the certificate gives the margin at that slack, which may be far from the best.
 
     References
     ----------

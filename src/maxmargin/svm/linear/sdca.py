@@ -1,9 +1,9 @@
-r"""Dual coordinate ascent: stochastic (SDCA) and in sweeps of random order.
+r"""Dual coordinate ascent for the linear SVM, in sweeps of random order.
 
-Section 4.4 of Cotter, Shalev-Shwartz and Srebro (2012) describes the stochastic one.
+Section 4.4 of Cotter, Shalev-Shwartz and Srebro (2012) describes its stochastic form, SDCA. Symbols: see `_sdca.pyx`.
 
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
-point alpha of the dual that proves how good they are.
+dual point alpha that proves how good they are.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from maxmargin.engine.solver import Solver, Step
 from maxmargin.svm.linear._sdca import Descent
 from maxmargin.svm.regularized import RegularizedSVM
 
-ENTRIES_BETWEEN_CHECKS = 300_000  # a check costs some 50 microseconds: a small part of reading this many
-MOST_SWEEPS_BETWEEN_CHECKS = 10
-LONG = 0.05  # w is long beside the data if it has more features than this share of the stored entries
+ENTRIES_BETWEEN_CHECKS = 300_000  # entries read between two checks, about: a check takes 50 us, far less than these
+MOST_SWEEPS_BETWEEN_CHECKS = 10  # sweeps between two checks, at most, however few entries they read
+LONG_W = 0.05  # features per stored entry above which extrapolation, with two vectors as long as w, starts later
 
 
 @dataclass(frozen=True)
 class Sdca(Solver[RegularizedSVM, Descent]):
     r"""Dual coordinate ascent (Hsieh et al. 2008; Shalev-Shwartz and Zhang 2013).
 
-    An iteration visits one example and maximises the dual over its weight :math:`\alpha_i` alone. Examples are visited
-    in sweeps of a new random order each. Three things save visits:
+    An iteration visits one sample and maximises the dual over its variable :math:`\alpha_i` alone. Samples are visited
+    in sweeps, each in a new random order. Three techniques save visits:
 
-    - *shrinking*: an example at a bound that pulls harder against it than the others pulled on average in the sweep
-      before sits out. All take part again whenever the gap of the others has fallen to a tenth: no mistake stays;
-    - *extrapolation*: from a certain sweep on, a sweep is taken as a direction of a conjugate gradient method, which
-      halves the sweeps where many are needed. It takes two more vectors as long as w, and where those are large
-      beside the data it begins later, when it is clear that many are needed;
-    - the gap is known without a pass: each visit tells what its example adds to it. Only when that is
-      small enough is it measured.
+    - *shrinking*: a sample at a bound becomes inactive if its gradient points out of the box and exceeds the mean
+      projected gradient of the sweep before. All samples become active again whenever the gap of the active ones has
+      fallen to a tenth, so that every mistake is corrected;
+    - *extrapolation*: from a certain sweep on, each sweep gives a direction of a conjugate gradient method, which
+      halves the number of sweeps if many are needed. It stores two more vectors as long as w; if these are large
+      compared with the data, it starts later;
+    - *an estimate of the gap* without a pass over the data: each visit yields the term of its sample. The gap is
+      measured only once the estimate is small enough.
 
-    A free bias is found by the method of multipliers: it is penalised around a centre, which moves to it after each
-    sweep.
+    A free bias is found by the method of multipliers: its distance from a centre is penalised, and the centre moves to
+    the bias after each sweep.
 
     Parameters
     ----------
     shrink : bool, default=True
-        Whether settled examples sit out.
+        Whether samples that seem to stay at a bound become inactive.
     extrapolate : int, default=12
-        The sweep from which on steps are prolonged, or twice that where w is long; 0 means never.
+        The sweep from which on sweeps are extrapolated, or twice that if w is long compared with the data; 0 means
+        never.
 
     References
     ----------
@@ -83,7 +85,7 @@ class Sdca(Solver[RegularizedSVM, Descent]):
         if isinstance(warm, Descent):
             warm.set_problem(problem)
             return warm
-        long = problem.X.shape[1] > LONG * problem.features.n_stored
+        long = problem.X.shape[1] > LONG_W * problem.features.n_stored
         state = Descent(problem, rng, self.shrink, self.extrapolate * (2 if long else 1))
         if isinstance(warm, Solution) and warm.p is not None:
             state.begin_at(warm.p, warm.b)
@@ -100,11 +102,11 @@ class Sdca(Solver[RegularizedSVM, Descent]):
         return 100 * problem.y.size
 
     def next_check(self, problem: RegularizedSVM, state: Descent, done: int) -> int:
-        """At the end of a sweep; of several, where they are short."""
+        """At the end of a sweep, or of several if they are short."""
         entries = problem.features.n_stored / problem.y.size * max(1, state.active)
         sweeps = min(state.sweeps // 4, MOST_SWEEPS_BETWEEN_CHECKS, int(ENTRIES_BETWEEN_CHECKS / (1 + entries)))
         return done + (state.active - state.position) + sweeps * state.active
 
     def estimated_gap(self, problem: RegularizedSVM, state: Descent) -> float:
-        """From the gap of the last sweep, each example as it was met; on the safe side, as the gap falls meanwhile."""
+        """From the gap terms of the last sweep, each at its visit: an overestimate, as the gap falls during a sweep."""
         return state.gap / (abs(state.dual()) + state.gap) if np.isfinite(state.gap) else np.inf

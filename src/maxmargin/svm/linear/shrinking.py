@@ -1,21 +1,21 @@
-r"""Examples that need not be read, because their margin is known to be large enough.
+r"""Lower bounds of the responses, by which samples without a loss need not be read.
 
-Section 1 and 2 of the addendum of Schmidt and Joulin (2012). An example with the response
-:math:`r_i = y_i\langle w, x_i\rangle` at some point w has, at a point w' elsewhere,
+Sections 1 and 2 of the addendum of Schmidt and Joulin (2012). A sample with the response
+:math:`r_i = y_i\langle w, x_i\rangle` at a point w has, at any other point w',
 
 .. math::
 
     y_i\langle w', x_i\rangle \ \ge\ r_i - |x_i|\,|w' - w| .
 
-Its margin there is at least 1, and its loss and gradient are zero, where this bound plus :math:`y_i b'` is at least 1:
-the bias is known, and needs no bound. Two bounds are built on it:
+If this bound plus :math:`y_i b'` is at least 1, so is the margin at w', and loss and gradient of the sample are zero.
+The paper has two such bounds:
 
-- (1): the way to w' is cut into the steps that were made, and :math:`|w' - w|` is replaced by the sum of their lengths;
-- the tighter one: :math:`|w' - w|` itself, for which each w must be kept.
+- equation (1): :math:`|w' - w|` is replaced by the sum of the lengths of the steps from w to w';
+- the tighter bound of section 2: :math:`|w' - w|` itself, for which each w must be stored.
 
-They are one: a point that is no longer kept hands its examples on to the next one, at the price of the way there,
-:math:`r_i \leftarrow r_i - |x_i|\,|w_{next} - w|`, which is a lower bound of the response at the next point. With one
-point kept this is (1); with all of them kept, the tighter bound.
+Both are cases of one method: when a point w is dropped, its samples are assigned to the next stored point, with
+:math:`r_i \leftarrow r_i - |x_i|\,|w_{next} - w|`, a lower bound of their response there. With one stored point this is
+(1); with all points stored, the tighter bound.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from maxmargin.core.types import Vector
 
 Rows = NDArray[np.int64]
 
-EPS = float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)  # the distance from 1 to the next float64
 
 
 class Bounds:
-    """Lower bounds of the responses of n examples at any point, from the points where they were read.
+    """Lower bounds of the responses of n samples at any point, from the points where they were read.
 
-    Examples that were read together share their point.
+    Samples that were read together share a point.
 
     Parameters
     ----------
     n : int
-        How many examples there are. Of one that was not read yet nothing is known: its bound is minus infinity.
+        The number of samples. The bound of one that was not read yet is minus infinity.
     capacity : int
-        How many points are kept at most; 1 is the bound (1).
+        The largest number of stored points; 1 gives the bound (1).
 
     Examples
     --------
@@ -54,18 +54,18 @@ class Bounds:
 
     def __init__(self, n: int, capacity: int) -> None:
         self.capacity = capacity
-        self.floor: Vector = np.full(n, -np.inf)  # the response at the example's point, or what is known to be below it
+        self.floor: Vector = np.full(n, -np.inf)  # the response at the sample's point, or a lower bound of it
         self.norm: Vector = np.zeros(n)
         self.point_of: Rows = np.zeros(n, dtype=np.int64)
         self.points: list[Vector] = []
 
     def at(self, w: Vector, rows: Rows) -> Vector:
-        """What the responses of some examples at w are at least."""
+        """Lower bounds of the responses of some samples at w."""
         reach = np.array([distance(w, point) for point in self.points] or [0.0])
         return np.asarray(self.floor[rows] - self.norm[rows] * reach[self.point_of[rows]])
 
     def read(self, rows: Rows, w: Vector, responses: Vector, sq_norms: Vector, known: Rows) -> None:
-        """Some examples were read at w; `known` are all that were read so far, these included."""
+        """Store the responses of samples that were read at w; `known` are all samples read so far, with these."""
         if rows.size == 0:
             return
         self.floor[rows], self.norm[rows] = responses, np.sqrt(sq_norms)
@@ -84,6 +84,6 @@ class Bounds:
 
 
 def distance(one: Vector, other: Vector) -> float:
-    """|one - other|, and what rounding may have taken from a response at either: a bound must hold to the last bit."""
+    """|one - other|, enlarged by the rounding error of a response at either, so that the bounds hold exactly."""
     away = float(np.linalg.norm(one - other))
     return away + (one.size + 10) * EPS * (2 * float(np.linalg.norm(one)) + away)

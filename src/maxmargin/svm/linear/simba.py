@@ -4,7 +4,10 @@ It is Algorithm 1 of that paper, with the adaptive rates of its section 6; Irpan
 Algorithm 4.
 
 Problem: the slack form (3), the largest margin at mean slack nu. Given: the data by rows and by columns. Returned: a
-direction w in the unit ball, after reading a row and a column (or so) an iteration instead of all of the data.
+direction w in the unit ball. An iteration reads about a row and a column instead of all of the data.
+
+The rounds of Algorithm 1, line by line and in its symbols, are in `_game.pyx`; the variant that tracks the responses,
+and its symbols, in `_simba.pyx`.
 """
 
 from __future__ import annotations
@@ -26,27 +29,28 @@ METHODS = ("tracked", "paper")
 
 @dataclass(frozen=True)
 class Simba(Solver[SlackSVM, Game | Tracker]):
-    r"""SIMBA: as we find it reads the fewest entries (the default), or exactly as in the paper.
+    r"""SIMBA, in a variant that reads fewer entries (the default), or exactly as in the paper.
 
     Parameters
     ----------
     method : {"tracked", "paper"}, default="tracked"
-        "paper" is Algorithm 1: rows are drawn by multiplicative weights, which one-column estimates of the responses
-        update. "tracked" keeps what columns told: the responses to a part of the direction are known exactly, the rows
-        below their water level are drawn, and a row that was read moves the direction by what it lacks to the margin.
-        See `docs/simba.md` for how the two compare.
+        "paper" is Algorithm 1: rows are drawn by multiplicative weights, which are updated by one-column estimates of
+        the responses. "tracked" keeps the exact responses to a vector near the direction, draws rows below their water
+        level, and moves the direction by the amount that a row falls short of the margin. `docs/simba.md` compares
+        them.
     columns : float, default=1
-        With "paper", the columns a round. With "tracked", the entries read in columns for each entry in wet rows.
+        With "paper", the columns read per round. With "tracked", the entries read in columns per entry read in wet
+        rows.
     rows : int, default=1
-        With "paper", the rows a round.
+        With "paper", the rows read per round.
     eps : float or None, default=None
         With "paper": run for :math:`T = 100^2 \varepsilon^{-2} \log n` rounds at the constant rates of Algorithm 1,
         after which the value is within eps of the best with probability at least 1/2 (Theorem 4.3). None: the adaptive
-        rates of section 6, :math:`\eta_t = \sqrt{\log(n)/t}`, for as long as the stop rules let it.
+        rates of section 6, :math:`\eta_t = \sqrt{\log(n)/t}`, until a stop rule ends the run.
     tolerance : float, default=0
-        With "paper": the slack step may leave weights on the wrong side of the boundary by this much in logarithm. The
-        exact step, 0, moves a part of the n weights over the boundary in each round, as all that got slack fall at
-        once; 0.1 takes at least 90 % of what the best slack would and moves few.
+        With "paper": how far the logarithms of weights may be on the wrong side of the boundary of the slack step. The
+        exact step, 0, moves many of the n weights over the boundary in each round, as the weights of all rows with
+        slack fall at once; 0.1 keeps at least 90 % of the gain of the exact step and moves few weights.
     average : float, default=5
         With "tracked": the answer is the average of the directions with weights :math:`t^\text{average}`.
 

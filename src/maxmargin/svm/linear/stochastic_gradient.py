@@ -1,9 +1,11 @@
-r"""Stochastic gradient descent with a constant step length: what the hybrid method starts like, and is compared with
-in section 1 of the addendum of Schmidt and Joulin (2012).
+r"""Stochastic gradient descent with a constant step length, for the smooth SVM.
 
-Problem: the smooth SVM as a mean over the examples, :math:`\min_w \frac1n\sum_i [1 - c_i]_+^2 + \frac\lambda2 |w|^2`
-with :math:`\lambda = 1/(Cn)` (with weights, n is their sum, and examples are drawn by them). Given: the data by rows.
-Returned: the last w, which comes near the optimum fast and then wanders about it, the farther the longer its steps.
+Section 1 of the addendum of Schmidt and Joulin (2012) compares the hybrid method with it.
+
+Problem: the smooth SVM as a mean over the n samples, :math:`\min_w \frac1n\sum_i [1 - c_i]_+^2 + \frac\lambda2 |w|^2`
+with margins c_i and :math:`\lambda = 1/(Cn)` (with sample weights, n is their sum, and samples are drawn by weight).
+Given: the data by rows. Returned: the last w, which approaches the optimum fast and then stays at a distance that grows
+with the step length.
 """
 
 from __future__ import annotations
@@ -21,23 +23,24 @@ from maxmargin.svm.linear.hybrid import bias_feature
 from maxmargin.svm.linear.shrinking import Rows
 from maxmargin.svm.regularized import RegularizedSVM
 
-BLOCK = 1024  # examples drawn at a time
+DRAWS = 1024  # samples drawn at a time, which makes a draw cheap; the results do not depend on it
 
 
 @dataclass(frozen=True)
 class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
-    r"""One random example an iteration: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
+    r"""Steps by the gradient of one random sample: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
 
     Parameters
     ----------
     rate : float, default=0.1
         The step length :math:`\eta` in units of :math:`1 / L`, where L, the mean of :math:`2|x_i|^2 + \lambda`, is the
-        curvature of a typical example. The norms are read once, and booked under "scale".
+        curvature of a typical sample. The norms take one pass over the data, counted in the ledger under
+        "scale".
 
     Notes
     -----
-    A penalised bias is the weight of one more feature, a free one takes the same steps without :math:`\lambda`; either
-    counts in :math:`|x_i|^2`.
+    A penalised bias is the weight of a constant feature; a free one takes the same steps without :math:`\lambda`.
+    Either feature counts in :math:`|x_i|^2`.
 
     Examples
     --------
@@ -78,8 +81,8 @@ class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
         last, done = problem.X.ledger.entries_read + budget, 0
         while done < iterations:
             if state.drawn.size == 0:
-                # Above 0, so that no example of weight zero is ever drawn.
-                shares = total * (1 - state.rng.random(BLOCK))
+                # The numbers are above 0, so that no sample of weight zero is ever drawn.
+                shares = total * (1 - state.rng.random(DRAWS))
                 state.drawn = np.searchsorted(state.up_to, shares)
             rows = state.drawn[: iterations - done]
             visited, state.factor, state.b = state.reader.descend(
@@ -100,7 +103,7 @@ class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
             if visited < rows.size:
                 break
         if not np.isfinite([np.abs(state.v).max(), state.factor, state.b]).all():
-            raise ValueError(f"the steps ran away to infinity; give a rate below the {self.rate:g} that was given")
+            raise ValueError(f"the iterates diverged; give a rate below the {self.rate:g} that was given")
         return Step.of(done, iterations)
 
     def solution(self, problem: RegularizedSVM, state: StochasticGradientState) -> Solution:
@@ -112,20 +115,20 @@ class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
 
 @dataclass
 class StochasticGradientState:
-    """Where a run stands.
+    """The state of stochastic gradient descent.
 
     Attributes
     ----------
     v, factor, b : array, float, float
-        w = factor v, so that shrinking w costs nothing; and the bias.
+        w = factor v, so that scaling w takes O(1); and the bias.
     up_to : array
-        The sums of the weights up to each example, to draw by.
+        Cumulative sums of the sample weights, from which samples are drawn.
     sq_norm : float
-        The mean of |x_i|^2, the feature of the bias included.
+        The mean of |x_i|^2, with the constant feature of the bias.
     drawn : array
-        Examples that were drawn and are still to be visited.
+        Samples that were drawn and not visited yet.
     evaluations : int
-        How often an example was read: n of them are an effective pass.
+        The number of samples read, with repetitions: n of them are an effective pass.
     """
 
     rng: np.random.Generator

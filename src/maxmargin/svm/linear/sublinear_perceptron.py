@@ -4,7 +4,7 @@ Problem: the largest margin of separable data, :math:`\sigma = \max_{|x| \le 1} 
 0; A_i is y_i times row i. Given: eps. Returned: the mean of x_t, for which :math:`\min_i A_i \bar x \ge
 \sigma - \varepsilon` with probability at least 1/2, after T rounds that read a row and a column each.
 
-Symbols here and in the survey: w is its x, u its y, q its w.
+The rounds are in `_game.pyx`. Symbols here and in the survey: w is its x, u its y, q its w.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from maxmargin.svm.sublinear_rounds import SublinearRounds
 
 @dataclass(frozen=True)
 class SublinearPerceptron(SublinearRounds[Game]):
-    r"""Algorithm 1 of the survey, on the engine of SIMBA.
+    r"""Algorithm 1 of the survey, by the compiled rounds of SIMBA.
 
     Parameters
     ----------
     eps : float, default=0.25
-        How far below the best margin of the scaled data the answer may be.
+        The margin of the answer may be this far below the best margin of the scaled data.
     constant : float, default=30
-        The number of rounds is :math:`T = \text{constant}^2 \varepsilon^{-2} \log n`. The survey writes 200 and says
-        that about 30 should do. It does: its own last inequality bounds the error by
-        :math:`23\sqrt{\log n / T} + 2\sqrt{2/T}`, which is below eps from 30 on. With less nothing is promised.
+        The number of rounds is :math:`T = \text{constant}^2 \varepsilon^{-2} \log n`. The survey has 200 and
+        says that about 30 should suffice. It does: the last inequality of the survey bounds the error by
+        :math:`23\sqrt{\log n / T} + 2\sqrt{2/T}`, which is below eps from 30 on. Smaller constants promise
+        nothing.
 
     Notes
     -----
-    Where the problem has a bias, it is played as in SIMBA: b_t = sign(p_t'y).
+    If the problem has a bias, it is chosen as in SIMBA: b_t = sign(p_t'y).
 
     References
     ----------
