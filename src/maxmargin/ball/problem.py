@@ -102,8 +102,8 @@ class MinimumEnclosingBall(RowProblem):
 
     # What the loop calls
 
-    def evaluate(self, w: Point, b: float | None = None) -> BallEvaluation:
-        """The ball around the centre w: one pass over the data. A ball has no bias b."""
+    def evaluate(self, w: Point) -> BallEvaluation:
+        """The ball around the centre w: one pass over the data."""
         sq_distances = self.X.sq_distances(w)
         if not np.isfinite(sq_distances).all():
             self.sq_norms()  # raises an error that says what is wrong with the data

@@ -40,12 +40,12 @@ Proof = tuple[Vector | None, Point | None]  # weights of the dual and their sum 
 
 @dataclass(frozen=True)
 class Holdout:
-    """Examples that are not learned from, to measure the error on.
+    """Samples that are not learned from, to measure the error on.
 
     Attributes
     ----------
     X : Rows or array
-        A matrix that holds the examples.
+        A matrix that holds the samples.
     y : array
         Their labels, -1 and +1.
     rows : array or None
@@ -57,7 +57,7 @@ class Holdout:
     rows: Indices | None = None
 
     def error(self, solution: Solution, scale: float) -> float:
-        """The share of the examples that the solution gets wrong."""
+        """The share of the samples that the solution misclassifies."""
         X = as_rows(self.X)
         with X.ledger.on("holdout"):
             products = X.dot(solution.w, self.rows)
@@ -194,7 +194,7 @@ def solve(
         Stop when the error on the holdout has not improved for a while, which for most solvers is while the iterations
         doubled; the best solution by that error is returned.
     holdout : Holdout or None
-        Examples on which each check measures the error.
+        Samples on which each check measures the error.
     certify : bool or "checks"
         Whether to certify the answer on the full data; "checks": at every check.
     callback : callable or None
@@ -513,7 +513,9 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False, tigh
         return replace(result, reads=problem.ledger.summary())  # the last check has done it all
     rounds = TIGHTENING_ROUNDS if tighten and result.status not in OUT_OF_TIME else 0
     with problem.ledger.on("certificate"):
-        at = result.evaluation or problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)
+        at = result.evaluation or (
+            problem.evaluate_solution(result.solution) if keep_bias else problem.evaluate(result.solution.w)
+        )
         certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
     certificate, proof = _best_proof(certificate, dual, result.certificate, (result.solution.p, result.solution.v))
     trace = result.trace

@@ -27,7 +27,7 @@ class Solution:
     b : float
         The bias.
     p : array of shape (n,) or None
-        Weights on the examples, a point of the dual, where the solver has one.
+        Weights on the samples, a point of the dual, if the solver has one.
     v : array of shape (d,) or None
         sum p_i y_i x_i, where the solver keeps it: then nobody need read the data for it.
     """
@@ -116,8 +116,12 @@ class Problem(ABC):
         """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in for this gap."""
 
     @abstractmethod
-    def evaluate(self, w: Point, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Point) -> Evaluation:
         """The value at a point, from all of the data, and the weights of the dual that it suggests."""
+
+    def evaluate_solution(self, solution: Solution) -> Evaluation:
+        """The same of a whole solution: a problem with a bias keeps that of the solution, and chooses no better one."""
+        return self.evaluate(solution.w)
 
     def evaluation_cost(self, w: Point) -> int:
         """How many entries must be read to evaluate w, beyond a pass over the data."""

@@ -62,10 +62,10 @@ class RowProblem(Problem):
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The certificate of an evaluated point, from p where given, the wet examples, and mixtures of both.
+        """The certificate of an evaluated point, from p where given, the wet samples, and mixtures of both.
 
         Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
-        examples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
+        samples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
         """
 
         def proof() -> Certificate:

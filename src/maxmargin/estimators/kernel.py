@@ -72,7 +72,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     fit_intercept : bool, default=True
         Whether there is an intercept b, which is free.
     shrinking : bool, default=True
-        Accepted as in scikit-learn; which samples sit out for a while is left to `solver`, and changes no optimum.
+        Accepted as in scikit-learn; the solver decides on shrinking by itself, and it changes no optimum.
     probability : {False}, default=False
         Accepted as in scikit-learn, which deprecates it; for probabilities wrap the model in
         :class:`sklearn.calibration.CalibratedClassifierCV`.

@@ -132,8 +132,8 @@ class MaxMin(Problem):
 
     # What the loop calls
 
-    def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
-        """The least c_i at w, with all weight of the dual on it. The problem has no bias b."""
+    def evaluate(self, w: Any) -> Evaluation:
+        """The least c_i at w, with all weight of the dual on it."""
         c = self.values(w)
         wet = np.zeros(self.n)
         wet[np.argmin(c)] = 1

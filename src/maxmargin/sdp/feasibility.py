@@ -124,7 +124,7 @@ class SemidefiniteFeasibility(MaxMin):
         r""":math:`\lambda_{\max}(\sum_i p_i A_i)`: an upper bound for every X of trace 1. Below 0: infeasible."""
         return largest_eigenvalue(self.X.combination(p)) / self.scale
 
-    def evaluate(self, w: Any, b: float | None = None) -> Evaluation:
+    def evaluate(self, w: Any) -> Evaluation:
         r"""The least :math:`A_i \bullet X`, where X is scaled to trace 1; X = 0 is replaced by I/n."""
         return super().evaluate(self.of_trace_one(w))
 

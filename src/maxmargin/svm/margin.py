@@ -90,6 +90,9 @@ class MarginProblem(RowProblem):
         """The value at w with its best bias, or the given one, and dual weights derived from the responses."""
         return self.evaluate_responses(w, self.responses(w), b)
 
+    def evaluate_solution(self, solution: Solution) -> MarginEvaluation:
+        return self.evaluate(solution.w, solution.b)
+
     def relabelled(self, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         """The same problem with other labels and weights, sharing data, ledger and the norms of the rows."""
         other = copy.copy(self)
