@@ -4,10 +4,10 @@
 
 The experiment of Figures 1 and 2 of Schmidt and Joulin (2012) on the smooth SVM without a bias, on two sets: "spam",
 the corpus of SpamAssassin with one binary feature a word (it stands in for the paper's set, which is another one), and
-"spambase", each column scaled to mean 0 and variance 1. An effective pass is as many visits of an example as there are
-examples; a visit reads the example once, for its loss and its gradient alike. Looking at the objective is not counted,
+"spambase", each column scaled to mean 0 and variance 1. An effective pass is as many visits of a sample as there are
+samples; a visit reads the sample once, for its loss and its gradient alike. Looking at the objective is not counted,
 nor are the norms that the step length of the stochastic method is measured by. Errors are (F - F*) / F*, their
-geometric mean over the seeds; passes to an error, the mean. At the default C the error on held-out examples is near its
+geometric mean over the seeds; passes to an error, the mean. At the default C the error on held-out samples is near its
 least on both sets.
 
 Needs the data sets "spam" and "spambase", which do not come with the package: one that is missing is skipped, and the
@@ -68,8 +68,8 @@ def main() -> None:
             for method, solver in METHODS.items()
         }
         print(
-            f"\n{name}: {y.size:,} examples, C = {chosen.C:g}, optimum {best.dual:.6g} (gap {best.relative_gap:.0e}), "
-            f"{support:.0%} of the examples have a loss there\n"
+            f"\n{name}: {y.size:,} samples, C = {chosen.C:g}, optimum {best.dual:.6g} (gap {best.relative_gap:.0e}), "
+            f"{support:.0%} of the samples have a loss there\n"
         )
         print(table(runs, chosen.passes))
         figures[name] = {"C": chosen.C, "optimum": best.dual, "runs": runs}

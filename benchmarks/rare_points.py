@@ -3,7 +3,7 @@
     python benchmarks/rare_points.py --json rare_10000.json
     python benchmarks/rare_points.py --size 20000 --folder /tmp --json rare_20000.json
 
-An easy example is y 0.2 w1, and a share h of hard ones is y (-0.1 w1 + 0.4 w2), with Gaussian noise in all directions
+An easy sample is y 0.2 w1, and a share h of hard ones is y (-0.1 w1 + 0.4 w2), with Gaussian noise in all directions
 that makes |x| about 0.87. The centroid gets every hard point wrong. Measured is the share of the entries that a method
 reads until its exact error on the distribution (without flipped labels) is within 0.1 % of the best possible, or within
 h / 2 where that is less, and stays there at 97 % of its later checks. Checks stand at iterations that grow by 10 %, for

@@ -47,7 +47,7 @@ def test_from_slack_to_C(exact, blobs, bias, weighted, slack):
     same = exact.C_form(X, y, C, bias, s)
     np.testing.assert_allclose(same.w / np.linalg.norm(same.w), best.w, atol=1e-4)
     assert equivalent_slack(problem, at, C) == pytest.approx(slack, rel=1e-3)
-    # Without p, of the few examples at the margin all count or none.
+    # Without p, of the few samples at the margin all count or none.
     assert equivalent_C(problem, at) == pytest.approx(C, rel=0.3)
 
 

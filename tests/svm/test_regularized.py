@@ -125,7 +125,7 @@ def test_examples_at_the_margin_do_not_loosen_the_proof(exact, seed):
     found = solve(problem, Sdca(), tol=1e-8, max_iter=5000 * n, random_state=0).solution
     for size in (0.0, 1e-16, 1e-15, 1e-12):
         at = problem.evaluate(found.w * (1 + size * rng.normal(size=d)))
-        # Of shares of p, the smaller ones are mixed with the wet examples.
+        # Of shares of p, the smaller ones are mixed with the wet samples.
         for share in (1.0, 0.999, 0.9, 0.5, 0.0):
             certificate, (p, _) = problem.certify_evaluated(at, share * found.p)
             assert certificate.dual <= best * (1 + 1e-7)

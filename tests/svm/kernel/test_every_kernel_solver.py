@@ -10,7 +10,7 @@ from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.problems import RegularizedSVM, SlackSVM
 from maxmargin.solvers import KERNEL_SOLVERS, Holdout, solve
 
-CACHE = 4e-6 * 150 * 65  # megabytes: not half of the rows of 150 examples, and all of N
+CACHE = 4e-6 * 150 * 65  # megabytes: not half of the rows of 150 samples, and all of N
 few_or_all_rows_are_kept = pytest.mark.parametrize("n", [150, N], ids=["few rows are kept", "all rows are kept"])
 
 

@@ -293,7 +293,7 @@ def test_a_given_C(C, rule):
     X, y = rings(n=300, noise=0.4)
     K = KernelMatrix(X, Rbf(gamma=1.0))
     found, result = solve_for_C(SlackSVM(K, y, 0.0), StochasticBatchPerceptron(), C, StopRules(**rule), random_state=0)
-    # Nothing but the rows of a few examples to begin with.
+    # Nothing but the rows of a few samples to begin with.
     assert result.reads["slack for C"] <= 128 * 300
     assert result.reads.get("slack range", 0) == 0
     assert equivalent_slack(found, result.evaluation, C) == pytest.approx(found.slack, rel=2e-3)

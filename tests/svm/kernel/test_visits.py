@@ -1,4 +1,4 @@
-"""The kernel solvers that visit examples one by one, against the plain loops that they stand for."""
+"""The kernel solvers that visit samples one by one, against the plain loops that they stand for."""
 
 import numpy as np
 import pytest

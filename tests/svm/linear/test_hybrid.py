@@ -113,7 +113,7 @@ def test_the_gap_is_known_without_a_look_at_the_data():
 
 
 class Watched(Hybrid):
-    """Looks at every example that is skipped."""
+    """Looks at every sample that is skipped."""
 
     name = ""
     skipped = 0
@@ -186,7 +186,7 @@ def test_the_tight_bound_reads_less():
 
 
 def test_a_bias_is_known_and_needs_no_bound():
-    """With the same w a new b changes margins by an amount that is known: examples can be skipped on either side."""
+    """With the same w a new b changes margins by an amount that is known: samples can be skipped on either side."""
     problem, solver = problem_for("free", np.array([[1.0], [-1.0]]), np.array([1.0, -1.0])), Hybrid(growth=math.inf)
     state = solver.start(problem, np.random.default_rng(0))
     solver.step(problem, state, 1, UNLIMITED)

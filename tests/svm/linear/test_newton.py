@@ -33,18 +33,18 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
     c, centre, norms = rng.normal(1, 2, n), rng.uniform(0, 2, n), rng.uniform(0.5, 2, n)
     c[0] = 1 + softness * centre[0]  # at the bound
     q_s, uppers = np.full(n, q), np.full(n, upper)
-    law = (centre, uppers, q_s)
-    a = weigh(c, *law, softness)
+    parameters = (centre, uppers, q_s)
+    a = weigh(c, *parameters, softness)
     pull = 1 - c + softness * centre
     stiff = q + softness
     expected = np.clip(pull / stiff, 0, upper) if stiff > 0 else np.where(pull > 0, upper, 0.0)
     np.testing.assert_allclose(a, expected)
 
-    # Moved by less than its reach, an example at a bound stays there; by more in the worst direction, it does not.
-    far = reach(c, *law, softness, norms)
+    # Moved by less than its reach, a sample at a bound stays there; by more in the worst direction, it does not.
+    far = reach(c, *parameters, softness, norms)
     at_bound = far > 0
     away = np.where(a > 0, 1.0, -1.0) * far * norms
-    near, beyond = weigh(c + 0.999 * away, *law, softness), weigh(c + 1.001 * away, *law, softness)
+    near, beyond = weigh(c + 0.999 * away, *parameters, softness), weigh(c + 1.001 * away, *parameters, softness)
     np.testing.assert_array_equal(near[at_bound], a[at_bound])
     assert (beyond != a)[at_bound].all()
 

@@ -8,7 +8,7 @@ from maxmargin.svm.linear.shrinking import Bounds
 
 @st.composite
 def walks(draw):
-    """Examples, points on a way, and which of the examples are read at each point."""
+    """Samples, points on a way, and which of the samples are read at each point."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, d, steps = draw(st.integers(1, 12)), draw(st.integers(1, 6)), draw(st.integers(1, 12))
     X = rng.normal(size=(n, d)) * rng.choice([1e-3, 1.0, 1e3], size=(n, 1)) * (rng.random((n, d)) < 0.8)
