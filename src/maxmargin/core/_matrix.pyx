@@ -135,7 +135,7 @@ cdef class Matrix:
     sums_are_cheap = True  # a sum over many rows costs one pass over the data
 
     def __cinit__(self, source, int64_t threads=1, other_axis=None):
-        # A shallow copy keeps the present arrays alive: many methods of SciPy replace the arrays of the caller's matrix.
+        # A shallow copy keeps the arrays alive: many methods of SciPy replace the arrays of the caller's matrix.
         self.source = copy(source) if sp.issparse(source) else source
         self.other_axis = OtherAxis() if other_axis is None else other_axis
         self.ledger = Ledger()

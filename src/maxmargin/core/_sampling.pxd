@@ -2,12 +2,12 @@ cimport cython
 from libc.stdint cimport int64_t
 
 cdef enum:
-    FAN = 8  # eight doubles are one line of the cache
+    FAN = 8  # children of a node: eight doubles are one cache line
 
 
-# What a loop without the GIL works on: take `&weights.tree` once, then call the functions below.
+# For loops without the GIL: take `&weights.tree` once, then call the functions below.
 cdef struct Tree:
-    double* level[22]  # level[0] holds the weights, level[k + 1] the sums of FAN neighbours of level[k]
+    double* level[22]  # level[0] holds the weights, level[k + 1] the sums of FAN siblings of level[k]
     int64_t depth
 
 

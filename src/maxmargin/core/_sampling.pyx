@@ -1,10 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Draw an index with probability in proportion to weights that keep changing."""
 
-# Every sum is computed anew from its eight children, so that it depends on the weights alone and not on the way they
-# came about: nothing drifts. Measured, in ns an update, with one draw after 450 random updates (n = 10^4; 1.4 * 10^6):
+# Each sum is recomputed from its eight children and not changed by differences: it depends on the current weights only,
+# and rounding errors do not accumulate. Measured, in ns per update, with a draw after 450 random updates (n = 10^4;
+# 1.4 * 10^6):
 #   binary tree 11; 41   fan-out 4: 9; 31   fan-out 8: 8; 25   fan-out 16: 10; 31   fan-out 64: 23; 79
-#   fan-out 16, sums put off until the draw: 6; 28   fan-out 128, sums changed by differences: 2; 7, but these drift
+#   fan-out 16, sums computed at the draw: 6; 28   fan-out 128, sums changed by differences: 2; 7, but errors accumulate
 # A draw alone takes 66; 143 ns with fan-out 8, 83; 180 ns in a binary tree.
 
 import numpy as np
@@ -40,7 +41,7 @@ cdef class WeightTree:
         cdef double[::1] memory
         if size < 1:
             raise ValueError(f"WeightTree needs at least one weight, got size={size}.")
-        # Levels stand one after the other, each family of eight on a line of the cache.
+        # Levels are stored one after the other, each family of eight siblings in one cache line.
         while True:
             families = (width + FAN - 1) // FAN
             begin[self.tree.depth] = end
@@ -68,7 +69,7 @@ cdef class WeightTree:
         return get_weight(&self.tree, i)
 
     def set(self, int64_t i, double weight):
-        """Let w_i = weight."""
+        """Set w_i."""
         self.check_index(i)
         if not isfinite(weight) or weight < 0.0:
             raise ValueError(f"A weight must be finite and not negative, got {weight} for index {i}.")
@@ -101,7 +102,7 @@ cdef class WeightTree:
 
 
 cdef void sum_up(const Tree* tree) noexcept nogil:
-    """Compute all sums again after the weights were written directly into level[0]."""
+    """Recompute all sums after weights were written directly into level[0]."""
     cdef int64_t k, i, families
     for k in range(1, tree.depth):
         families = (tree.level[k] - tree.level[k - 1]) // FAN
@@ -117,8 +118,8 @@ cdef int64_t draw_index(const Tree* tree, double u) noexcept nogil:
         family = tree.level[k] + i * FAN
         chosen = 0
         for child in range(FAN):
-            # Rounding may leave some of `rest` after the last child: then the last one that weighs anything is meant,
-            # and its last one in turn.
+            # By rounding, `rest` may exceed the sum of all children: then the last child with a positive weight is
+            # chosen, and so on below it.
             if family[child] > 0.0:
                 chosen, within = child, rest
                 if rest < family[child]:

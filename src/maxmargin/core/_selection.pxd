@@ -7,7 +7,7 @@ from maxmargin.core._sampling cimport Tree
 cdef struct Item:
     double prior
     int64_t group
-    int64_t place  # where it stands in the heap of its group
+    int64_t place  # its index in the heap of its group
 
 
 cdef struct Entry:
@@ -19,7 +19,7 @@ cdef enum:
     GROUPS = 4  # 0: rest, label 0; 1: rest, label 1; 2: top, label 0; 3: top, label 1
 
 
-# Methods that start with an underscore check nothing, for loops without the GIL.
+# Methods that start with an underscore do not check their arguments; they are for loops without the GIL.
 @cython.final
 cdef class TopWeights:
     cdef readonly int64_t size

@@ -1,18 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The largest of many log weights, up to a given mass, under updates of single items and of whole groups."""
 
-# An item's key is the offset of its group plus a key of its own. Both are whole multiples of 2^-40, so that sums are
-# exact: keys do not drift, equal keys stay equal, and `restore` cannot go in circles on a rounding error.
+# The key of an item is stored relative to the offset of its group. Both are integer multiples of 2^-40, so that sums
+# are exact: rounding errors do not accumulate, equal keys stay equal, and `restore` terminates.
 #
-# A group is a heap whose root is next to leave it: the least key of a top group, the greatest of a rest group. Both
-# are the least entry by (rank, tie), where rank = key and tie = -index in a top group, rank = -key and tie = index in
-# a rest group; so of equal keys the lower index is the greater.
+# Each group has a heap, whose root is the item nearest to the boundary: the smallest key of a top group, the largest of
+# a rest group. Heaps are ordered by (rank, tie), the least at the root, where rank = key and tie = -index in a top
+# group, rank = -key and tie = index in a rest group: equal keys are ordered by index.
 #
-# A group is also a tree of the weights prior * exp(key - reference), from which to draw. The reference is the greatest
-# key of the group when it was last re-centred. Weights too small for a double count as zero until the next time.
+# Each group also has a tree of the weights prior * exp(key - reference), for draws. The reference is the largest key of
+# the group at its last re-centring. Weights that underflow count as zero until the next re-centring.
 #
-# Measured on random items whose keys change by 0.1 N(0, 1), with a tenth of all on top: `_add` and `_restore` take
-# 55 ns for n = 8,000 (46 of them `_add`), and about 280 ns, mostly waiting for memory, for n = 10^6.
+# Measured on random items whose keys change by 0.1 N(0, 1), with a tenth of all items on top: `_add` and `_restore`
+# take 55 ns for n = 8,000 (46 of them `_add`), and about 280 ns, mostly cache misses, for n = 10^6.
 
 import numpy as np
 
@@ -27,7 +27,7 @@ cdef double SPAN = 300.0  # a group is re-centred when it weighs less than exp(-
 cdef double LIGHT = exp(-SPAN)
 
 cdef enum:
-    ARITY = 4  # children of a place in a heap: four entries are one line of the cache
+    ARITY = 4  # children of a node in a heap: four entries are one cache line
 
 
 cdef class TopWeights:
@@ -93,7 +93,7 @@ cdef class TopWeights:
         for group in range(GROUPS):
             self.heap[group] = <Entry*>self.allocate(np.count_nonzero(label == group % 2) * sizeof(Entry))
             self.grow_tree(group)
-        # A sorted list is a heap: the top from its least key, the rest from its greatest.
+        # A sorted list is a heap: top items in ascending order of keys, the rest in descending order.
         label = label.astype(np.int64)
         self.enter_all(order[:fitting][::-1], label + 2, key, prior)
         self.enter_all(order[fitting:], label, key, prior)
@@ -131,11 +131,11 @@ cdef class TopWeights:
         self._shift(top, label, delta)
 
     def restore(self, double tolerance=0.0):
-        """Let the top be what the keys say, in O(log n) for each item that enters or leaves it.
+        """Update the top after changes of keys, in O(log n) for each item that enters or leaves it.
 
-        With a tolerance, two items stay on the wrong sides of the boundary while their keys differ by no more than
-        that. The sum of s_i exp(k_i) f_i then is at least exp(-tolerance) times the largest possible, and shifts that
-        push many items of almost equal keys to and fro move far fewer of them.
+        With a tolerance, two items may stay on the wrong sides of the boundary if their keys differ by at most that.
+        The sum of s_i exp(k_i) f_i then is at least exp(-tolerance) times the largest possible, and far fewer items
+        move if shifts change the order of many almost equal keys back and forth.
         """
         if not 0.0 <= tolerance <= FARTHEST:
             raise ValueError(f"tolerance must lie between 0 and {FARTHEST:.0f}, got {tolerance}.")
@@ -160,13 +160,13 @@ cdef class TopWeights:
         return self._is_top(i)
 
     def fraction(self, int64_t i):
-        """Return how much of item i fits into the mass: 1 if it is top, a part if it is next, else 0."""
+        """Return the fraction of item i that fits into the mass: 1 if it is top, 0 if it is beyond the boundary."""
         self.check_index(i)
         return self._fraction(i)
 
     @property
     def boundary(self):
-        """The item next to the top, or None if all are top."""
+        """The first item after the top, or None if all are top."""
         i = self._boundary()
         return None if i < 0 else i
 
@@ -203,7 +203,7 @@ cdef class TopWeights:
 
     cdef void _restore(self, double tolerance=0.0) noexcept nogil:
         cdef int64_t leaving, coming, most = llrint(tolerance * UNITS)
-        # First exchange, one for one, what is on the wrong side: so an item crosses once, and few others with it.
+        # First exchange pairs of items on wrong sides: so no item moves twice, and few others move.
         while True:
             leaving, coming = self.root(self.next_group(True)), self.root(self.next_group(False))
             if leaving < 0 or coming < 0 or self.precedes(leaving, coming, most):
@@ -257,7 +257,7 @@ cdef class TopWeights:
         return (weight[label] + weight[label + 2]) / (weight[0] + weight[1] + weight[2] + weight[3])
 
     cdef double group_weights(self, double* weight) noexcept nogil:
-        """Weigh the groups on one scale: the sum of all weights is exp(the number returned) * sum(weight)."""
+        """Compute the weights of all groups up to a common factor, and return the logarithm of that factor."""
         cdef int64_t group
         cdef double log_factor, largest = -INFINITY
         for group in range(GROUPS):
@@ -298,7 +298,7 @@ cdef class TopWeights:
             set_weight(self.tree[group], i, self.items[i].prior * exp(distance))
 
     cdef int64_t next_group(self, bint top) noexcept nogil:
-        """Of the two groups on this side of the boundary, the one that holds the item next to it; or -1."""
+        """Of the two groups on one side of the boundary, the one with the item nearest to it; -1 if both are empty."""
         cdef int64_t one = 2 * top, other = one + 1
         cdef Entry first, second
         if self.count[other] == 0:
@@ -321,7 +321,7 @@ cdef class TopWeights:
         return (rank if group >= 2 else -rank) + self.offset[group]
 
     cdef bint precedes(self, int64_t i, int64_t j, int64_t lead) noexcept nogil:
-        """Whether item i comes before item j once its key is raised by `lead`."""
+        """Whether item i precedes item j if its key is raised by `lead`."""
         cdef int64_t one = self.whole_key(i) + lead, other = self.whole_key(j)
         return one > other or (one == other and i < j)
 
@@ -347,7 +347,7 @@ cdef class TopWeights:
         self.sift(group, self.count[group] - 1, entry)
 
     cdef void sift(self, int64_t group, int64_t place, Entry entry) noexcept nogil:
-        """Put an entry into the heap of a group, starting from an empty place."""
+        """Insert an entry into the heap of a group: sift it up or down from an empty place."""
         cdef Entry* heap = self.heap[group]
         cdef Item* items = self.items
         cdef int64_t sign = -1 if group >= 2 else 1, count = self.count[group]

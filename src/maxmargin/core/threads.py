@@ -2,8 +2,8 @@
 
 A fit makes many small matrix products. A BLAS library that splits them among its own threads loses more time than it
 gains, as these threads wait for the next product in a busy loop and take processors from threads with work. So each fit
-and each prediction runs inside :func:`limit_blas`, and larger pieces of work are
-distributed here, by :func:`run_parallel`, in a way that does not depend on how many threads there are.
+and each prediction runs inside :func:`limit_blas`, and larger tasks are distributed here, by :func:`run_parallel`, such
+that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -143,14 +143,14 @@ UNFINISHED = -1  # value of `_Scope.applied` while the limit is being set, or if
 
 
 class _Scope:
-    """Libraries whose number of threads is set for the process, or for one thread, and the limits that hold there."""
+    """The BLAS libraries whose number of threads is set per process, or per thread, and the limits in force there."""
 
     def __init__(self, of_thread: bool) -> None:
         self.of_thread = of_thread
         self.lock = RLock()
-        self.limits: dict[int, tuple[int, int]] = {}  # by context: the limit, and the thread that has entered
-        self.before: list[int] = []  # what each library had before the first limit
-        self.applied: int | None = None  # the least limit; None: there is none, UNFINISHED: setting it was interrupted
+        self.limits: dict[int, tuple[int, int]] = {}  # by context: its limit and the thread that entered it
+        self.before: list[int] = []  # the number of threads of each library before the first limit
+        self.applied: int | None = None  # the smallest limit, now set; None without limits
 
     @cached_property
     def libraries(self) -> list[Any]:
@@ -178,7 +178,7 @@ class _Scope:
         self.applied = least
 
     def after_fork(self) -> None:
-        """In the new process, only the thread that forked is left: limits of others have nobody to lift them."""
+        """Drop the limits of other threads: only the thread that forked exists in the new process."""
         self.limits = {context: limit for context, limit in self.limits.items() if limit[1] == get_ident()}
         self._apply()
         self.lock.release()
@@ -192,14 +192,14 @@ _found: list[Any] = []
 
 
 def _ask_for_work_space() -> None:
-    """Raise MemoryError where a BLAS library that needs more work space would end the process."""
+    """Raise MemoryError if memory is too short for the work space of a BLAS library, which would end the process."""
     np.empty(WORK_SPACE, dtype=np.uint8)
 
 
 def _blas_libraries() -> list[Any]:
-    """NumPy's and SciPy's BLAS, which may be two, and any other that is loaded; looked up once."""
+    """All BLAS libraries that are loaded, NumPy's and SciPy's among them; looked up once."""
     if not _found:
-        from scipy.linalg.blas import dgemm  # SciPy loads its BLAS here, and must have done so before the look-up
+        from scipy.linalg.blas import dgemm  # loads SciPy's BLAS, before the look-up
         from threadpoolctl import ThreadpoolController  # which scikit-learn depends on
 
         _ask_for_work_space()
@@ -212,13 +212,13 @@ def _blas_libraries() -> list[Any]:
 
 
 def _is_set_by_thread(library: Any) -> bool:
-    """Whether each thread has a setting of its own, as in an OpenBLAS that was built with OpenMP."""
+    """Whether the number of threads is set per calling thread, as in an OpenBLAS that was built with OpenMP."""
     return getattr(library, "threading_layer", "") == "openmp"
 
 
 def _set_num_threads(library: Any, threads: int) -> None:
-    # The public method does nothing, silently, in any thread but the first one that called it. Here the last one to
-    # leave sets the number back, whichever thread that is, and a lock keeps them from getting in each other's way.
+    # The public method silently does nothing in any thread but the first one that called it. Here any thread may be the
+    # last to exit, and then restores the number; a lock makes that safe.
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
@@ -238,19 +238,19 @@ def _this_thread() -> _Scope:
 def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
     """The results of all tasks, in order, computed by the calling thread and up to `threads` - 1 helpers.
 
-    The first error in any thread is raised here: the tasks that were not begun by then are dropped, and those that were
-    have ended. Helpers that cannot be started, for want of memory, are done without. Helpers stay for the next call,
-    hold the BLAS to one thread, and have the context variables (`np.errstate` for one) of the caller.
+    The first error in any thread is raised here: tasks that were not started by then are dropped, and all others have
+    ended. If helpers cannot be started, for lack of memory, fewer are used. Helpers stay for the next call, limit BLAS
+    libraries to one thread, and have the context variables (such as `np.errstate`) of the caller.
 
-    A task may call this function in turn: it then gets those helpers of the outermost call that have nothing else to
-    do, so that no more threads are at work than that one asked for.
+    A task may call this function too: it then gets idle helpers of the outermost call only, so that no more threads are
+    active than that call asked for.
 
     Parameters
     ----------
     tasks : sequence of callables
         Each is called once, without arguments.
     threads : int
-        How many threads there may be, the calling one included.
+        The largest number of threads, with the calling one.
 
     Returns
     -------
@@ -285,9 +285,9 @@ def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
 def run_tiles(
     work: Callable[[Iterator[slice]], None], size: int, tile: int, *, operations: float, threads: int
 ) -> None:
-    """Let as many threads as pay for so many multiply-adds work on range(size), tile by tile.
+    """Divide range(size) into tiles and process them in parallel, in as many threads as `operations` pay for.
 
-    Each calls `work` once, with an iterator that they share: whoever is free takes the next tile.
+    Each thread calls `work` once, with an iterator over tiles that all threads share.
     """
     tiles = iter([slice(start, min(start + tile, size)) for start in range(0, size, tile)])
     threads = min(threads_for(operations, threads), -(-size // tile))
@@ -295,7 +295,7 @@ def run_tiles(
 
 
 class _Job(Generic[T]):
-    """Tasks that several threads take from, one at a time."""
+    """A queue of tasks for several threads, and their results."""
 
     def __init__(self, tasks: Sequence[Callable[[], T]]) -> None:
         self.waiting = iter(enumerate(tasks))
@@ -305,7 +305,7 @@ class _Job(Generic[T]):
         self.closed = False
 
     def work(self) -> None:
-        """Do tasks until there are no more, or one of them, in any thread, has failed."""
+        """Run tasks until none is left, or one of them, in any thread, has failed."""
         try:
             while not self.closed:
                 with self.taking:
@@ -324,7 +324,7 @@ class _Job(Generic[T]):
 
 @dataclass
 class _Team:
-    """How many more helpers may work for an outermost call, and for all calls inside of it."""
+    """The number of helpers that an outermost call, and all calls inside of it, may still use."""
 
     free: int
 
@@ -333,10 +333,10 @@ _team: ContextVar[_Team | None] = ContextVar("_team", default=None)
 
 
 class _Ticket:
-    """The invitation of one helper to a job: taken by a helper, or withdrawn by the caller, whoever comes first.
+    """A request for one helper to work on a job: a helper takes it, unless the caller withdraws it first.
 
-    Locks alone decide, as they need no memory: a helper may die of the want of it before it has taken its ticket, and
-    the caller then has nothing to wait for.
+    It is synchronised by locks alone, which allocate no memory: if a helper dies for lack of memory before it has taken
+    its ticket, the caller withdraws the ticket and need not wait.
     """
 
     def __init__(self, job: _Job[Any], team: _Team) -> None:
@@ -346,7 +346,7 @@ class _Ticket:
         self.done.acquire()
 
     def use(self) -> bool:
-        """Work on the job, in a helper; whether it was still wanted."""
+        """Work on the job, in a helper; returns whether the ticket was still valid."""
         if not self.taken.acquire(blocking=False):
             return False
         assert self.content is not None
@@ -361,11 +361,11 @@ class _Ticket:
         return True
 
     def withdraw(self) -> bool:
-        """Wait for the helper that has taken it; whether there was none, and none will come."""
+        """Withdraw the ticket, or wait for the helper that has taken it; returns whether no helper had."""
         unused = self.taken.acquire(blocking=False)
         if not unused:
             self.done.acquire()
-        self.content = None  # a helper that is busy elsewhere may look at this ticket much later
+        self.content = None  # a busy helper may find this ticket in the queue much later
         return unused
 
 
@@ -374,18 +374,18 @@ class _Helpers:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.count, self.idle = 0, 0  # how many there are, and how many of them have no ticket
+        self.count, self.idle = 0, 0  # the number of helpers, and of those without a ticket
         self.tickets: SimpleQueue[_Ticket] = SimpleQueue()
 
     def invite(self, job: _Job[Any], wanted: int, tickets: list[_Ticket]) -> None:
-        """Give tickets to so many helpers, or to as many as are idle and may be in the team of the caller."""
+        """Issue `wanted` tickets, or as many as there are idle helpers that the team of the caller may still use."""
         team = _team.get()
         assert team is not None
         try:
             with self.lock:
                 while self.count < wanted:
                     _ask_for_work_space()
-                    # Not `threading.Thread`, whose `start` waits for ever where the new thread has no memory to begin.
+                    # Not `threading.Thread`: its `start` waits forever if the new thread lacks the memory to start.
                     _thread.start_new_thread(self._serve, ())
                     self.count, self.idle = self.count + 1, self.idle + 1
                 for _ in range(min(wanted, self.idle, team.free)):
@@ -394,10 +394,10 @@ class _Helpers:
                     self.idle, team.free = self.idle - 1, team.free - 1
                     self.tickets.put(ticket)
         except (RuntimeError, MemoryError):
-            pass  # the system gives no more threads: the caller does the work, with the helpers that there are
+            pass  # no more threads can be started: the caller works with the helpers that exist
 
     def dismiss(self, ticket: _Ticket) -> None:
-        """The job is done: wait for the helper, where there is one."""
+        """Withdraw a ticket of a finished job, and wait for the helper that has taken it, if any."""
         if ticket.withdraw():
             with self.lock:
                 ticket.team.free += 1
@@ -417,7 +417,7 @@ _helpers = _Helpers()
 
 def _after_fork() -> None:
     global _helpers
-    _helpers = _Helpers()  # threads do not follow into another process
+    _helpers = _Helpers()  # a forked process has no other threads
     _process.after_fork()
 
 
