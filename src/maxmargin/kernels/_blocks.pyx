@@ -14,6 +14,7 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
 
 cdef extern from "exponential.hpp" namespace "maxmargin" nogil:
     void exp_in_place "maxmargin::exp_of_negative" (float* values, int64_t size)
+    void exp_in_place "maxmargin::exp_of_negative" (double* values, int64_t size)
 
 cdef extern from "sparse_products.hpp" namespace "maxmargin" nogil:
     const int64_t line_bytes
@@ -21,8 +22,8 @@ cdef extern from "sparse_products.hpp" namespace "maxmargin" nogil:
     void combine_lines(const double*, const int32_t*, int64_t, const int32_t*, const double*, bool, double*)
 
 
-def exp_of_negative(float[:, :] values):
-    """values <- exp(values), with arguments clipped to the range from -87 to 0; each row must be contiguous."""
+def exp_of_negative(floating[:, :] values):
+    """values <- exp(values), with arguments clipped to 0 and to where the precision underflows; each row must be contiguous."""
     cdef int64_t i
     with nogil:
         for i in range(values.shape[0]):

@@ -257,10 +257,7 @@ class Rbf(_ProductKernel):
         return np.full(sq_norms.size, math.sqrt(4 * unit)), np.expm1(np.minimum(2 * exponent, math.log(3)))
 
     def finish(self, products: Floats) -> None:
-        if products.dtype == np.float32:
-            exp_of_negative(products)
-        else:
-            np.exp(np.minimum(products, 0, out=products), out=products)
+        exp_of_negative(np.atleast_2d(products))
 
 
 @dataclass(frozen=True)

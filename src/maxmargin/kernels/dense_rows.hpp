@@ -1,0 +1,42 @@
+// Products of one dense sample with many others, for rows of a kernel matrix that are computed one at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "wide.hpp"
+
+namespace maxmargin {
+
+constexpr int64_t block_samples = 4;  // samples whose features are stored side by side, as many as a vector register holds
+
+typedef double Lane __attribute__((vector_size(8 * block_samples), aligned(8)));  // the same feature of the samples of a block
+
+// sums[k] <- the products of x with the samples of block k. As many blocks at a time as there are independent sums to keep the
+// multipliers busy.
+template <int together>
+MAXMARGIN_INLINE void multiply_blocks(const double* x, const double* blocks, int64_t d, Lane* sums) {
+    const Lane* z = reinterpret_cast<const Lane*>(blocks);
+    Lane own[together] = {};
+    for (int64_t f = 0; f < d; ++f)
+#pragma GCC unroll 8
+        for (int k = 0; k < together; ++k) own[k] += x[f] * z[k * d + f];
+#pragma GCC unroll 8
+    for (int k = 0; k < together; ++k) sums[k] = own[k];
+}
+
+// out[j] <- factor * <x, z_j> + shift_x + shift[j] for the samples z_j of `n_blocks` consecutive blocks. A block holds the first
+// feature of each of its samples, then the second of each, and so on.
+MAXMARGIN_WIDE static void products_with_blocks(
+    const double* x, const double* blocks, int64_t d, int64_t n_blocks, double factor, double shift_x, const double* shift,
+    double* out
+) {
+    constexpr int together = 8;
+    Lane* products = reinterpret_cast<Lane*>(out);
+    int64_t block = 0;
+    for (; block + together <= n_blocks; block += together)
+        multiply_blocks<together>(x, blocks + block * block_samples * d, d, products + block);
+    for (; block < n_blocks; ++block) multiply_blocks<1>(x, blocks + block * block_samples * d, d, products + block);
+    for (int64_t j = 0; j < n_blocks * block_samples; ++j) out[j] = factor * out[j] + (shift_x + shift[j]);
+}
+
+}  // namespace maxmargin

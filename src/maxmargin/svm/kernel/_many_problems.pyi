@@ -1,0 +1,28 @@
+from maxmargin.core.types import Indices, Vector
+from maxmargin.kernels._row_sources import RowSource
+from maxmargin.svm.kernel.many_problems import BinaryRanges, SampleTerms
+
+RESULT_COLUMNS: tuple[str, ...]
+TOL: int
+MAX_ITER: int
+EXHAUSTED: int
+UNFINISHED: int
+
+class SmoRun:
+    position: int
+    evaluations: int
+    done: bool
+    def __init__(
+        self,
+        source: RowSource,
+        ranges: BinaryRanges,
+        which: Indices,
+        samples: SampleTerms,
+        free_bias: bool,
+        tol: float,
+        max_passes: int,
+        beta: Vector,
+        results: Vector,
+    ) -> None: ...
+    def advance(self, max_entries: int) -> None: ...
+    def finish(self, passes: int) -> None: ...

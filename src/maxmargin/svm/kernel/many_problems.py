@@ -1,0 +1,214 @@
+r"""Many binary problems on samples that they share, each by SMO, in few compiled calls.
+
+Problem: the regularised form with C and the hinge, for each of several binary problems, with a free bias or none. Given:
+samples sorted by class, and a source of their kernel rows. Returned: for each problem its coefficients
+:math:`\beta_i = \alpha_i y_i`, its bias, and what a certificate is made of.
+
+This is the path of small problems. A pair of small classes is solved in microseconds, so that nothing may be made for
+each pair in Python: problems are ranges of samples in a few arrays, and so are their results. The steps are those of
+:class:`maxmargin.solvers.Smo`, without shrinking and without a cache: the rows of one problem fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core.threads import run_parallel
+from maxmargin.core.types import Indices, Vector
+from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, RowSource
+from maxmargin.svm.kernel._many_problems import RESULT_COLUMNS, SmoRun
+
+# Residuals that one compiled call may update: it takes about 50 ms, which is how long Ctrl-C may have to wait.
+ENTRIES_PER_CALL = 100_000_000
+# Sum of squared numbers of samples up to which the problems of one group are solved by one thread: starting another one
+# takes as long as they do.
+LEAST_GROUP = 1_000_000
+GROUPS_PER_THREAD = 4  # so that threads end at about the same time, though problems take different numbers of steps
+PASSES_AFTER_STOP = 1  # passes of each problem that has not ended when the fit has to stop
+
+
+@dataclass(frozen=True)
+class ClassOrder:
+    """Samples sorted by class, each class filled up to a multiple of `SAMPLES_PER_BLOCK` by samples that do not count.
+
+    Attributes
+    ----------
+    samples : array of shape (n_filled,)
+        Which sample is at each place; fillers repeat the first sample.
+    places : array of shape (n,)
+        The place of each sample, those of the first class first.
+    first, size : arrays of shape (n_classes,)
+        Where each class begins, and its number of samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.svm.kernel.many_problems import ClassOrder
+    >>> order = ClassOrder.of(np.array([1, 0, 0, 1, 1]), 2)
+    >>> order.samples.tolist(), order.places.tolist()
+    ([1, 2, 0, 0, 0, 3, 4, 0], [0, 1, 4, 5, 6])
+    """
+
+    samples: Indices
+    places: Indices
+    first: Indices
+    size: Indices
+
+    @classmethod
+    def of(cls, label: Indices, n_classes: int) -> ClassOrder:
+        """The order of samples with these classes."""
+        size = np.bincount(label, minlength=n_classes)
+        filled = -(-size // SAMPLES_PER_BLOCK) * SAMPLES_PER_BLOCK
+        first = np.cumsum(filled) - filled
+        places = np.arange(label.size) + np.repeat(first - (np.cumsum(size) - size), size)
+        samples = np.zeros(int(filled.sum()), dtype=np.int64)
+        samples[places] = np.argsort(label, kind="stable")
+        return cls(samples, places, first, size)
+
+    def spread(self, values: Vector, fill: float = 0.0) -> Vector:
+        """Values of the samples in the order of the places, with `fill` for fillers."""
+        spread = np.full(self.samples.size, fill)
+        spread[self.places] = values[self.samples[self.places]]
+        return spread
+
+
+@dataclass(frozen=True)
+class BinaryRanges:
+    """The samples of binary problems: problem p has the ranges starts[p] to starts[p + 1] - 1, of one class each.
+
+    Attributes
+    ----------
+    starts : array of shape (n_problems + 1,)
+    first, size : arrays of shape (n_ranges,)
+        Where each range begins in the order of samples, and its number of samples without fillers.
+    label : array of shape (n_ranges,)
+        The label of its samples, -1 or +1.
+    weight : array of shape (n_ranges,)
+        By what the weights of its samples are multiplied.
+    row : array of shape (n_ranges,)
+        The row of the coefficients that its samples are written to.
+    """
+
+    starts: Indices
+    first: Indices
+    size: Indices
+    label: Vector
+    weight: Vector
+    row: Indices
+
+    @cached_property
+    def samples(self) -> Indices:
+        """The number of samples of each problem."""
+        return np.asarray(np.add.reduceat(self.size, self.starts[:-1]))
+
+
+@dataclass(frozen=True)
+class SampleTerms:
+    """What the dual, and the bounds on its rounding, need of each sample.
+
+    Attributes
+    ----------
+    u : array of shape (n,)
+        C times the weight of the sample; 0 for fillers.
+    diagonal : array of shape (n,)
+        Its kernel with itself.
+    g, h : arrays of shape (n,)
+        Bounds on the rounding of its kernels, see :meth:`maxmargin.kernels.functions.Kernel.rounding`.
+    """
+
+    u: Vector
+    diagonal: Vector
+    g: Vector
+    h: Vector
+
+
+@dataclass(frozen=True)
+class SolvedProblems:
+    """The results of binary problems, an array for each quantity.
+
+    Attributes
+    ----------
+    beta : array of shape (rows, n)
+        The coefficients; the ranges say which row is whose.
+    table : array of shape (n_problems, len(RESULT_COLUMNS))
+    evaluations : int
+        Kernels that were computed for rows.
+    """
+
+    beta: Vector
+    table: Vector
+    evaluations: int
+
+    def __getattr__(self, name: str) -> Vector:
+        if name in RESULT_COLUMNS:
+            return self.table[:, RESULT_COLUMNS.index(name)]
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+
+def solve_many(
+    source: RowSource,
+    ranges: BinaryRanges,
+    samples: SampleTerms,
+    rows: int,
+    *,
+    free_bias: bool,
+    tol: float,
+    max_passes: int,
+    threads: int = 1,
+    stop: Callable[[Sequence[int]], bool] = lambda solved: False,
+) -> SolvedProblems:
+    """Solve all binary problems.
+
+    Parameters
+    ----------
+    source : RowSource
+        The kernels of the samples.
+    ranges : BinaryRanges
+        The samples of each problem.
+    samples : SampleTerms
+    rows : int
+        How many rows the coefficients have.
+    free_bias : bool
+        Whether there is a bias, which is free.
+    tol : float
+        The relative duality gap, and the violation of the optimality conditions, to be reached.
+    max_passes : int
+        Passes over its samples after which a problem ends: a step is on two samples, or on one without a bias.
+    threads : int
+        How many threads share the problems. The results are the same to the bit, whatever the number.
+    stop : callable
+        Called after each compiled call with the problems that it has solved. If it returns True, problems that are not
+        solved end soon.
+
+    Returns
+    -------
+    SolvedProblems
+    """
+    beta, table = np.zeros((rows, samples.u.size)), np.empty((ranges.samples.size, len(RESULT_COLUMNS)))
+
+    def solve_group(which: Indices) -> int:
+        run = SmoRun(source, ranges, which, samples, free_bias, tol, max_passes, beta, table)
+        while not run.done:
+            before = run.position
+            run.advance(ENTRIES_PER_CALL)
+            if stop(which[before : run.position].tolist()):
+                run.finish(PASSES_AFTER_STOP)
+        return run.evaluations
+
+    groups = _groups(ranges.samples, threads)
+    evaluations = run_parallel([partial(solve_group, which) for which in groups], threads)
+    return SolvedProblems(beta, table, sum(evaluations))
+
+
+def _groups(sizes: Indices, threads: int) -> list[NDArray[np.int64]]:
+    """The problems in groups of about the same work, the largest problems first."""
+    work = np.asarray(sizes, dtype=np.float64) ** 2
+    order = np.argsort(-work, kind="stable")
+    wanted = 1 if threads == 1 else min(GROUPS_PER_THREAD * threads, 1 + int(work.sum() / LEAST_GROUP))
+    ends = np.searchsorted(np.cumsum(work[order]), work.sum() * np.arange(1, wanted) / wanted, side="left") + 1
+    return [group for group in np.split(order, np.unique(ends)) if group.size]
