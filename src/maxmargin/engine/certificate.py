@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
+from maxmargin.core.types import Vector
+from maxmargin.engine.by_name import ByName
+
 SAYABLE_GAP = 0.5  # the relative gap beyond which a percentage says little, and a sentence says that it is loose
 
 LARGEST_ROUNDING = 0.01  # the share of the value up to which an allowance for rounding leaves a certificate
@@ -162,7 +165,7 @@ class Certificates(Sequence[Certificate]):
     """
 
     def __init__(self, certificates: Mapping[str, Certificate]) -> None:
-        self._by_name = dict(certificates)
+        self._by_name = ByName.of(certificates)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -172,12 +175,12 @@ class Certificates(Sequence[Certificate]):
     @property
     def loosest(self) -> str:
         """The name of the binary problem with the largest relative gap; one without a certificate comes first."""
-        return max(self._by_name, key=lambda name: _looseness(self._by_name[name]))
+        return max(self._by_name.items(), key=lambda item: _looseness(item[1]))[0]
 
     @property
     def relative_gap(self) -> float:
         """The largest relative gap; infinite where a binary problem has no certificate."""
-        return _looseness(self._by_name[self.loosest])
+        return max(map(_looseness, self))
 
     @overload
     def __getitem__(self, which: int | str) -> Certificate: ...
@@ -186,15 +189,14 @@ class Certificates(Sequence[Certificate]):
     def __getitem__(self, which: int | str | slice) -> Certificate | Certificates:
         if isinstance(which, str):
             return self._by_name[which]
-        if isinstance(which, slice):
-            return Certificates({name: self._by_name[name] for name in self.names[which]})
-        return self._by_name[self.names[which]]
+        names, certificates = self._by_name.names, self._by_name.values_in_order
+        return Certificates(ByName(names[which], certificates[which])) if isinstance(which, slice) else certificates[which]
 
     def __len__(self) -> int:
         return len(self._by_name)
 
     def __iter__(self) -> Iterator[Certificate]:
-        return iter(self._by_name.values())
+        return iter(self._by_name.values_in_order)
 
     def __bool__(self) -> bool:
         return all(self)
@@ -206,14 +208,56 @@ class Certificates(Sequence[Certificate]):
         missing = [name for name, certificate in self._by_name.items() if not certificate]
         if missing:
             return f"{len(missing)} of {len(self)} not certified; the first, {missing[0]}: {self[missing[0]].why_not}"
-        if self.relative_gap > SAYABLE_GAP or any(certificate.primal <= 0 for certificate in self):
-            return f"the loosest of {len(self)}, {self.loosest}: {self[self.loosest]}"
-        return (
-            f"all {len(self)} within {100 * self.relative_gap:.2g} % of the best possible; the loosest: {self.loosest}"
-        )
+        gap, loosest = self.relative_gap, self.loosest
+        if gap > SAYABLE_GAP or any(certificate.primal <= 0 for certificate in self):
+            return f"the loosest of {len(self)}, {loosest}: {self[loosest]}"
+        return f"all {len(self)} within {100 * gap:.2g} % of the best possible; the loosest: {loosest}"
 
     def __repr__(self) -> str:
         return f"<Certificates: {self}>"
+
+
+@dataclass(frozen=True)
+class CertificateColumns(Sequence[Certificate]):
+    """The certificates of many problems from a column for each quantity; each is made when it is asked for.
+
+    Attributes
+    ----------
+    value, bound : arrays of shape (n_problems,)
+        As they were computed.
+    value_rounding, bound_rounding : arrays of shape (n_problems,)
+        By how much the exact value may be worse, and the exact bound looser.
+    form : str
+        What the values are, a name of `FORMS`.
+    provided : str
+        On what condition the proofs rest.
+    why_not : str
+        Why none of them is a proof; empty where they are.
+    """
+
+    value: Vector
+    bound: Vector
+    value_rounding: Vector
+    bound_rounding: Vector
+    form: str = "C"
+    provided: str = ""
+    why_not: str = ""
+
+    def __len__(self) -> int:
+        return self.value.size
+
+    @overload
+    def __getitem__(self, which: int) -> Certificate: ...
+    @overload
+    def __getitem__(self, which: slice) -> Sequence[Certificate]: ...
+    def __getitem__(self, which: int | slice) -> Certificate | Sequence[Certificate]:
+        if isinstance(which, slice):
+            return [self[k] for k in range(*which.indices(len(self)))]
+        value, bound = float(self.value[which]), float(self.bound[which])
+        if self.why_not:
+            return Certificate(value, bound, self.why_not, self.form)
+        rounding = float(self.value_rounding[which]), float(self.bound_rounding[which])
+        return Certificate.proved(value, bound, self.form, self.provided, rounding=rounding)
 
 
 def _looseness(certificate: Certificate) -> float:

@@ -11,6 +11,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.engine.by_name import ByName
+from maxmargin.engine.certificate import Certificate
+
 
 @dataclass(frozen=True)
 class Row:
@@ -161,7 +164,7 @@ class Traces(Sequence[Trace]):
     """
 
     def __init__(self, traces: Mapping[str, Trace]) -> None:
-        self._traces = dict(traces)
+        self._traces = ByName.of(traces)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -191,7 +194,7 @@ class Traces(Sequence[Trace]):
         return len(self._traces)
 
     def __iter__(self) -> Iterator[Trace]:
-        return iter(self._traces.values())
+        return iter(self._traces.values_in_order)
 
     @overload
     def __getitem__(self, index: int | str) -> Trace: ...
@@ -203,12 +206,50 @@ class Traces(Sequence[Trace]):
                 return self._traces[index]
             except KeyError:
                 raise KeyError(f"no binary problem is named {index!r}; the names are {', '.join(self.names)}") from None
-        if isinstance(index, slice):
-            return Traces(dict(list(self._traces.items())[index]))
-        return list(self._traces.values())[index]
+        names, traces = self._traces.names, self._traces.values_in_order
+        return Traces(ByName(names[index], traces[index])) if isinstance(index, slice) else traces[index]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Traces) and list(self._traces.items()) == list(other._traces.items())
 
     def __repr__(self) -> str:
         return f"Traces of {len(self)} binary problems, {sum(map(len, self))} checks: {reprlib.repr(list(self.names))}"
+
+
+@dataclass(frozen=True)
+class TraceColumns(Sequence[Trace]):
+    """The traces of many problems that were checked once, at their end; each is made when it is asked for.
+
+    Attributes
+    ----------
+    iteration : array of int
+        Iterations of each problem.
+    seconds : array of float
+        When each problem was solved, since the fit began.
+    kernel_evaluations : array of int
+        Entries of the kernel matrix that each problem has computed.
+    certificates : sequence of Certificate
+        The certificate of each problem.
+    tol : float
+        The relative gap that they were to reach.
+    """
+
+    iteration: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    kernel_evaluations: NDArray[np.int64]
+    certificates: Sequence[Certificate]
+    tol: float
+
+    def __len__(self) -> int:
+        return self.iteration.size
+
+    @overload
+    def __getitem__(self, which: int) -> Trace: ...
+    @overload
+    def __getitem__(self, which: slice) -> Sequence[Trace]: ...
+    def __getitem__(self, which: int | slice) -> Trace | Sequence[Trace]:
+        if isinstance(which, slice):
+            return [self[k] for k in range(*which.indices(len(self)))]
+        counts = int(self.iteration[which]), float(self.seconds[which]), 0, int(self.kernel_evaluations[which])
+        proof = self.certificates[which]
+        return Trace([Row(*counts, proof.primal, proof.dual, proof.gap)], self.tol)
