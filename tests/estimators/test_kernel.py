@@ -36,7 +36,7 @@ def test_every_attribute():
         assert hasattr(model, name), name
     assert isinstance(model.certificate_, Certificate)
     assert isinstance(model.trace_, Trace)
-    assert (model.solver_, model.loss_, model.stopped_, model.fit_status_) == ("decomposition", "hinge", "tol", 0)
+    assert (model.solver_, model.loss_, model.stopped_, model.fit_status_) == ("smo", "hinge", "tol", 0)
     assert (model.C_, model.scale_) == (10.0, 1.0)
     # Each once, and a few again to see whether rounding matters.
     assert 0 < model.kernel_evaluations_ == model.reads_["learning"] <= 1.2 * 200 * 200
@@ -55,7 +55,8 @@ def losses(model, X, y):
 
 def test_what_auto_takes():
     X, y = clouds()
-    assert SVC().fit(X, y).solver_ == "decomposition"
+    assert SVC().fit(X, y).solver_ == "smo"
+    assert SVC(budget=100_000).fit(X, y).solver_ == "decomposition"
     if "sbp" in KERNEL_SOLVERS:
         assert SVC(slack=0.1).fit(X, y).solver_ == "sbp"
 

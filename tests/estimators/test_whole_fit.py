@@ -16,6 +16,11 @@ from maxmargin.estimators.recipe import Recipe
 from maxmargin.solvers import Decomposition, Newton
 
 
+def in_rounds(**parameters):
+    """A classifier whose binary problems are solved one by one, as those of large data are."""
+    return SVC(solver="decomposition", **parameters)
+
+
 def blobs(n=600, d=4, classes=4, seed=0):
     rng = np.random.default_rng(seed)
     y = np.arange(n) % classes
@@ -88,7 +93,7 @@ def test_what_a_problem_leaves_of_the_time_goes_to_those_after_it(monkeypatch):
 def test_after_max_time_every_binary_problem_has_a_sensible_model(monkeypatch, multi_class):
     X, y = blobs(n=1500, classes=5)
     monkeypatch.setattr(time, "perf_counter", Clock(0.01))
-    model = SVC(multi_class=multi_class, max_time=0.3, n_jobs=1)
+    model = in_rounds(multi_class=multi_class, max_time=0.3, n_jobs=1)
     with pytest.warns(ConvergenceWarning, match=r"max_time was up: \d+ of \d+ binary problems have a preliminary"):
         model.fit(X, y)
     assert "max_time" in model.stopped_
@@ -105,7 +110,9 @@ def many_rounds(monkeypatch):
     monkeypatch.setattr(rounds, "SHRINK", 3)
 
 
-@pytest.mark.parametrize("estimator", [SVC(), SVC(multi_class="ovr"), LinearSVC(), LinearSVC(slack=0.05)], ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [in_rounds(), in_rounds(multi_class="ovr"), LinearSVC(), LinearSVC(slack=0.05)], ids=repr
+)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_rounds_do_not_change_the_model(monkeypatch, estimator, n_jobs):
     X, y = blobs(n=900)
@@ -117,7 +124,7 @@ def test_rounds_do_not_change_the_model(monkeypatch, estimator, n_jobs):
     np.testing.assert_array_equal(estimator.fit(X, y).decision_function(X), without)
 
 
-@pytest.mark.parametrize("estimator", [SVC(), SVC(multi_class="ovr"), LinearSVC()], ids=repr)
+@pytest.mark.parametrize("estimator", [in_rounds(), in_rounds(multi_class="ovr"), LinearSVC()], ids=repr)
 def test_a_preliminary_model_stays_where_an_unfinished_one_errs_more(many_rounds, estimator, monkeypatch):
     X, y = blobs(n=900, classes=5)
     solve, wrong = Recipe.fit, []
@@ -138,7 +145,9 @@ def test_a_preliminary_model_stays_where_an_unfinished_one_errs_more(many_rounds
 @pytest.mark.usefixtures("many_rounds", "default_ctrl_c")
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize(
-    ("estimator", "solver"), [(SVC(), Decomposition), (LinearSVC(), Newton)], ids=["SVC", "linear"]
+    ("estimator", "solver"),
+    [(in_rounds(), Decomposition), (LinearSVC(), Newton)],
+    ids=["SVC", "linear"],
 )
 def test_whenever_ctrl_c_is_pressed_the_model_is_sensible(monkeypatch, share, estimator, solver):
     X, y = blobs(n=900, classes=5)

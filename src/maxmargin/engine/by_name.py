@@ -1,4 +1,4 @@
-"""Values of binary problems by the names of the problems, for fits of so many problems that neither is made in advance."""
+"""Values of binary problems by the names of the problems; of very many problems, neither is made in advance."""
 
 from __future__ import annotations
 

@@ -190,7 +190,9 @@ class Certificates(Sequence[Certificate]):
         if isinstance(which, str):
             return self._by_name[which]
         names, certificates = self._by_name.names, self._by_name.values_in_order
-        return Certificates(ByName(names[which], certificates[which])) if isinstance(which, slice) else certificates[which]
+        return (
+            Certificates(ByName(names[which], certificates[which])) if isinstance(which, slice) else certificates[which]
+        )
 
     def __len__(self) -> int:
         return len(self._by_name)

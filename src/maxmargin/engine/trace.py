@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.types import Vector
 from maxmargin.engine.by_name import ByName
 from maxmargin.engine.certificate import Certificate
 
@@ -222,11 +223,11 @@ class TraceColumns(Sequence[Trace]):
 
     Attributes
     ----------
-    iteration : array of int
+    iteration : array
         Iterations of each problem.
     seconds : array of float
         When each problem was solved, since the fit began.
-    kernel_evaluations : array of int
+    kernel_evaluations : array
         Entries of the kernel matrix that each problem has computed.
     certificates : sequence of Certificate
         The certificate of each problem.
@@ -234,9 +235,9 @@ class TraceColumns(Sequence[Trace]):
         The relative gap that they were to reach.
     """
 
-    iteration: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    kernel_evaluations: NDArray[np.int64]
+    iteration: Vector
+    seconds: Vector
+    kernel_evaluations: Vector
     certificates: Sequence[Certificate]
     tol: float
 

@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.model_table import ModelTable
 
+MOST_NAMES = 5  # binary problems that a warning names; of more it gives the number
 NEAR_OPTIMUM = 0.05  # relative gap up to which a longer fit would hardly change the predictions, and is not advised
 
 
-def warn_unless_converged(models: Sequence[BinaryModel], names: Sequence[str], max_iter: int | None) -> None:
+def warn_unless_converged(models: ModelTable, names: Sequence[str], max_iter: int | None) -> None:
     """Warn, once for all binary problems, where `max_iter` ended a run before the gap came within `tol`.
 
     Parameters
     ----------
-    models : sequence of BinaryModel
+    models : ModelTable
     names : sequence of str
         What each binary problem tells apart, e.g. "3 against 5".
     max_iter : int or None
         As the user gave it; None: the limit of the solver itself.
     """
-    short = [k for k, model in enumerate(models) if model.missed_tol is not None]
+    short = np.flatnonzero(~np.isnan(models.missed_tol)).tolist()
     if not short:
         return
-    worst = max(short, key=lambda k: models[k].certificate.relative_gap if models[k].certificate else float("inf"))
-    model = models[worst]
+    proofs = models.certificates
+    worst = max(short, key=lambda k: proofs[k].relative_gap if proofs[k] else math.inf)
     which = f"{len(short)} of {len(models)} binary problems" if len(models) > 1 else "The fit"
     loosest = f" (for the loosest, {names[worst]})" if len(models) > 1 else ""
     limit = "the default limit of iterations" if max_iter is None else f"max_iter={max_iter}"
+    tol = f"{models.missed_tol[worst]:g}"
     warnings.warn(
-        f"{which} stopped at {limit}, before the relative duality gap came within tol={model.missed_tol:g}{loosest}: "
-        f"{model.certificate}. Increase max_iter, scale the features (for instance with "
+        f"{which} stopped at {limit}, before the relative duality gap came within tol={tol}{loosest}: "
+        f"{proofs[worst]}. Increase max_iter, scale the features (for instance with "
         "sklearn.preprocessing.StandardScaler), or accept this model with a larger tol.",
         ConvergenceWarning,
         stacklevel=2,
     )
 
 
-def warn_of_one_class(models: Sequence[BinaryModel], one_sided: Sequence[str], slack: float | None) -> None:
+def warn_of_one_class(models: ModelTable, one_sided: Sequence[str], slack: float | None) -> None:
     """Warn where a model predicts the same class for all of its training samples.
 
     Parameters
     ----------
-    models : sequence of BinaryModel
+    models : ModelTable
     one_sided : sequence of str
         Which of them do, e.g. "3 against 5"; of a single one, the class.
     slack : float or None
@@ -60,10 +64,40 @@ def warn_of_one_class(models: Sequence[BinaryModel], one_sided: Sequence[str], s
         else f"The model predicts the same class, {one_sided[0]}, for all training samples"
     )
     changes = ["a larger C" if slack is None else f"a slack below {slack:g}" if slack > 0 else "a slack above 0"]
-    if any(not model.certificate.relative_gap <= NEAR_OPTIMUM for model in models):
+    if any(not proof.relative_gap <= NEAR_OPTIMUM for proof in models.certificates):
         changes.append("a longer fit")
     changes.append("class_weight='balanced' where one class is rare")
     warnings.warn(f"{which}. Try {', or '.join(changes)}.", UserWarning, stacklevel=2)
+
+
+def warn_of_an_early_end(names: Sequence[str], problems: int, stopped: str, what: str) -> None:
+    """Warn where binary problems have no final model, as the fit was stopped.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Which of them have none; none of them: no warning.
+    problems : int
+        How many there are in all.
+    stopped : str
+        What stopped the fit: "interrupted", "max_time" or "callback".
+    what : str
+        What they have instead.
+    """
+    if not names:
+        return
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    reasons = {
+        "interrupted": "the fit was interrupted",
+        "max_time": "max_time was up",
+        "callback": "a callback stopped it",
+    }
+    warnings.warn(
+        f"{reasons[stopped]}: {len(names)} of {problems} binary problems have {what} "
+        f"({', '.join(names[:MOST_NAMES])}{more}); with more time the model would be better",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
 
 
 def warn_of_a_cold_start(reason: str) -> None:

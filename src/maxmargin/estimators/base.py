@@ -19,23 +19,24 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core import Matrix
-from maxmargin.core.threads import limit_blas, thread_count
+from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import refuse_not_finite
+from maxmargin.engine.by_name import ByName
 from maxmargin.engine.problem import Trait
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class, warn_unless_converged
-from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.callbacks import FitCallbacks
-from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.limits import Deadline, budget_shares
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.estimators.rounds import Rounds, Start
+from maxmargin.estimators.rounds import Start
 from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.kernels.feature_samples import ENTRIES
-from maxmargin.problems import Certificates, KernelMatrix, Solution
+from maxmargin.problems import Certificates, Solution
 from maxmargin.solvers import Learned, Solver, Traces
 
 
@@ -107,51 +108,57 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         solver_named(self.solver, self._solvers)  # an unknown solver is refused before the data is looked at
         before = vars(self).copy()  # the model of an earlier fit, for a warm start
         seeds = check_random_state(self.random_state)
-        fit = self._set_up(X, y, sample_weight, seeds)
-        starts = self._starts(before, fit, seeds)
+        fit = self._set_up(X, y, sample_weight, seeds, before)
+        warm = self._begins_at(before, fit)
         data = {"X": fit.X, "y": y, "metadata": {"sample_weight": sample_weight}}
         callbacks = FitCallbacks(self, fit.strategy.names, data)
-        models = Rounds(
-            fit,
-            starts,
-            stop=StopRules(tol=self.tol, max_iter=self._max_iter, early_stopping=self.early_stopping),
-            certify=self.certify,
-            callbacks=callbacks,
-            deadline=deadline,
-            threads=thread_count(self.n_jobs, fit.rows.operations(fit.problems)) if fit.rows.parallel else 1,
+        rules = FitRules(
+            StopRules(tol=self.tol, max_iter=self._max_iter, early_stopping=self.early_stopping),
+            self.certify,
+            callbacks,
+            deadline,
+            self.n_jobs,
+            starts=lambda: self._starts(before if warm else None, fit, seeds),
             predictor=self._predictor,
-        ).run()
+        )
+        models = fit.rows.solve(fit, rules)
         self._publish(fit, models)
         callbacks.finish(lambda: self._predictor(fit, models))
         self._advise(fit, models)
         return self
 
-    def _set_up(self, X: Any, y: Any, sample_weight: Any, seeds: np.random.RandomState) -> Fit:
+    def _set_up(
+        self, X: Any, y: Any, sample_weight: Any, seeds: np.random.RandomState, before: dict[str, Any]
+    ) -> Fit[Any]:
         """The binary problems of these samples, and how they are solved."""
         given = X
         X, y = validate_data(self, X, y, **self._readable)
         self.classes_, label = classes_of(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         held_out = self._held_out_samples(label, seeds)
-        rows, order = self._training_rows(X, label, held_out)
+        class_weights = self._class_weights(y)
+        rows, order = self._training_rows(
+            X, label, weights * class_weights[label], held_out, from_scratch=not self._comparable(before, X)
+        )
         if order is not None:
             label, weights, held_out = label[order], weights[order], np.flatnonzero(np.isin(order, held_out))
         if held_out.size:
             weights = weights.copy()  # the array may be the caller's
             weights[held_out] = 0.0
-        recipe = self._recipe(rows.matrix)
+        recipe = self._recipe(rows)
         scale = rows.largest_norm() if recipe.scale is None else recipe.scale
-        class_weights = self._class_weights(y)
-        strategy = self._strategy
-        problems = strategy.problems(label, weights, class_weights, held_out)
         everyone = np.arange(label.size)
         return Fit(
-            given, X, order, label, weights, class_weights, strategy, recipe, rows, scale, problems, positions=everyone
+            given, X, order, label, weights, class_weights, self._strategy, recipe, rows, scale, held_out, everyone
         )
 
-    def _starts(self, before: dict[str, Any], fit: Fit, seeds: np.random.RandomState) -> list[Start]:
+    def _starts(self, before: dict[str, Any] | None, fit: Fit[Any], seeds: np.random.RandomState) -> list[Start]:
         """What each binary problem begins with: a seed, its share of the budget, and perhaps an earlier model."""
-        warm = self._warm_starts(before, fit)
+        warm: Sequence[Solution | Learned | None] = [None] * len(fit.problems)
+        if before is not None and fit.recipe.solver.online:
+            warm = [learned for learned, _ in before["_learned"]]
+        elif before is not None:
+            warm = [self._warm_solution(before, fit, k) for k in range(len(fit.problems))]
         seed = seeds.randint(2**31 - 1, size=len(fit.problems))
         budget = budget_shares(self.budget, [problem.size for problem in fit.problems])
         return [Start(warm[k], int(seed[k]), budget[k]) for k in range(len(fit.problems))]
@@ -164,26 +171,32 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         """How the classes of the fitted model are told apart."""
 
     @abstractmethod
-    def _training_rows(self, X: Any, label: Indices, held_out: Indices) -> tuple[TrainingRows, Indices | None]:
-        """What the binary problems read, and the order of the samples there; None: that of X."""
+    def _training_rows(
+        self, X: Any, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
+    ) -> tuple[TrainingRows, Indices | None]:
+        """What the binary problems read, and the order of the samples there; None: that of X.
+
+        `weights` are those of the samples with those of their classes; `from_scratch` is False where the fit may begin
+        at the model of an earlier one.
+        """
 
     @abstractmethod
-    def _recipe(self, matrix: Matrix | KernelMatrix) -> Recipe:
+    def _recipe(self, rows: TrainingRows) -> Recipe:
         """Which form of the problem is solved, and how."""
 
     @abstractmethod
-    def _warm_solution(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+    def _warm_solution(self, before: dict[str, Any], fit: Fit[Any], k: int) -> Solution:
         """The model of an earlier fit, whose attributes are in `before`, as a solution of binary problem k."""
 
     @abstractmethod
-    def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
+    def _predictor(self, fit: Fit[Any], models: ModelTable) -> dict[str, Any]:
         """The attributes that predict."""
 
     # The same for all classifiers
 
-    def _of_all_problems(self, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]) -> Any:
+    def _of_all_problems(self, collection: Callable[[Mapping[str, Any]], Any], values: Sequence[Any]) -> Any:
         """The value of the one binary problem, or where there are several a collection of them by their names."""
-        return collection(dict(zip(self._strategy.names, values, strict=True))) if len(values) > 1 else values[0]
+        return collection(ByName(self._strategy.names, values)) if len(values) > 1 else values[0]
 
     @property
     def _max_iter(self) -> int | None:
@@ -198,27 +211,38 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         if not get_config()["assume_finite"]:
             refuse_not_finite(X)
 
-    def _warm_starts(self, before: dict[str, Any], fit: Fit) -> Sequence[Solution | Learned | None]:
-        """Where each binary problem begins: with `warm_start`, at the model of an earlier fit."""
-        from_scratch = [None] * len(fit.problems)
+    def _begins_at(self, before: dict[str, Any], fit: Fit[Any]) -> bool:
+        """Whether the fit begins at the model of an earlier one, whose attributes are in `before`; or a warning."""
         if not self.warm_start or "intercept_" not in before:
-            return from_scratch
-        if reason := self._why_cold(before, fit):
+            return False
+        reason = self._why_not_comparable(before, fit.X) or self._why_cold(before, fit)
+        if reason:
             warn_of_a_cold_start(reason)
-            return from_scratch
-        if fit.recipe.solver.online:
-            return [learned for learned, _ in before["_learned"]]
-        return [self._warm_solution(before, fit, k) for k in range(len(fit.problems))]
+        return not reason
 
-    def _why_cold(self, before: dict[str, Any], fit: Fit) -> str:
-        """Why a fit cannot begin at the model of an earlier one, whose attributes are in `before`; empty if it can."""
-        (n, d), solver = fit.X.shape, fit.recipe.solver
-        if before["n_features_in_"] != d:
-            return f"the earlier model has {before['n_features_in_']} features, this data {d}"
+    def _comparable(self, before: dict[str, Any], X: Any) -> bool:
+        """Whether the fit may begin at the model of an earlier one."""
+        return self.warm_start and "intercept_" in before and not self._why_not_comparable(before, X)
+
+    def _why_not_comparable(self, before: dict[str, Any], X: Any) -> str:
+        """Why the data is other than that of the earlier fit; empty if it is not."""
+        if before["n_features_in_"] != X.shape[1]:
+            return f"the earlier model has {before['n_features_in_']} features, this data {X.shape[1]}"
         if not np.array_equal(before["classes_"], self.classes_):
             return (
                 f"the earlier model has the classes {before['classes_'].tolist()}, this data {self.classes_.tolist()}"
             )
+        if "_learned" in before:  # an online solver goes on with any rows
+            return ""
+        if before["_n_rows"] != X.shape[0]:
+            return f"the earlier model was fitted on {before['_n_rows']:,} samples, this data has {X.shape[0]:,}"
+        if self._dual_name in before and before[self._dual_name].shape[0] != self._strategy.coefficient_rows:
+            return "the earlier model was fitted with another multi_class"
+        return ""
+
+    def _why_cold(self, before: dict[str, Any], fit: Fit[Any]) -> str:
+        """Why the solver cannot begin at an earlier model of the same data; empty if it can."""
+        solver = fit.recipe.solver
         if solver.online:
             return "" if "_learned" in before else "the earlier model is not one of an online solver"
         if not solver.resumes:
@@ -230,10 +254,6 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             return f"the budget of {self.budget:,} is below the {needed:,} that it takes to begin at the earlier model"
         if self._dual_name not in before:
             return "the earlier model has no dual variables; fit it with warm_start=True and certify=True to have them"
-        if before["_n_rows"] != n:
-            return f"the earlier model was fitted on {before['_n_rows']:,} samples, this data has {n:,}"
-        if before[self._dual_name].shape[0] != fit.strategy.coefficient_rows:
-            return "the earlier model was fitted with another multi_class"
         return ""
 
     def _held_out_samples(self, label: Indices, seeds: np.random.RandomState) -> Indices:
@@ -255,35 +275,33 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         solver = self.solver if isinstance(self.solver, Solver) else self._solvers.get(str(self.solver))
         return solver is not None and Trait.SEPARABLE in solver.requires
 
-    def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+    def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
         """Set the fitted attributes."""
-        many = len(models) > 1
         self.solver_, self.loss_ = fit.recipe.solver.name, fit.recipe.loss
-
-        def each(name: str) -> Any:
-            values = [getattr(m, name) for m in models]
-            return values if many else values[0]
-
         for name, value in self._predictor(fit, models).items():
             setattr(self, name, value)
+        several = len(models) > 1
         self.margin_, self.slack_, self.C_ = (
-            np.array(each(name)) if many else each(name) for name in ("margin", "slack", "C")
+            column if several else float(column[0]) for column in (models.margin, models.slack, models.C)
         )
-        self.certificate_ = self._of_all_problems(Certificates, [model.certificate for model in models])
-        self.trace_ = self._of_all_problems(Traces, [model.trace for model in models])
-        self.stopped_, self.promise_ = each("stopped"), each("promise")
-        self.n_iter_: Any = max(m.n_iter for m in models)
-        kernel, ledger = Trait.KERNEL in fit.recipe.solver.requires, fit.rows.matrix.ledger
+        self.certificate_ = self._of_all_problems(Certificates, models.certificates)
+        self.trace_ = self._of_all_problems(Traces, models.traces)
+        self.stopped_: str | list[str] = list(models.stopped) if several else models.stopped[0]
+        self.promise_: dict[str, float] | list[dict[str, float]] = (
+            list(models.promises) if several else models.promises[0]
+        )
+        self.n_iter_: Any = int(models.n_iter.max())
+        kernel, ledger = Trait.KERNEL in fit.recipe.solver.requires, fit.rows.ledger
         read = int(ledger.entries_read)
         self.scale_, self.reads_ = float(fit.scale), ledger.summary()
         self.entries_read_ = self.reads_.get(ENTRIES, 0) if kernel else read
         self.kernel_evaluations_ = read if kernel else 0
-        self._n_rows = fit.label.size
+        self._n_rows = fit.X.shape[0]
 
-    def _advise(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+    def _advise(self, fit: Fit[Any], models: ModelTable) -> None:
         """Warn of what the user may not expect of a fit that has ended."""
         warn_unless_converged(models, fit.strategy.names, self._max_iter)
-        warn_of_one_class(models, fit.strategy.one_class_models(models), fit.recipe.slack)
+        warn_of_one_class(models, fit.strategy.one_class_models(models.decision_ranges), fit.recipe.slack)
 
 
 def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], Indices]:

@@ -89,12 +89,6 @@ class BinaryModel:
         """Whether it was found on a part of the samples only."""
         return self.positions is not None
 
-    @property
-    def one_sided(self) -> bool:
-        """Whether all training samples are known to lie on the same side."""
-        least, largest = self.decision_range
-        return least > 0 or largest < 0 or least == largest
-
     @classmethod
     def unreached(cls, zero: Point, n: int) -> BinaryModel:
         """Stands for the model of a binary problem that has none yet: its decision values are all -1."""

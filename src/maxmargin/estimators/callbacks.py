@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
-from maxmargin.solvers import Progress
+from maxmargin.solvers import Progress, Trace
 
 PARTS = 100  # tasks of equal size that a fit is divided into for callbacks
 SAYABLE_SHARE = 0.1  # share of the work; below it the time that is left is not estimated
@@ -89,11 +89,16 @@ class FitCallbacks:
         self.lock = RLock()
         self.failed = False  # whether one of the problems has failed: then the others stop
         self.shares = [0.0] * len(names)  # the share of the work that is done of each
-        self.root = estimator._init_callback_context(max_subtasks=PARTS)
-        self.progress = self.root.progress = FitProgress(len(names))
-        self.root.call_on_fit_task_begin(estimator=estimator, **data)
+        self.progress = FitProgress(len(names))
+        # A context costs as much time as a small fit: it is made where somebody listens, to this fit or a larger one.
+        self.heard = bool(getattr(estimator, "_skl_callbacks", None))
+        self.root: Any = None
+        if self.heard or hasattr(estimator, "_parent_callback_ctx"):
+            self.root = estimator._init_callback_context(max_subtasks=PARTS)
+            self.root.progress = self.progress
+            self.root.call_on_fit_task_begin(estimator=estimator, **data)
         # To report a hundred tasks takes a millisecond, which is saved where there are no callbacks.
-        self.reported = 0 if getattr(estimator, "_skl_callbacks", None) else PARTS
+        self.reported = 0 if self.heard else PARTS
 
     def listener(self, k: int, attributes: Callable[[Any], dict[str, Any]]) -> ProblemListener:
         """The callback of :func:`maxmargin.solvers.solve` for problem k.
@@ -107,6 +112,20 @@ class FitCallbacks:
         with self.lock:
             self.progress.solved += 1
             self.advance(k, 1.0, None)
+
+    def solved_together(self, which: Sequence[int], traces: Sequence[Trace]) -> bool:
+        """Some problems were solved in one call, each with one check; whether a callback asks to stop."""
+        verbose = self.estimator.verbose
+        if not (self.heard or verbose) or not which:
+            return False
+        with self.lock:
+            self.progress.solved += len(which)
+            for k in which:
+                self.shares[k] = 1.0
+                if verbose:
+                    line = traces[k][0].line()
+                    print(f"{self.names[k]}: {line}" if self.names[k] else line, flush=True)
+            return self.advance(which[-1], 1.0, None)
 
     def advance(self, k: int, share: float, attributes: Callable[[], dict[str, Any]] | None) -> bool:
         """Report to the callbacks what was done since the last call; return whether one of them asks to stop."""
@@ -122,7 +141,8 @@ class FitCallbacks:
         """Report the end of the whole fit, which may come before its limits."""
         while self.reported < PARTS:
             self._report(None)
-        self.root.call_on_fit_task_end(estimator=self.estimator, **self.data, reconstruction_attributes=attributes)
+        if self.root is not None:
+            self.root.call_on_fit_task_end(estimator=self.estimator, **self.data, reconstruction_attributes=attributes)
 
     def _report(self, attributes: Callable[[], dict[str, Any]] | None) -> bool:
         self.reported += 1

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core.types import Indices, Vector
+from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import BinaryProblem, MulticlassStrategy
 from maxmargin.estimators.recipe import Recipe
-from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.problems import MarginProblem
+
+if TYPE_CHECKING:
+    from maxmargin.engine.stop_rules import StopRules
+    from maxmargin.estimators.callbacks import FitCallbacks
+    from maxmargin.estimators.limits import Deadline
+    from maxmargin.estimators.rounds import Start
+    from maxmargin.estimators.training_rows import RowsOfProblems, TrainingRows
+
+RowsT_co = TypeVar("RowsT_co", bound="TrainingRows", covariant=True)
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Generic[RowsT_co]):
     """The samples of a fit, cut into binary problems.
 
     Attributes
@@ -39,8 +51,8 @@ class Fit:
         What the binary problems read.
     scale : float
         What rows are divided by in the slack form: as the user gave it, or the largest norm of a row of all data.
-    problems : list of BinaryProblem
-        The samples of each binary problem.
+    held_out : array of int
+        Which samples are held out for early stopping.
     positions : array of shape (n,)
         The positions of these samples among those of the whole fit, of which a preliminary round uses a part.
     """
@@ -53,34 +65,73 @@ class Fit:
     class_weights: Vector
     strategy: MulticlassStrategy
     recipe: Recipe
-    rows: TrainingRows
+    rows: RowsT_co
     scale: float
-    problems: list[BinaryProblem]
+    held_out: Indices
     positions: Indices
+
+    @cached_property
+    def problems(self) -> list[BinaryProblem]:
+        """The samples of each binary problem."""
+        return self.strategy.problems(self.label, self.weights, self.class_weights, self.held_out)
 
     @property
     def usable(self) -> NDArray[np.bool_]:
         """Which samples a solver may learn from."""
         return self.weights > 0
 
-    def problem(self, k: int) -> MarginProblem:
+    def problem(self: Fit[RowsOfProblems], k: int) -> MarginProblem:
         """Binary problem k, to be solved by the calling thread."""
         return self.rows.problem(self.recipe, self.problems[k], self.scale)
 
-    def part(self, samples: Indices) -> Fit:
+    def part(self: Fit[RowsOfProblems], samples: Indices) -> Fit[RowsOfProblems]:
         """The fit of some of the samples alone, of which none is held out."""
-        label, weights, no_one = self.label[samples], self.weights[samples], np.zeros(0, dtype=np.int64)
         return replace(
             self,
-            label=label,
-            weights=weights,
+            label=self.label[samples],
+            weights=self.weights[samples],
             rows=self.rows.part(samples),
-            problems=self.strategy.problems(label, weights, self.class_weights, no_one),
+            held_out=np.zeros(0, dtype=np.int64),
             positions=samples,
         )
 
-    def positions_in(self, whole: Fit, k: int) -> Indices:
+    def table(self: Fit[RowsOfProblems], models: Sequence[BinaryModel]) -> ModelTable:
+        """The models of all binary problems."""
+        return ModelTable.of(models, *self.rows.predictors(self.problems, models))
+
+    def positions_in(self, whole: Fit[TrainingRows], k: int) -> Indices:
         """The positions of the samples of binary problem k among those of the same problem of the whole fit."""
         own = self.problems[k].rows
         positions = self.positions if own is None else self.positions[own]
         return whole.problems[k].positions(positions, whole.label.size)
+
+
+@dataclass(frozen=True)
+class FitRules:
+    """When a fit ends, who hears of it, and with what it begins.
+
+    Attributes
+    ----------
+    stop : StopRules
+        When each binary problem ends; its time and its budget are shares of those of the fit.
+    certify : bool or "checks"
+        Whether to certify the model of each binary problem, see :func:`maxmargin.solvers.solve`.
+    callbacks : FitCallbacks
+        Hears how far the fit has come.
+    deadline : Deadline
+        When the fit has to end.
+    n_jobs : int or None
+        How many threads to use, at most, as the user gave it.
+    starts : callable
+        Gives what each binary problem begins with.
+    predictor : callable
+        From a fit and its models to the attributes with which the estimator predicts.
+    """
+
+    stop: StopRules
+    certify: bool | str
+    callbacks: FitCallbacks
+    deadline: Deadline
+    n_jobs: int | None
+    starts: Callable[[], list[Start]]
+    predictor: Callable[[Fit[Any], ModelTable], dict[str, Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -16,18 +16,18 @@ from sklearn.utils._param_validation import Hidden, Interval, Options, StrOption
 from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.core import Matrix
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
 from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators.base import MarginClassifier
-from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
 from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.estimators.training_rows import KernelRows
+from maxmargin.estimators.small_kernel import small_kernel_rows
+from maxmargin.estimators.training_rows import KernelRows, TrainingRows
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.mixed_rows import far_from_zero
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, Solution, make_kernel
@@ -338,12 +338,28 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _strategy(self) -> MulticlassStrategy:
         return strategy_for(self.classes_, self.multi_class)
 
-    def _training_rows(self, X: Any, label: Indices, held_out: Indices) -> tuple[KernelRows, Indices | None]:
+    def _training_rows(
+        self, X: Any, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
+    ) -> tuple[TrainingRows, Indices | None]:
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
         self._refuse_not_finite(as_matrix(X))
         kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        centred = self._centred(kernel, X)
         strategy = self._strategy
+        if from_scratch and self._plain_fit and not centred:
+            small = small_kernel_rows(
+                X,
+                kernel,
+                label,
+                weights,
+                strategy,
+                C=self.C,
+                cache_bytes=1e6 * self.cache_size,
+                threads=thread_count(self.n_jobs),
+            )
+            if small is not None:
+                return small, None
         # A matrix that the user has computed is not copied into another order.
         order = None if self.kernel == "precomputed" else strategy.sample_order(label, held_out)
         K = KernelMatrix(
@@ -352,9 +368,15 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             cache_size=self.cache_size,
             threads=thread_count(self.n_jobs),
             rows=order,
-            centred=self._centred(kernel, X),
+            centred=centred,
         )
         return KernelRows(K, kernel.operations(X), strategy, ahead=self.budget is None), order
+
+    @property
+    def _plain_fit(self) -> bool:
+        """Whether a solution is all that is asked for, by any solver and with any number of kernel evaluations."""
+        more = self.early_stopping or self.budget is not None or self.certify == "checks"
+        return isinstance(self.solver, str) and self.solver == "auto" and self.slack is None and not more
 
     def _centred(self, kernel: Kernel, X: Any) -> bool | None:
         """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that.
@@ -367,10 +389,10 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             return None
         return far_from_zero(X)
 
-    def _recipe(self, matrix: Matrix | KernelMatrix) -> Recipe:
-        return Recipe.of(self, matrix, loss="hinge")
+    def _recipe(self, rows: TrainingRows) -> Recipe:
+        return Recipe.of(self, rows.auto_solver, loss="hinge")
 
-    def _warm_solution(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+    def _warm_solution(self, before: dict[str, Any], fit: Fit[Any], k: int) -> Solution:
         assert fit.recipe.C is not None
         problem, beta = fit.problems[k], np.zeros(fit.label.size)
         own = fit.strategy.coefficients_of_model(before["_dual_coef"], before["n_support_"], k)
@@ -380,38 +402,35 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         beta = beta if problem.rows is None else beta[problem.rows]
         # The products with the rows are unknown: the rows may be others than those of the earlier fit.
         return Solution(
-            Expansion.unknown(beta), float(before["intercept_"][k]) + _shift(fit, k, beta), beta * problem.y
+            Expansion.unknown(beta), float(before["intercept_"][k]) + fit.rows.shift(problem, beta), beta * problem.y
         )
 
-    def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
+    def _predictor(self, fit: Fit[Any], models: ModelTable) -> dict[str, Any]:
         """Support vectors, those of the first class first, and their coefficients in LIBSVM's layout."""
-        betas = [Expansion.of(model.coef).beta for model in models]
-        coefficients = fit.strategy.coefficients(fit.problems, betas, fit.label.size)
-        support = np.flatnonzero(coefficients.any(axis=0))
+        support = np.flatnonzero(models.coefficients.any(axis=0))
         positions = support if fit.order is None else fit.order[support]  # in X
         by_class = np.lexsort([positions, fit.label[support]])
         support, positions = support[by_class], positions[by_class]
-        intercepts = [model.intercept - _shift(fit, k, betas[k]) for k, model in enumerate(models)]
         return {
             "classes_": self.classes_,
             "support_": positions.astype(np.int32),
             "support_vectors_": _align_api_if_sparse(fit.X[positions if self.kernel != "precomputed" else []]),
             "n_support_": np.bincount(fit.label[support], minlength=self.classes_.size).astype(np.int32),
-            "_dual_coef": np.ascontiguousarray(coefficients[:, support]),
-            "intercept_": np.array(intercepts),
+            "_dual_coef": np.ascontiguousarray(models.coefficients[:, support]),
+            "intercept_": models.intercept,
             "shape_fit_": fit.X.shape,
-            "_kernel": _kernel_matrix(fit).kernel,
+            "_kernel": fit.rows.kernel,
             "_packed_vectors": PackedVectors(),
         }
 
-    def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+    def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
         super()._publish(fit, models)
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
         self.class_weight_ = fit.class_weights
-        self.n_iter_ = np.array([model.n_iter for model in models], dtype=np.int32)
-        self.kernel_evaluations_saved_ = _kernel_matrix(fit).saved
-        in_time = ("tol", "early_stopping", "finished")
-        self.fit_status_ = int(any(model.stopped not in in_time for model in models))
+        self.n_iter_ = models.n_iter.astype(np.int32)
+        self.kernel_evaluations_saved_ = fit.rows.saved
+        in_time = {"tol", "early_stopping", "finished"}
+        self.fit_status_ = int(not in_time.issuperset(models.stopped))
 
     # Predicting
 
@@ -472,13 +491,3 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.classifier_tags.poor_score = self._poor_score()
         return tags
-
-
-def _kernel_matrix(fit: Fit) -> KernelMatrix:
-    assert isinstance(fit.rows, KernelRows)
-    return fit.rows.matrix
-
-
-def _shift(fit: Fit, k: int, beta: Vector) -> float:
-    """What subtracting the mean of the rows has added to the intercept of binary model k with these coefficients."""
-    return float(_kernel_matrix(fit).shift(fit.problems[k].coefficients_of_all(beta, fit.label.size)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -17,20 +17,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from maxmargin.core import Matrix
 from maxmargin.core.threads import LEAST_WORK, limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.registry import online_solvers
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier, classes_of
-from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
 from maxmargin.estimators.packed_vectors import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.estimators.training_rows import FeatureRows
-from maxmargin.problems import LOSSES, KernelMatrix, Solution
+from maxmargin.estimators.training_rows import FeatureRows, TrainingRows
+from maxmargin.problems import LOSSES, Solution
 from maxmargin.solvers import SOLVERS, Learned
 
 
@@ -328,7 +327,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         label = np.searchsorted(self.classes_, y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rows = FeatureRows(X)
-        recipe = self._recipe(rows.matrix)
+        recipe = self._recipe(rows)
         # One scale serves all rows that come later. The norms that are read to find it tell what is not finite.
         scale: float | None = self.scale if begins else self.scale_
         if scale is not None:
@@ -346,9 +345,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
             seed = seeds.randint(2**31 - 1)
             models.append(recipe.learn(problem, learned, seen, stop=stop, random_state=seed))
             rows.add_reads(problem.X)
-        everyone = np.arange(label.size)
-        fit = Fit(None, X, None, label, weights, class_weights, strategy, recipe, rows, scale, problems, everyone)
-        self._publish(fit, models)
+        no_one, everyone = np.zeros(0, dtype=np.int64), np.arange(label.size)
+        fit = Fit(None, X, None, label, weights, class_weights, strategy, recipe, rows, scale, no_one, everyone)
+        self._publish(fit, fit.table(models))
         self.n_zero_rows_: int | None = None
         return self
 
@@ -382,16 +381,20 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     def _strategy(self) -> MulticlassStrategy:
         return strategy_for(self.classes_)
 
-    def _training_rows(self, X: Any, label: Indices, held_out: Indices) -> tuple[FeatureRows, None]:
+    def _training_rows(
+        self, X: Any, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
+    ) -> tuple[FeatureRows, None]:
         rows = FeatureRows(X, thread_count(self.n_jobs))
         if self.scale is not None:  # otherwise the norms of the rows tell
             self._refuse_not_finite(rows.matrix)
         return rows, None
 
-    def _recipe(self, matrix: Matrix | KernelMatrix) -> Recipe:
-        return Recipe.of(self, matrix, loss=self.loss, intercept_scaling=self.intercept_scaling, scale=self.scale)
+    def _recipe(self, rows: TrainingRows) -> Recipe:
+        return Recipe.of(
+            self, rows.auto_solver, loss=self.loss, intercept_scaling=self.intercept_scaling, scale=self.scale
+        )
 
-    def _warm_solution(self, before: dict[str, Any], fit: Fit, k: int) -> Solution:
+    def _warm_solution(self, before: dict[str, Any], fit: Fit[Any], k: int) -> Solution:
         w, alpha = before["coef_"][[k]], np.zeros(fit.label.size)
         # The dual variables grow with C, far more so than the model.
         assert fit.recipe.C is not None
@@ -399,16 +402,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         w = (w.toarray() if issparse(w) else w)[0]
         return Solution(w, float(before["intercept_"][k]), alpha * fit.problems[k].y)
 
-    def _predictor(self, fit: Fit, models: Sequence[BinaryModel]) -> dict[str, Any]:
-        coef = [np.asarray(model.coef) for model in models]
-        return {
-            "classes_": self.classes_,
-            # The coefficients of a single model are not copied: they may be as large as the data.
-            "coef_": np.stack(coef) if len(models) > 1 else coef[0].reshape(1, -1),
-            "intercept_": np.array([model.intercept for model in models]),
-        }
+    def _predictor(self, fit: Fit[Any], models: ModelTable) -> dict[str, Any]:
+        return {"classes_": self.classes_, "coef_": models.coefficients, "intercept_": models.intercept}
 
-    def _publish(self, fit: Fit, models: Sequence[BinaryModel]) -> None:
+    def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
         super()._publish(fit, models)
         self.n_zero_rows_ = fit.rows.zero_rows
         self._training_data = _reference(fit.given)
@@ -416,14 +413,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         for name in ("support_", "dual_coef_", "_learned"):
             self.__dict__.pop(name, None)
         if fit.recipe.solver.online:
-            self._learned = [(model.learned, model.seen) for model in models]
-        if not (self.keep_dual or self.warm_start):
-            return
-        alphas = [m.alpha for m in models if m.alpha is not None]
-        if len(alphas) == len(models):
-            weights = np.stack(alphas)
-            self.support_ = np.flatnonzero(weights.any(axis=0))
-            self.dual_coef_ = weights[:, self.support_]
+            self._learned = list(models.learned)
+        if (self.keep_dual or self.warm_start) and models.alpha is not None:
+            self.support_ = np.flatnonzero(models.alpha.any(axis=0))
+            self.dual_coef_ = models.alpha[:, self.support_]
 
     @property
     def support_vectors_(self) -> Any:

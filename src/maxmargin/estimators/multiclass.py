@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from scipy.sparse import csr_array, vstack
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin.core.types import Indices, Vector
-from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import KernelMatrix
+from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder
 
 # Up to this many samples a class, on average, the kernel matrix of all samples is computed before the binary problems
 # of pairs of classes begin, as each of its rows is then used by many of them. Beyond it, each problem computes its own.
@@ -85,11 +86,21 @@ class MulticlassStrategy(ABC):
         """For each binary model the class that it tells from all others, or the two classes that it tells apart."""
 
     @property
-    def names(self) -> list[str]:
+    @abstractmethod
+    def n_models(self) -> int:
+        """How many binary models there are."""
+
+    @property
+    def names(self) -> ProblemNames:
         """A name for each binary problem, e.g. "3 against 5" or "3 against the rest"."""
-        labels = [str(value).removesuffix(".0") for value in self.classes.tolist()]
-        sides = [[labels[k] for k in own] for own in self.classes_by_model]
-        return [" against ".join(side if len(side) > 1 else [*side, "the rest"]) for side in sides]
+        return ProblemNames(self)
+
+    def name(self, k: int) -> str:
+        """The name of binary problem k."""
+        return " against ".join([*map(self._label, self.classes_by_model[k]), "the rest"][:2])
+
+    def _label(self, k: int) -> str:
+        return str(self.classes[k : k + 1].tolist()[0]).removesuffix(".0")
 
     @abstractmethod
     def problems(
@@ -110,8 +121,15 @@ class MulticlassStrategy(ABC):
         """
 
     @abstractmethod
-    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
-        """The names of models whose predictions for all training samples are of one class."""
+    def ranges(self, order: ClassOrder, class_weights: Vector) -> BinaryRanges:
+        """The binary problems of samples that are sorted by class, as ranges of them."""
+
+    @abstractmethod
+    def one_class_models(self, decision_ranges: Vector) -> list[str]:
+        """The names of models whose predictions for all training samples are of one class.
+
+        `decision_ranges` holds the least and the largest decision value of each model, of shape (n_models, 2).
+        """
 
     # Kernel rows
 
@@ -180,6 +198,10 @@ class OneVsRest(MulticlassStrategy):
     def classes_by_model(self) -> list[tuple[int, ...]]:
         return [(k,) for k in range(self.classes.size)]
 
+    @property
+    def n_models(self) -> int:
+        return len(self.classes_by_model)
+
     def problems(
         self, label: Indices, weights: Vector, class_weights: Vector, held_out: Indices
     ) -> list[BinaryProblem]:
@@ -190,11 +212,24 @@ class OneVsRest(MulticlassStrategy):
             problems.append(BinaryProblem(np.where(positive, 1.0, -1.0), weights * weight, held_out))
         return problems
 
+    def ranges(self, order: ClassOrder, class_weights: Vector) -> BinaryRanges:
+        """Each problem has the classes before its own, its own, and those after it: three ranges, or two."""
+        ends = [0, *order.first[1:].tolist(), order.samples.size]
+        found, starts = [], [0]
+        for row, (k,) in enumerate(self.classes_by_model):
+            rest = -1.0, self._weight_of_rest(class_weights), row
+            sides = [(0, ends[k], *rest), (ends[k], order.size[k], 1.0, class_weights[k], row)]
+            sides.append((ends[k + 1], ends[-1] - ends[k + 1], *rest))
+            found += [side for side in sides if side[1]]
+            starts.append(len(found))
+        first, size, label, weight, row_of = map(np.array, zip(*found, strict=True))
+        return BinaryRanges(np.array(starts), first, size, label, weight.astype(np.float64), row_of)
+
     def _weight_of_rest(self, class_weights: Vector) -> float:
         return 1.0
 
-    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
-        least, largest = np.transpose([model.decision_range for model in models])
+    def one_class_models(self, decision_ranges: Vector) -> list[str]:
+        least, largest = decision_ranges.T
         winner = int(np.argmax(least))
         return [self.names[winner]] if (least[winner] > np.delete(largest, winner)).all() else []
 
@@ -231,17 +266,16 @@ class TwoClasses(OneVsRest):
     def classes_by_model(self) -> list[tuple[int, ...]]:
         return [(1,)]
 
-    @property
-    def names(self) -> list[str]:
-        return [""]  # there is no other to tell it from
+    def name(self, k: int) -> str:
+        return ""  # there is no other to tell it from
 
     def _weight_of_rest(self, class_weights: Vector) -> float:
         return float(class_weights[0])
 
-    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
+    def one_class_models(self, decision_ranges: Vector) -> list[str]:
         """The class, where there is such a model: of a single one that says more than a name."""
-        [model] = models
-        return [repr(self.classes.tolist()[int(model.decision_range[0] > 0)])] if model.one_sided else []
+        winner = int(decision_ranges[0, 0] > 0)
+        return [repr(self.classes.tolist()[winner])] if one_sided(decision_ranges)[0] else []
 
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
         return values[:, 0]
@@ -264,6 +298,32 @@ class OneVsOne(MulticlassStrategy):
     def classes_by_model(self) -> list[tuple[int, ...]]:
         return list(combinations(range(self.classes.size), 2))
 
+    @property
+    def n_models(self) -> int:
+        return self.classes.size * (self.classes.size - 1) // 2
+
+    def name(self, k: int) -> str:
+        i, j = self._pairs
+        return f"{self._label(i[k])} against {self._label(j[k])}"
+
+    @cached_property
+    def _pairs(self) -> tuple[Indices, Indices]:
+        """The first and the second class of each binary model."""
+        i, j = np.triu_indices(self.classes.size, 1)
+        return i, j
+
+    def ranges(self, order: ClassOrder, class_weights: Vector) -> BinaryRanges:
+        i, j = self._pairs
+        both, opponents = np.column_stack([i, j]).ravel(), np.column_stack([j, i]).ravel()
+        return BinaryRanges(
+            2 * np.arange(i.size + 1),
+            order.first[both],
+            order.size[both],
+            np.tile([1.0, -1.0], i.size),
+            class_weights[both],
+            np.where(opponents > both, opponents - 1, opponents),
+        )
+
     def problems(
         self, label: Indices, weights: Vector, class_weights: Vector, held_out: Indices
     ) -> list[BinaryProblem]:
@@ -277,8 +337,8 @@ class OneVsOne(MulticlassStrategy):
             problems.append(BinaryProblem(y, weights[rows], np.flatnonzero(is_held_out[rows]), rows))
         return problems
 
-    def one_class_models(self, models: Sequence[BinaryModel]) -> list[str]:
-        return [name for name, model in zip(self.names, models, strict=True) if model.one_sided]
+    def one_class_models(self, decision_ranges: Vector) -> list[str]:
+        return [self.name(k) for k in np.flatnonzero(one_sided(decision_ranges)).tolist()]
 
     def sample_order(self, label: Indices, held_out: Indices) -> Indices:
         """By class, so that the entries that a binary problem needs of a kernel row lie close together."""
@@ -308,11 +368,12 @@ class OneVsOne(MulticlassStrategy):
 
     def decision_values(self, block: Vector, dual_coef: Vector, n_support: NDArray[np.int32]) -> Vector:
         ends = np.cumsum(n_support)
-        parts = [
-            np.asarray(block[:, vectors] @ dual_coef[:, vectors].T)
-            for vectors in map(slice, [0, *ends[:-1]], ends)  # the support vectors of each class
-        ]
-        return np.column_stack([parts[i][:, j - 1] + parts[j][:, i] for i, j in self.classes_by_model])
+        # The sums over the support vectors of each class, of shape (n_classes, n_classes - 1, m).
+        parts = np.stack(
+            [dual_coef[:, own] @ block[:, own].T for own in map(slice, [0, *ends[:-1]], ends)],
+        )
+        i, j = self._pairs
+        return np.asarray((parts[i, j - 1] + parts[j, i]).T)
 
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
         if not by_class:
@@ -326,11 +387,48 @@ class OneVsOne(MulticlassStrategy):
 
     def votes(self, values: Vector) -> NDArray[np.int64]:
         """How many of its binary models vote for each class, of shape (m, n_classes)."""
-        votes = np.zeros((len(values), self.classes.size), dtype=np.int64)
-        for value, (i, j) in zip(values.T, self.classes_by_model, strict=True):
-            votes[:, i] += value > 0
-            votes[:, j] += value <= 0
+        votes, (i, j) = np.zeros((len(values), self.classes.size), dtype=np.int64), self._pairs
+        for_first, by_second = values > 0, np.argsort(j, kind="stable")
+        # Pairs with the same first class follow one another; sorted by their second class, so do those.
+        votes[:, :-1] += np.add.reduceat(for_first, np.searchsorted(i, np.arange(i[-1] + 1)), axis=1, dtype=np.int64)
+        starts = np.searchsorted(j[by_second], np.arange(1, self.classes.size))
+        votes[:, 1:] += np.add.reduceat(~for_first[:, by_second], starts, axis=1, dtype=np.int64)
         return votes
+
+
+class ProblemNames(Sequence[str]):
+    """The names of the binary problems of a fit, each made when it is asked for.
+
+    Parameters
+    ----------
+    strategy : MulticlassStrategy
+    """
+
+    def __init__(self, strategy: MulticlassStrategy) -> None:
+        self.strategy = strategy
+
+    def __len__(self) -> int:
+        return self.strategy.n_models
+
+    @overload
+    def __getitem__(self, which: int) -> str: ...
+    @overload
+    def __getitem__(self, which: slice) -> Sequence[str]: ...
+    def __getitem__(self, which: int | slice) -> str | Sequence[str]:
+        numbers = range(len(self))[which]
+        return self.strategy.name(numbers) if isinstance(numbers, int) else [self.strategy.name(k) for k in numbers]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+def one_sided(decision_ranges: Vector) -> NDArray[np.bool_]:
+    """Which models are known to have all training samples on the same side; NaN where nothing is known."""
+    least, largest = decision_ranges.T
+    return np.asarray((least > 0) | (largest < 0) | (least == largest))
 
 
 def strategy_for(classes: NDArray[Any], multi_class: str = "ovr") -> MulticlassStrategy:

@@ -25,7 +25,6 @@ from maxmargin.solvers import (
     Progress,
     Result,
     Solver,
-    auto_solver,
     solve,
     solve_for_C,
 )
@@ -77,13 +76,16 @@ class Recipe:
     def of(
         cls,
         estimator: SolverParameters,
-        X: Rows,
+        auto_solver: Callable[[type[MarginProblem], int | None], AnySolver],
         *,
         loss: str | None,
         intercept_scaling: float | None = None,
         scale: float | None = None,
     ) -> Recipe:
-        """The recipe for these parameters and this data; parameters that do not go together are refused."""
+        """The recipe for these parameters; parameters that do not go together are refused.
+
+        `auto_solver` gives the solver for a form of the problem and a budget, where the user names none.
+        """
         slack, solvers = estimator.slack, estimator._solvers
 
         def names(form: type[MarginProblem]) -> str:
@@ -91,7 +93,7 @@ class Recipe:
 
         solver = solver_named(estimator.solver, solvers)
         if solver is None:
-            solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X, estimator.budget)
+            solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, estimator.budget)
         slack_form = issubclass(solver.solves, SlackSVM)
         if slack is None and Trait.SEPARABLE in solver.requires:
             slack = 0.0

@@ -6,33 +6,32 @@ Ctrl-C or `max_time`, has a sensible model of every binary problem and not a goo
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.core.threads import run_parallel
 from maxmargin.core.types import Indices
 from maxmargin.engine.loop import OUT_OF_TIME
-from maxmargin.engine.stop_rules import StopRules
+from maxmargin.estimators.advice import warn_of_an_early_end
 from maxmargin.estimators.binary import BinaryModel
-from maxmargin.estimators.callbacks import FitCallbacks
-from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.limits import Deadline
 from maxmargin.problems import MarginProblem, Solution
 from maxmargin.solvers import Holdout, Learned, NoModelYet, listen_for_interrupt
+
+if TYPE_CHECKING:
+    from maxmargin.estimators.training_rows import RowsOfProblems
 
 SHRINK = 32  # a round uses this many times fewer samples than the next one, and takes at most about 3 % of its time
 FEWEST_SAMPLES = 1000  # a round on fewer samples is left out: the next one takes a few seconds at most without it
 FEWEST_OF_A_CLASS = 20  # samples of each class in a preliminary round; all samples of a class that has fewer
 PRELIMINARY_TOL = 1e-2  # the relative gap at which a preliminary round stops, unless the user asks for less
 COMPARED = 1000  # samples on which a preliminary and an unfinished model are compared: tells 30 % of errors from 33 %
-MOST_NAMES = 5  # binary problems that a warning names; of more it gives the number
 
 
 def round_sizes(n: int) -> list[int]:
@@ -116,37 +115,17 @@ class Rounds:
     ----------
     fit : Fit
         All samples.
-    starts : sequence of Start
-        What each binary problem begins with.
-    stop : StopRules
-        When each binary problem ends; its time and its budget are set here, as shares of those of the fit.
-    certify : bool or "checks"
-        Whether to certify the model of each binary problem, see :func:`maxmargin.solvers.solve`.
-    callbacks : FitCallbacks
-        Hears how far the fit has come.
-    deadline : Deadline
-        When the fit has to end.
+    rules : FitRules
+        When the fit ends, and with what it begins.
     threads : int
         How many binary problems are solved at the same time.
-    predictor : callable
-        From a fit and the models of all its binary problems to the attributes with which the estimator predicts.
     """
 
-    def __init__(
-        self,
-        fit: Fit,
-        starts: Sequence[Start],
-        *,
-        stop: StopRules,
-        certify: bool | str,
-        callbacks: FitCallbacks,
-        deadline: Deadline,
-        threads: int,
-        predictor: Callable[[Fit, Sequence[BinaryModel]], dict[str, Any]],
-    ) -> None:
-        self.fit, self.starts, self.stop, self.certify = fit, starts, stop, certify
-        self.callbacks, self.deadline, self.threads, self.predictor = callbacks, deadline, threads, predictor
-        self.models: list[BinaryModel | None] = [None] * len(starts)  # the best model of each problem so far
+    def __init__(self, fit: Fit[RowsOfProblems], rules: FitRules, threads: int) -> None:
+        self.fit, self.threads, self.starts = fit, threads, rules.starts()
+        self.stop, self.certify, self.callbacks = rules.stop, rules.certify, rules.callbacks
+        self.deadline, self.predictor = rules.deadline, rules.predictor
+        self.models: list[BinaryModel | None] = [None] * len(self.starts)  # the best model of each problem so far
 
     def run(self) -> list[BinaryModel]:
         """The models of all binary problems."""
@@ -166,7 +145,8 @@ class Rounds:
         if len(models) < len(self.models):
             raise KeyboardInterrupt(f"only {len(models)} of {len(self.models)} binary problems have a model yet")
         stopped = "interrupted" if interrupted else "max_time"
-        self._warn_of_preliminary_models(models, stopped)
+        names = [self.fit.strategy.name(k) for k, model in enumerate(models) if model.preliminary]
+        warn_of_an_early_end(names, len(models), stopped, "a preliminary model only, found on a few of their samples")
         return [replace(model, stopped=stopped) if model.preliminary else model for model in models]
 
     def _preliminary_sizes(self) -> list[int]:
@@ -196,7 +176,9 @@ class Rounds:
         if not model.preliminary:
             self.callbacks.solved(k)
 
-    def _solve_each(self, fit: Fit, which: Iterable[int], keep: Callable[[int, BinaryModel], None]) -> None:
+    def _solve_each(
+        self, fit: Fit[RowsOfProblems], which: Iterable[int], keep: Callable[[int, BinaryModel], None]
+    ) -> None:
         sizes = {k: fit.problems[k].size for k in which}
         # Largest first keeps all threads busy to the end; smallest first leaves the time they save to the largest.
         order = sorted(sizes, key=lambda k: sizes[k], reverse=self.deadline.never)
@@ -216,7 +198,7 @@ class Rounds:
 
         run_parallel([partial(solve, position, k) for position, k in enumerate(order)], self.threads)
 
-    def _solve(self, fit: Fit, k: int, max_time: float | None) -> BinaryModel:
+    def _solve(self, fit: Fit[RowsOfProblems], k: int, max_time: float | None) -> BinaryModel:
         """The model of binary problem k on all samples, or on a part of them, within so many seconds."""
         whole, start, held_out = fit is self.fit, self.starts[k], fit.problems[k].held_out
         stop = replace(self.stop, max_time=max_time, budget=start.budget)
@@ -251,17 +233,4 @@ class Rounds:
         fit, n = self.fit, self.fit.label.size
         zeros = (fit.rows.zero(problem) for problem in fit.problems)
         every = [model or BinaryModel.unreached(zero, n) for model, zero in zip(models, zeros, strict=True)]
-        return self.predictor(fit, every)
-
-    def _warn_of_preliminary_models(self, models: Sequence[BinaryModel], stopped: str) -> None:
-        names = [name for name, model in zip(self.fit.strategy.names, models, strict=True) if model.preliminary]
-        if not names:
-            return
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        why = "the fit was interrupted" if stopped == "interrupted" else "max_time was up"
-        warnings.warn(
-            f"{why}: {len(names)} of {len(models)} binary problems have a preliminary model only, found on a few of "
-            f"their samples ({', '.join(names[:MOST_NAMES])}{more}); with more time the model would be better",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        return self.predictor(fit, fit.table(every))

@@ -8,14 +8,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from maxmargin.core import Matrix
+from maxmargin.core import Ledger, Matrix
+from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Point, Rows, Vector
 from maxmargin.data import as_matrix
 from maxmargin.engine.row_problem import read_sq_norms
+from maxmargin.engine.solver import AnySolver
+from maxmargin.estimators.binary import BinaryModel
+from maxmargin.estimators.fit import Fit, FitRules
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import BinaryProblem, MulticlassStrategy
 from maxmargin.estimators.recipe import Recipe
+from maxmargin.estimators.rounds import Rounds
 from maxmargin.kernels.rows import kernel_rows
-from maxmargin.problems import Expansion, KernelMatrix, MarginProblem
+from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem
+from maxmargin.solvers import auto_solver
 
 # Passes over the stored entries that a binary fit takes, about: tells whether several threads pay.
 PASSES = 10
@@ -24,7 +31,34 @@ KERNEL_OPERATION_COST = 0.1
 
 
 class TrainingRows(ABC):
-    """The rows that binary problems read, and the ledger that counts what all of them have read.
+    """The rows that binary problems read, and the ledger that counts what all of them have read."""
+
+    ledger: Ledger
+
+    @abstractmethod
+    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> AnySolver:
+        """The solver that is taken for a form of the problem where the user names none."""
+
+    def largest_norm(self) -> float:
+        """The largest norm of a row; 1 where all rows are zero."""
+        return float(np.sqrt(np.abs(self.sq_norms()).max())) or 1.0
+
+    @abstractmethod
+    def sq_norms(self) -> Vector:
+        """The squared norms of the rows."""
+
+    @abstractmethod
+    def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
+        """The models of all binary problems of a fit on these rows."""
+
+    @property
+    def zero_rows(self) -> int | None:
+        """How many rows are all zero; None where nobody looked."""
+        return None
+
+
+class RowsOfProblems(TrainingRows):
+    """Rows of which each binary problem is made one by one.
 
     Attributes
     ----------
@@ -36,6 +70,13 @@ class TrainingRows(ABC):
 
     matrix: Matrix | KernelMatrix
     parallel: bool
+
+    @property
+    def ledger(self) -> Ledger:  # type: ignore[override]
+        return self.matrix.ledger
+
+    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> AnySolver:
+        return auto_solver(form, self.matrix, budget)
 
     @abstractmethod
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:
@@ -53,18 +94,16 @@ class TrainingRows(ABC):
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
         """About how many multiply-adds it takes to fit one binary model, on average."""
 
-    @property
-    def zero_rows(self) -> int | None:
-        """How many rows are all zero; None where nobody looked."""
-        return None
-
-    def largest_norm(self) -> float:
-        """The largest norm of a row; 1 where all rows are zero."""
-        return float(np.sqrt(self.sq_norms().max())) or 1.0
+    @abstractmethod
+    def predictors(self, problems: Sequence[BinaryProblem], models: Sequence[BinaryModel]) -> tuple[Vector, Vector]:
+        """The coefficients of all binary models in one array, and their intercepts."""
 
     def sq_norms(self) -> Vector:
-        """The squared norms of the rows."""
         return read_sq_norms(self.matrix)
+
+    def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
+        threads = thread_count(rules.n_jobs, self.operations(fit.problems)) if self.parallel else 1
+        return fit.table(Rounds(fit, rules, threads).run())
 
     def add_reads(self, matrix: Rows) -> None:
         """Count what was read of another matrix of these rows; what was read of this one is counted already."""
@@ -72,7 +111,7 @@ class TrainingRows(ABC):
             self.matrix.ledger.add(matrix.ledger)
 
 
-class FeatureRows(TrainingRows):
+class FeatureRows(RowsOfProblems):
     """Rows of X, of which each binary problem reads all.
 
     Parameters
@@ -103,6 +142,12 @@ class FeatureRows(TrainingRows):
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
         return PASSES * float(self.matrix.n_stored)
 
+    def predictors(self, problems: Sequence[BinaryProblem], models: Sequence[BinaryModel]) -> tuple[Vector, Vector]:
+        """The weights of the features. Those of a single model are not copied: they may be as large as the data."""
+        weights = [np.asarray(model.coef) for model in models]
+        intercepts = np.array([model.intercept for model in models])
+        return np.stack(weights) if len(weights) > 1 else weights[0].reshape(1, -1), intercepts
+
     def sq_norms(self) -> Vector:
         """The squared norms of the rows: a pass over the data, the first time."""
         if self.known_sq_norms is None:
@@ -115,7 +160,7 @@ class FeatureRows(TrainingRows):
         return None if self.known_sq_norms is None else int(np.count_nonzero(self.known_sq_norms == 0))
 
 
-class KernelRows(TrainingRows):
+class KernelRows(RowsOfProblems):
     """Rows of a kernel matrix.
 
     Parameters
@@ -152,6 +197,27 @@ class KernelRows(TrainingRows):
     def zero(self, samples: BinaryProblem) -> Expansion:
         nothing = np.zeros(samples.size)
         return Expansion(nothing, nothing)
+
+    def predictors(self, problems: Sequence[BinaryProblem], models: Sequence[BinaryModel]) -> tuple[Vector, Vector]:
+        """The weights of the samples, in the layout of LIBSVM."""
+        betas = [Expansion.of(model.coef).beta for model in models]
+        each = zip(problems, betas, models, strict=True)
+        intercepts = [model.intercept - self.shift(problem, beta) for problem, beta, model in each]
+        return self.strategy.coefficients(problems, betas, self.matrix.shape[0]), np.array(intercepts)
+
+    def shift(self, samples: BinaryProblem, beta: Vector) -> float:
+        """What subtracting the mean of the rows has added to the intercept of a model with these coefficients."""
+        return float(self.matrix.shift(samples.coefficients_of_all(beta, self.matrix.shape[0])))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel function."""
+        return self.matrix.kernel
+
+    @property
+    def saved(self) -> int:
+        """Kernels that were needed again and found in the cache."""
+        return self.matrix.saved
 
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
         # The evaluations between all samples of a problem: some are computed twice, and some are not needed.

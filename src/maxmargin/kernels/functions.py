@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from maxmargin.core.rounding import is_finite, relative_error
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._blocks import exp_of_negative
+from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, DenseSamples
 from maxmargin.kernels.mixed_rows import Floats, MixedRows, Samples
 
 KERNELS: dict[str, type[Kernel]] = {}
@@ -138,6 +139,13 @@ class Kernel(ABC):
         """
         return np.zeros(sq_norms.size), np.zeros(sq_norms.size)
 
+    def dense_rows(self, X: Vector) -> DenseSamples | None:
+        """Compiled code that computes the kernels of one sample with others, from dense samples sorted in blocks.
+
+        None where there is no compiled form of the kernel. The number of samples is a multiple of `SAMPLES_PER_BLOCK`.
+        """
+        return None
+
     def left(self, X: Any) -> Any:
         """Samples prepared for the left of a block; given as `MixedRows` if the kernel is a function of products."""
         return X
@@ -184,9 +192,26 @@ class _ProductKernel(Kernel):
         none = np.empty((sq_norms.size, 0))
         return none, none
 
+    def shift(self, sq_norms: Vector) -> Vector:
+        """What each of two samples adds to factor * <x, z>: the same as the product of the appended columns."""
+        return np.zeros(sq_norms.size)
+
     @abstractmethod
     def finish(self, products: Floats) -> None:
         """Turn products into kernels, in place."""
+
+    @property
+    def compiled_function(self) -> tuple[str, int]:
+        """The function of `DenseSamples` that turns products into kernels, and its degree; an empty name: none does."""
+        return "", 1
+
+    def dense_rows(self, X: Vector) -> DenseSamples | None:
+        name, degree = self.compiled_function
+        if not name:
+            return None
+        shift = self.shift(np.einsum("ij,ij->i", X, X))
+        blocks = X.reshape(-1, SAMPLES_PER_BLOCK, X.shape[1]).transpose(0, 2, 1)
+        return DenseSamples(X, np.ascontiguousarray(blocks), self.factor, shift, name, degree)
 
     def magnitudes(self, sq_norm: float) -> list[float]:
         return [sq_norm, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
@@ -225,6 +250,10 @@ class Linear(_ProductKernel):
     def finish(self, products: Floats) -> None:
         pass
 
+    @property
+    def compiled_function(self) -> tuple[str, int]:
+        return "identity", 1
+
 
 @dataclass(frozen=True)
 class Rbf(_ProductKernel):
@@ -243,8 +272,15 @@ class Rbf(_ProductKernel):
         return 2 * self.gamma
 
     def columns(self, sq_norms: Vector) -> tuple[Vector, Vector]:
-        square, one = -self.gamma * sq_norms, np.ones(sq_norms.size)
+        square, one = self.shift(sq_norms), np.ones(sq_norms.size)
         return np.column_stack([square, one]), np.column_stack([one, square])
+
+    def shift(self, sq_norms: Vector) -> Vector:
+        return -self.gamma * sq_norms
+
+    @property
+    def compiled_function(self) -> tuple[str, int]:
+        return "exp", 1
 
     def magnitudes(self, sq_norm: float) -> list[float]:
         sizes = [self.factor, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
@@ -279,6 +315,9 @@ class _OfProduct(_ProductKernel):
         one = np.ones((sq_norms.size, 1))
         return self.coef0 * one, one
 
+    def shift(self, sq_norms: Vector) -> Vector:
+        return np.full(sq_norms.size, 0.5 * self.coef0)
+
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         sizes = self.gamma * sq_norms + abs(self.coef0)
         return np.sqrt(relative_error(width + EXTRA_ROUNDINGS, unit) * sizes), np.zeros(sq_norms.size)
@@ -311,6 +350,10 @@ class Poly(_OfProduct):
         error = math.expm1(min(LARGEST_LOG, relative)) + self.degree * unit
         return np.sqrt(min(error, LARGEST_BOUND) * sizes**self.degree), np.zeros(sq_norms.size)
 
+    @property
+    def compiled_function(self) -> tuple[str, int]:
+        return ("power", int(self.degree)) if self.degree <= LARGEST_REPEATED_POWER else ("", 1)
+
     def finish(self, products: Floats) -> None:
         if self.degree > LARGEST_REPEATED_POWER:
             np.power(products, float(self.degree), out=products)
@@ -334,6 +377,10 @@ class Sigmoid(_OfProduct):
 
     def magnitudes(self, sq_norm: float) -> list[float]:
         return [*super().magnitudes(sq_norm), self.factor * sq_norm + abs(self.coef0)]
+
+    @property
+    def compiled_function(self) -> tuple[str, int]:
+        return "tanh", 1
 
     def finish(self, products: Floats) -> None:
         np.tanh(products, out=products)

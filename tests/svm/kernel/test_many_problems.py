@@ -1,4 +1,4 @@
-"""Many binary problems at once: the optimum of each is LIBSVM's, whatever the source of rows, the groups and the threads."""
+"""Many binary problems at once: the optimum of each is LIBSVM's, whatever the rows, the groups and the threads."""
 
 from itertools import combinations
 
@@ -148,7 +148,7 @@ def test_a_fit_that_has_to_stop_leaves_a_proved_model_of_each_problem(monkeypatc
     X, label = three_classes(7)
     monkeypatch.setattr(many_problems, "ENTRIES_PER_CALL", 1)
     monkeypatch.setattr(many_problems, "PASSES_AFTER_STOP", 0)
-    order, solved = solve(X, label, samples, stop=lambda done: True)
+    order, solved = solve(X, label, samples, stop=lambda done, results: True)
     assert (solved.status == UNFINISHED).all()
     for k in range(3):
         value, bound = from_scratch(X, label, solved, order, k)

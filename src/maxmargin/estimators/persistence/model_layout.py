@@ -80,7 +80,9 @@ class Layout(Generic[ModelT]):
         """How many problems were solved."""
         return 1
 
-    def of_all_problems(self, model: ModelT, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]) -> Any:
+    def of_all_problems(
+        self, model: ModelT, collection: Callable[[Mapping[str, Any]], Any], values: Sequence[Any]
+    ) -> Any:
         """The value of the one problem, or a collection where there are several."""
         return values[0]
 
@@ -118,7 +120,7 @@ class ClassifierLayout(Layout[ClassifierT]):
         return len(model._strategy.classes_by_model)
 
     def of_all_problems(
-        self, model: ClassifierT, collection: Callable[[dict[str, Any]], Any], values: Sequence[Any]
+        self, model: ClassifierT, collection: Callable[[Mapping[str, Any]], Any], values: Sequence[Any]
     ) -> Any:
         return model._of_all_problems(collection, values)
 

@@ -21,6 +21,7 @@ class SmoRun:
         free_bias: bool,
         tol: float,
         max_passes: int,
+        least_steps: int,
         beta: Vector,
         results: Vector,
     ) -> None: ...

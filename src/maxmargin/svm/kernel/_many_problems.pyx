@@ -50,7 +50,7 @@ cdef double SECOND_ORDER = 1.0 + 1e-6  # covers the terms of second order of a b
 
 RESULT_COLUMNS = (
     "bias", "value", "bound", "value_rounding", "bound_rounding", "sq_norm", "losses", "steps", "least_decision",
-    "largest_decision", "status",
+    "largest_decision", "status", "evaluations_of",
 )
 TOL, MAX_ITER, EXHAUSTED, UNFINISHED = 0, 1, 2, 3
 cdef enum:
@@ -78,6 +78,8 @@ cdef class SmoRun:
         The relative duality gap, and the violation of the optimality conditions, to be reached.
     max_passes : int
         Steps are at most this many times half of the samples of a problem; without a bias, times all of them.
+    least_steps : int
+        The limit of steps is at least this.
     beta : array of shape (rows, n)
         Where the coefficients of each problem go.
     results : array of shape (n_problems, len(RESULT_COLUMNS))
@@ -89,7 +91,7 @@ cdef class SmoRun:
     cdef double[:, ::1] beta, results
     cdef bint free_bias, begun
     cdef double tol
-    cdef int64_t max_passes
+    cdef int64_t max_passes, least_steps
     cdef double[::1] work_space
     cdef double[::1] row_buffer  # kernel rows of the current problem, where they are not in memory already
     cdef int64_t[::1] has_row
@@ -106,17 +108,19 @@ cdef class SmoRun:
     cdef int64_t offset[MAX_RANGES + 1]
     cdef bint consecutive  # whether the ranges follow one another among all samples
     cdef double high, low, target
+    cdef int64_t evaluations_before  # kernels that were computed before the current problem began
     cdef readonly int64_t position  # how many problems are done
     cdef readonly int64_t evaluations  # kernels that were computed for rows
 
     def __init__(
-        self, RowSource source, ranges, which, samples, bint free_bias, double tol, int64_t max_passes, beta, results
+        self, RowSource source, ranges, which, samples, bint free_bias, double tol, int64_t max_passes,
+        int64_t least_steps, beta, results,
     ):
         self.source, self.which, self.position, self.begun, self.evaluations = source, which, 0, False, 0
         self.starts, self.first, self.size, self.row = ranges.starts, ranges.first, ranges.size, ranges.row
         self.label, self.weight = ranges.label, ranges.weight
         self.u, self.diagonal_of_all, self.g, self.h = samples.u, samples.diagonal, samples.g, samples.h
-        self.free_bias, self.tol, self.max_passes = free_bias, tol, max_passes
+        self.free_bias, self.tol, self.max_passes, self.least_steps = free_bias, max(tol, LEAST_VIOLATION), max_passes, least_steps
         self.beta, self.results = beta, results
         cdef int64_t longest = 0, m, p, k
         for p in which:
@@ -168,7 +172,7 @@ cdef class SmoRun:
         """Set up problem p at alpha = 0."""
         cdef int64_t r, k, t, at = 0, start = self.starts[p]
         self.n_ranges, self.steps, self.target, self.n_samples = self.starts[p + 1] - start, 0, self.tol, 0
-        self.consecutive = True
+        self.consecutive, self.evaluations_before = True, self.evaluations
         for r in range(self.n_ranges):
             k = start + r
             self.range_first[r], self.offset[r] = self.first[k], at
@@ -183,6 +187,7 @@ cdef class SmoRun:
                 at += 1
         self.m = self.offset[self.n_ranges] = at
         self.most_steps = self.max_passes * ((self.n_samples + 1) // 2 if self.free_bias else self.n_samples)
+        self.most_steps = max(self.most_steps, self.least_steps)
         for t in range(at):
             self.set_penalties(t)
         self.begun = True
@@ -390,6 +395,7 @@ cdef class SmoRun:
         self.results[p, 8] = least
         self.results[p, 9] = largest
         self.results[p, 10] = status
+        self.results[p, 11] = self.evaluations - self.evaluations_before
 
 
 cdef inline int64_t padded(int64_t size) noexcept nogil:

@@ -1,7 +1,7 @@
 r"""Many binary problems on samples that they share, each by SMO, in few compiled calls.
 
-Problem: the regularised form with C and the hinge, for each of several binary problems, with a free bias or none. Given:
-samples sorted by class, and a source of their kernel rows. Returned: for each problem its coefficients
+Problem: the regularised form with C and the hinge, for each of several binary problems, with a free bias or none.
+Given: samples sorted by class, and a source of their kernel rows. Returned: for each problem its coefficients
 :math:`\beta_i = \alpha_i y_i`, its bias, and what a certificate is made of.
 
 This is the path of small problems. A pair of small classes is solved in microseconds, so that nothing may be made for
@@ -29,6 +29,10 @@ ENTRIES_PER_CALL = 100_000_000
 # takes as long as they do.
 LEAST_GROUP = 1_000_000
 GROUPS_PER_THREAD = 4  # so that threads end at about the same time, though problems take different numbers of steps
+DEFAULT_PASSES, LEAST_STEPS = (
+    200,
+    10_000_000,
+)  # after which a problem ends that does not come to its tolerance: as LIBSVM
 PASSES_AFTER_STOP = 1  # passes of each problem that has not ended when the fit has to stop
 
 
@@ -106,6 +110,12 @@ class BinaryRanges:
         """The number of samples of each problem."""
         return np.asarray(np.add.reduceat(self.size, self.starts[:-1]))
 
+    def total_weights(self, u: Vector) -> Vector:
+        """The sum of the weights of the samples of each problem, from those of all samples."""
+        before = np.concatenate([[0.0], np.cumsum(u)])
+        of_ranges = self.weight * (before[self.first + self.size] - before[self.first])
+        return np.asarray(np.add.reduceat(of_ranges, self.starts[:-1]))
+
 
 @dataclass(frozen=True)
 class SampleTerms:
@@ -158,9 +168,9 @@ def solve_many(
     *,
     free_bias: bool,
     tol: float,
-    max_passes: int,
+    max_passes: int | None = None,
     threads: int = 1,
-    stop: Callable[[Sequence[int]], bool] = lambda solved: False,
+    stop: Callable[[Sequence[int], SolvedProblems], bool] = lambda solved, results: False,
 ) -> SolvedProblems:
     """Solve all binary problems.
 
@@ -177,26 +187,30 @@ def solve_many(
         Whether there is a bias, which is free.
     tol : float
         The relative duality gap, and the violation of the optimality conditions, to be reached.
-    max_passes : int
-        Passes over its samples after which a problem ends: a step is on two samples, or on one without a bias.
+    max_passes : int or None
+        Passes over its samples after which a problem ends: a step is on two samples, or on one without a bias. None:
+        `DEFAULT_PASSES` of them, and `LEAST_STEPS` at least.
     threads : int
         How many threads share the problems. The results are the same to the bit, whatever the number.
     stop : callable
-        Called after each compiled call with the problems that it has solved. If it returns True, problems that are not
-        solved end soon.
+        Called after each compiled call with the problems that it has solved, and with the results so far. If it returns
+        True, problems that are not solved end soon.
 
     Returns
     -------
     SolvedProblems
     """
+    passes, least_steps = (DEFAULT_PASSES, LEAST_STEPS) if max_passes is None else (max_passes, 0)
     beta, table = np.zeros((rows, samples.u.size)), np.empty((ranges.samples.size, len(RESULT_COLUMNS)))
 
+    so_far = SolvedProblems(beta, table, 0)
+
     def solve_group(which: Indices) -> int:
-        run = SmoRun(source, ranges, which, samples, free_bias, tol, max_passes, beta, table)
+        run = SmoRun(source, ranges, which, samples, free_bias, tol, passes, least_steps, beta, table)
         while not run.done:
             before = run.position
             run.advance(ENTRIES_PER_CALL)
-            if stop(which[before : run.position].tolist()):
+            if stop(which[before : run.position].tolist(), so_far):
                 run.finish(PASSES_AFTER_STOP)
         return run.evaluations
 

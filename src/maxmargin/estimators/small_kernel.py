@@ -1,0 +1,246 @@
+"""The fit of a kernel classifier on few samples: all of its binary problems in few compiled calls."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+
+from maxmargin.core import Ledger
+from maxmargin.core.rounding import UNIT
+from maxmargin.core.threads import thread_count
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.certificate import CertificateColumns
+from maxmargin.engine.row_problem import INDEFINITE, SEMIDEFINITE
+from maxmargin.engine.trace import TraceColumns
+from maxmargin.estimators.advice import warn_of_an_early_end
+from maxmargin.estimators.fit import Fit, FitRules
+from maxmargin.estimators.model_table import ModelTable
+from maxmargin.estimators.multiclass import MulticlassStrategy
+from maxmargin.estimators.training_rows import TrainingRows
+from maxmargin.kernels._row_sources import RowSource, WholeMatrix
+from maxmargin.kernels.packed_rows import SAFE_RANGE
+from maxmargin.problems import Kernel, KernelMatrix, MarginProblem
+from maxmargin.solvers import Smo, listen_for_interrupt
+from maxmargin.svm.kernel._many_problems import MAX_ITER, UNFINISHED
+from maxmargin.svm.kernel.many_problems import ClassOrder, SampleTerms, SolvedProblems, solve_many
+
+# Bytes of kernel rows of one problem, up to which rows are computed one at a time and kept until it is solved. A larger
+# problem gains more from blocks of rows, which are matrix products, than it loses by the work between the blocks.
+MOST_ROW_BYTES = 200e6
+# Bytes of the samples of one problem: beyond, they leave the processor's cache, and each row waits for the memory.
+MOST_SAMPLE_BYTES = 4e6
+# Bytes of the kernel matrix of all samples, up to which it is computed as a whole where kernels have no compiled form.
+MOST_MATRIX_BYTES = 128e6
+# C times the weight of a sample; beyond, the general path refuses what cannot be computed with, and says so.
+SAFE_WEIGHTS = 1e-50, 1e50
+OPERATIONS_PER_PAIR = (
+    4.0  # multiply-adds that a problem takes for each two of its samples, about: tells whether threads pay
+)
+STATUS = ("tol", "max_iter", "finished", "")  # by the codes of `_many_problems`; the last is set by what ended the fit
+
+
+class SmallKernelRows(TrainingRows):
+    """The samples of a fit, sorted by class, and the source of their kernel rows.
+
+    Parameters
+    ----------
+    order : ClassOrder
+    source : RowSource
+    kernel : Kernel
+    diagonal, sq_norms : arrays of shape (n_filled,)
+        The kernel of each sample with itself, and the squared norm that its rounding depends on.
+    width : int
+        The number of features.
+    inner_product : bool or None
+        Whether the kernel is an inner product; None: not known.
+    ledger : Ledger
+        Counts kernel evaluations.
+    """
+
+    def __init__(
+        self,
+        order: ClassOrder,
+        source: RowSource,
+        kernel: Kernel,
+        diagonal: Vector,
+        sq_norms: Vector,
+        width: int,
+        inner_product: bool | None,
+        ledger: Ledger,
+    ) -> None:
+        self.order, self.source, self.kernel, self.diagonal, self.ledger = order, source, kernel, diagonal, ledger
+        self.inner_product = inner_product
+        self.g, self.h = kernel.rounding(sq_norms, width, UNIT)
+        self.saved = 0
+
+    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> Smo:
+        return Smo()
+
+    def sq_norms(self) -> Vector:
+        return self.diagonal
+
+    def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
+        order, strategy, C, bias = self.order, fit.strategy, fit.recipe.C, fit.recipe.bias
+        tol = Smo.default_tol if rules.stop.tol is None else rules.stop.tol
+        assert tol is not None
+        assert C is not None
+        ranges = strategy.ranges(order, fit.class_weights)
+        samples = SampleTerms(C * order.spread(fit.weights), self.diagonal, self.g, self.h)
+        began, seconds, lock = time.perf_counter(), np.zeros(strategy.n_models), Lock()
+        why = ""
+
+        def stop_now(solved: Sequence[int], results: SolvedProblems) -> bool:
+            nonlocal why
+            with lock:
+                seconds[solved] = time.perf_counter() - began
+                asked = rules.callbacks.solved_together(solved, self._traces(results, seconds, tol))
+                if interrupt.asked:
+                    why = "interrupted"
+                elif not why and (asked or rules.deadline.passed):
+                    why = "callback" if asked else "max_time"
+            return bool(why)
+
+        with listen_for_interrupt() as interrupt:
+            found = solve_many(
+                self.source,
+                ranges,
+                samples,
+                strategy.coefficient_rows,
+                free_bias=bias,
+                tol=tol,
+                max_passes=rules.stop.max_iter,
+                threads=thread_count(rules.n_jobs, OPERATIONS_PER_PAIR * float((ranges.samples**2).sum())),
+                stop=stop_now,
+            )
+            if interrupt.answer():
+                why = "interrupted"
+        self.ledger.count(found.evaluations)
+        uses = (2 if bias else 1) * int(found.steps @ ranges.samples)
+        self.saved = max(0, uses - found.evaluations)
+        unfinished = found.status == UNFINISHED
+        seconds[unfinished] = time.perf_counter() - began
+        if strategy.n_models > 1:
+            names = [strategy.name(k) for k in np.flatnonzero(unfinished).tolist()]
+            warn_of_an_early_end(names, strategy.n_models, why, "an unfinished model only")
+        return self._table(found, ranges.total_weights(samples.u), ranges.samples, C, bias, tol, why, seconds)
+
+    def _table(
+        self,
+        found: SolvedProblems,
+        total_u: Vector,
+        sizes: Indices,
+        C: float,
+        bias: bool,
+        tol: float,
+        why: str,
+        seconds: Vector,
+    ) -> ModelTable:
+        order, n = self.order, self.order.places.size
+        coefficients = np.zeros((len(found.beta), n))
+        coefficients[:, order.samples[order.places]] = found.beta[:, order.places]
+        norm = np.sqrt(np.maximum(found.sq_norm, 0.0))
+        with np.errstate(divide="ignore"):
+            margin, slack = 1 / norm, found.losses / total_u / norm / self.largest_norm()
+        status = found.status.astype(np.int64)
+        names = (*STATUS[:UNFINISHED], why)
+        per_pass = np.ceil(sizes / 2) if bias else sizes
+        short = (status == MAX_ITER) & (found.value - found.bound > tol * found.value)
+        return ModelTable(
+            coefficients,
+            found.bias.copy(),
+            margin,
+            slack,
+            np.full(margin.size, C),
+            np.ceil(found.steps / per_pass).astype(np.int64),
+            [names[code] for code in status.tolist()],
+            self._certificates(found),
+            self._traces(found, seconds, tol),
+            np.where(short, tol, math.nan),
+            np.column_stack([found.least_decision, found.largest_decision]),
+            [{}] * margin.size,
+        )
+
+    def _traces(self, found: SolvedProblems, seconds: Vector, tol: float) -> TraceColumns:
+        counts = found.steps, found.evaluations_of
+        return TraceColumns(counts[0], seconds, counts[1], self._certificates(found), tol)
+
+    def _certificates(self, found: SolvedProblems) -> CertificateColumns:
+        # No objective is below 0, the bound of the weights alpha = 0: there is never need for a worse one.
+        useless = found.bound <= found.bound_rounding
+        bound, looser = np.where(useless, 0.0, found.bound), np.where(useless, 0.0, found.bound_rounding)
+        imaginary = self.inner_product is None and bool((found.sq_norm < 0).any())
+        return CertificateColumns(
+            found.value.copy(),
+            bound,
+            found.value_rounding.copy(),
+            looser,
+            provided=SEMIDEFINITE if self.inner_product is None else "",
+            why_not=INDEFINITE if self.inner_product is False or imaginary else "",
+        )
+
+
+def small_kernel_rows(
+    X: Any,
+    kernel: Kernel,
+    label: Indices,
+    weights: Vector,
+    strategy: MulticlassStrategy,
+    *,
+    C: float,
+    cache_bytes: float,
+    threads: int,
+) -> SmallKernelRows | None:
+    """The rows of few samples; None where the samples are many, or their numbers need the care of the general path."""
+    sizes = np.bincount(label, minlength=strategy.classes.size)
+    longest = int(np.sort(sizes)[-2:].sum()) if strategy.own_samples else label.size
+    if 8 * longest**2 * (threads if strategy.n_models > 1 else 1) > min(MOST_ROW_BYTES, cache_bytes):
+        return None
+    u = C * weights
+    heaviest = np.zeros(sizes.size)
+    np.maximum.at(heaviest, label, u)
+    if not (heaviest.min() > SAFE_WEIGHTS[0] and heaviest.max() < SAFE_WEIGHTS[1]):
+        return None
+    if ((u > 0) & (u <= SAFE_WEIGHTS[0])).any():
+        return None
+    dense = kernel.of_products and not issparse(X) and 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
+    order = ClassOrder.of(label, sizes.size)
+    found = _rows_of_samples(X, kernel, order) if dense else None
+    return found or _rows_of_matrix(X, kernel, order, cache_bytes, threads)
+
+
+def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder) -> SmallKernelRows | None:
+    """Rows that are computed from dense samples, one at a time."""
+    Z = np.asarray(X, dtype=np.float64)[order.samples]
+    if kernel.of_differences:
+        Z -= Z[order.places].mean(axis=0)
+    sq_norms = np.einsum("ij,ij->i", Z, Z)
+    largest = float(sq_norms.max())
+    least, most = SAFE_RANGE[8]
+    if not (largest == 0 or all(least < size < most for size in [largest, *kernel.magnitudes(largest)] if size != 0)):
+        return None
+    source = kernel.dense_rows(Z)
+    if source is None or not math.isfinite(largest):
+        return None
+    diagonal = kernel.diagonal(Z)
+    return SmallKernelRows(order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, Ledger())
+
+
+def _rows_of_matrix(
+    X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float, threads: int
+) -> SmallKernelRows | None:
+    """Rows of the kernel matrix of all samples, for sparse data and for kernels that are given by the user."""
+    n = order.samples.size
+    if 8 * n**2 > min(MOST_MATRIX_BYTES, cache_bytes):
+        return None
+    K = KernelMatrix(X, kernel, cache_size=cache_bytes / 1e6, threads=threads)
+    matrix = K.block(order.samples, order.samples, np.empty((n, n)))
+    diagonal, sq_norms = K.row_sq_norms()[order.samples], K.packed.sq_norms[order.samples]
+    return SmallKernelRows(
+        order, WholeMatrix(matrix), kernel, diagonal, sq_norms, K.packed.d, K.inner_product, K.ledger
+    )
