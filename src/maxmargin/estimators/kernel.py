@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Hidden, Interval, Options, StrOption
 from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxmargin.core.rounding import is_finite
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
@@ -26,12 +27,15 @@ from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
 from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
-from maxmargin.estimators.small_kernel import small_kernel_rows
+from maxmargin.estimators.small_kernel import MOST_SAMPLE_BYTES, small_kernel_rows
 from maxmargin.estimators.training_rows import KernelRows, TrainingRows
 from maxmargin.kernels.functions import KERNELS
+from maxmargin.kernels.matrix import MAX_CACHE_SIZE
 from maxmargin.kernels.mixed_rows import far_from_zero
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, Solution, make_kernel
 from maxmargin.solvers import KERNEL_SOLVERS
+
+PRODUCT_KERNELS = [name for name, kernel in KERNELS.items() if kernel.of_products]
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
@@ -344,39 +348,41 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
         self._refuse_not_finite(as_matrix(X))
-        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        centred = self._centred(kernel, X)
-        strategy = self._strategy
-        if from_scratch and self._plain_fit and not centred:
-            small = small_kernel_rows(
-                X,
-                kernel,
-                label,
-                weights,
-                strategy,
-                C=self.C,
-                cache_bytes=1e6 * self.cache_size,
-                threads=thread_count(self.n_jobs),
-            )
-            if small is not None:
-                return small, None
+        strategy, threads = self._strategy, thread_count(self.n_jobs)
+        if from_scratch and self._plain_fit:
+            # Sparse samples that are as small when they are made dense give the same model, to the bit, as dense ones.
+            few = self.kernel in PRODUCT_KERNELS and 8 * X.shape[0] * X.shape[1] <= MOST_SAMPLE_BYTES
+            samples = X.toarray() if issparse(X) and few else X
+            kernel = self._make_kernel(samples)
+            if not self._centred(kernel, samples):
+                cache_bytes = 1e6 * min(self.cache_size, MAX_CACHE_SIZE)
+                small = small_kernel_rows(
+                    samples, kernel, label, self.C * weights, strategy, cache_bytes=cache_bytes, threads=threads
+                )
+                if small is not None:
+                    return small, None
+        kernel = self._make_kernel(X)
         # A matrix that the user has computed is not copied into another order.
         order = None if self.kernel == "precomputed" else strategy.sample_order(label, held_out)
         K = KernelMatrix(
             X,
             kernel,
             cache_size=self.cache_size,
-            threads=thread_count(self.n_jobs),
+            threads=threads,
             rows=order,
-            centred=centred,
+            centred=self._centred(kernel, X),
         )
         return KernelRows(K, kernel.operations(X), strategy, ahead=self.budget is None), order
+
+    def _make_kernel(self, X: Any) -> Kernel:
+        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     @property
     def _plain_fit(self) -> bool:
         """Whether a solution is all that is asked for, by any solver and with any number of kernel evaluations."""
         more = self.early_stopping or self.budget is not None or self.certify == "checks"
-        return isinstance(self.solver, str) and self.solver == "auto" and self.slack is None and not more
+        plain = self.slack is None and is_finite(self.C) and not more
+        return isinstance(self.solver, str) and self.solver == "auto" and plain
 
     def _centred(self, kernel: Kernel, X: Any) -> bool | None:
         """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that.

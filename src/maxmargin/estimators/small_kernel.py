@@ -189,28 +189,29 @@ def small_kernel_rows(
     X: Any,
     kernel: Kernel,
     label: Indices,
-    weights: Vector,
+    u: Vector,
     strategy: MulticlassStrategy,
     *,
-    C: float,
     cache_bytes: float,
     threads: int,
 ) -> SmallKernelRows | None:
-    """The rows of few samples; None where the samples are many, or their numbers need the care of the general path."""
+    """The rows of few samples; None where the samples are many, or their numbers need the care of the general path.
+
+    `u` is C times the weight of each sample.
+    """
     sizes = np.bincount(label, minlength=strategy.classes.size)
     longest = int(np.sort(sizes)[-2:].sum()) if strategy.own_samples else label.size
     if 8 * longest**2 * (threads if strategy.n_models > 1 else 1) > min(MOST_ROW_BYTES, cache_bytes):
         return None
-    u = C * weights
     heaviest = np.zeros(sizes.size)
     np.maximum.at(heaviest, label, u)
     if not (heaviest.min() > SAFE_WEIGHTS[0] and heaviest.max() < SAFE_WEIGHTS[1]):
         return None
     if ((u > 0) & (u <= SAFE_WEIGHTS[0])).any():
         return None
-    dense = kernel.of_products and not issparse(X) and 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
     order = ClassOrder.of(label, sizes.size)
-    found = _rows_of_samples(X, kernel, order) if dense else None
+    few = not issparse(X) and 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
+    found = _rows_of_samples(X, kernel, order) if kernel.of_products and few else None
     return found or _rows_of_matrix(X, kernel, order, cache_bytes, threads)
 
 
@@ -221,6 +222,8 @@ def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder) -> SmallKernelRo
         Z -= Z[order.places].mean(axis=0)
     sq_norms = np.einsum("ij,ij->i", Z, Z)
     largest = float(sq_norms.max())
+    if largest == 0 and Z.any():
+        return None
     least, most = SAFE_RANGE[8]
     if not (largest == 0 or all(least < size < most for size in [largest, *kernel.magnitudes(largest)] if size != 0)):
         return None

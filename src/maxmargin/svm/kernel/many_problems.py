@@ -33,6 +33,7 @@ DEFAULT_PASSES, LEAST_STEPS = (
     200,
     10_000_000,
 )  # after which a problem ends that does not come to its tolerance: as LIBSVM
+MOST_PASSES = 2**31  # larger limits are the same as none
 PASSES_AFTER_STOP = 1  # passes of each problem that has not ended when the fit has to stop
 
 
@@ -200,7 +201,7 @@ def solve_many(
     -------
     SolvedProblems
     """
-    passes, least_steps = (DEFAULT_PASSES, LEAST_STEPS) if max_passes is None else (max_passes, 0)
+    passes, least_steps = (DEFAULT_PASSES, LEAST_STEPS) if max_passes is None else (min(max_passes, MOST_PASSES), 0)
     beta, table = np.zeros((rows, samples.u.size)), np.empty((ranges.samples.size, len(RESULT_COLUMNS)))
 
     so_far = SolvedProblems(beta, table, 0)
