@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
-from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -13,22 +10,18 @@ from scipy.sparse import issparse
 
 from maxmargin.core import Ledger
 from maxmargin.core.rounding import UNIT
-from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.engine.row_problem import INDEFINITE, SEMIDEFINITE
-from maxmargin.engine.trace import TraceColumns
-from maxmargin.estimators.advice import warn_of_an_early_end
 from maxmargin.estimators.fit import Fit, FitRules
-from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy
-from maxmargin.estimators.training_rows import TrainingRows
+from maxmargin.estimators.small_rows import SmallRows
 from maxmargin.kernels._row_sources import RowSource, WholeMatrix
 from maxmargin.kernels.packed_rows import SAFE_RANGE
 from maxmargin.problems import Kernel, KernelMatrix, MarginProblem
-from maxmargin.solvers import Smo, listen_for_interrupt
-from maxmargin.svm.kernel._many_problems import MAX_ITER, UNFINISHED
-from maxmargin.svm.kernel.many_problems import ClassOrder, SampleTerms, SolvedProblems, solve_many
+from maxmargin.solvers import Smo
+from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder, SampleTerms, solve_many
+from maxmargin.svm.many_problems import SolvedProblems, Stop
 
 # Bytes of kernel rows of one problem, up to which rows are computed one at a time and kept until it is solved. A larger
 # problem gains more from blocks of rows, which are matrix products, than it loses by the work between the blocks.
@@ -42,10 +35,9 @@ SAFE_WEIGHTS = 1e-50, 1e50
 OPERATIONS_PER_PAIR = (
     4.0  # multiply-adds that a problem takes for each two of its samples, about: tells whether threads pay
 )
-STATUS = ("tol", "max_iter", "finished", "")  # by the codes of `_many_problems`; the last is set by what ended the fit
 
 
-class SmallKernelRows(TrainingRows):
+class SmallKernelRows(SmallRows):
     """The samples of a fit, sorted by class, and the source of their kernel rows.
 
     Parameters
@@ -85,90 +77,45 @@ class SmallKernelRows(TrainingRows):
     def sq_norms(self) -> Vector:
         return self.diagonal
 
-    def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
-        order, strategy, C, bias = self.order, fit.strategy, fit.recipe.C, fit.recipe.bias
-        tol = Smo.default_tol if rules.stop.tol is None else rules.stop.tol
-        assert tol is not None
-        assert C is not None
-        ranges = strategy.ranges(order, fit.class_weights)
-        samples = SampleTerms(C * order.spread(fit.weights), self.diagonal, self.g, self.h)
-        began, seconds, lock = time.perf_counter(), np.zeros(strategy.n_models), Lock()
-        why = ""
+    def _prepare(self, fit: Fit[Self]) -> None:
+        assert fit.recipe.C is not None
+        self.ranges: BinaryRanges = fit.strategy.ranges(self.order, fit.class_weights)
+        self.u: Vector = fit.recipe.C * self.order.spread(fit.weights)
 
-        def stop_now(solved: Sequence[int], results: SolvedProblems) -> bool:
-            nonlocal why
-            with lock:
-                seconds[solved] = time.perf_counter() - began
-                asked = rules.callbacks.solved_together(solved, self._traces(results, seconds, tol))
-                if interrupt.asked:
-                    why = "interrupted"
-                elif not why and (asked or rules.deadline.passed):
-                    why = "callback" if asked else "max_time"
-            return bool(why)
-
-        with listen_for_interrupt() as interrupt:
-            found = solve_many(
-                self.source,
-                ranges,
-                samples,
-                strategy.coefficient_rows,
-                free_bias=bias,
-                tol=tol,
-                max_passes=rules.stop.max_iter,
-                threads=thread_count(rules.n_jobs, OPERATIONS_PER_PAIR * float((ranges.samples**2).sum())),
-                stop=stop_now,
-            )
-            if interrupt.answer():
-                why = "interrupted"
-        self.ledger.count(found.evaluations)
-        uses = (2 if bias else 1) * int(found.steps @ ranges.samples)
-        self.saved = max(0, uses - found.evaluations)
-        unfinished = found.status == UNFINISHED
-        seconds[unfinished] = time.perf_counter() - began
-        if strategy.n_models > 1:
-            names = [strategy.name(k) for k in np.flatnonzero(unfinished).tolist()]
-            warn_of_an_early_end(names, strategy.n_models, why, "an unfinished model only")
-        return self._table(found, ranges.total_weights(samples.u), ranges.samples, C, bias, tol, why, seconds)
-
-    def _table(
-        self,
-        found: SolvedProblems,
-        total_u: Vector,
-        sizes: Indices,
-        C: float,
-        bias: bool,
-        tol: float,
-        why: str,
-        seconds: Vector,
-    ) -> ModelTable:
-        order, n = self.order, self.order.places.size
-        coefficients = np.zeros((len(found.beta), n))
-        coefficients[:, order.samples[order.places]] = found.beta[:, order.places]
-        norm = np.sqrt(np.maximum(found.sq_norm, 0.0))
-        with np.errstate(divide="ignore"):
-            margin, slack = 1 / norm, found.losses / total_u / norm / self.largest_norm()
-        status = found.status.astype(np.int64)
-        names = (*STATUS[:UNFINISHED], why)
-        per_pass = np.ceil(sizes / 2) if bias else sizes
-        short = (status == MAX_ITER) & (found.value - found.bound > tol * found.value)
-        return ModelTable(
-            coefficients,
-            found.bias.copy(),
-            margin,
-            slack,
-            np.full(margin.size, C),
-            np.ceil(found.steps / per_pass).astype(np.int64),
-            [names[code] for code in status.tolist()],
-            self._certificates(found),
-            self._traces(found, seconds, tol),
-            np.where(short, tol, math.nan),
-            np.column_stack([found.least_decision, found.largest_decision]),
-            [{}] * margin.size,
+    def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
+        ranges, bias = self.ranges, fit.recipe.bias
+        found = solve_many(
+            self.source,
+            ranges,
+            SampleTerms(self.u, self.diagonal, self.g, self.h),
+            fit.strategy.coefficient_rows,
+            free_bias=bias,
+            tol=tol,
+            max_passes=rules.stop.max_iter,
+            threads=self._threads(fit, rules),
+            stop=stop,
         )
+        evaluations, used = int(found.kernel_evaluations.sum()), int(found.iterations @ ranges.samples)
+        self.ledger.count(evaluations)
+        self.saved = max(0, (2 if bias else 1) * used - evaluations)
+        return found
 
-    def _traces(self, found: SolvedProblems, seconds: Vector, tol: float) -> TraceColumns:
-        counts = found.steps, found.evaluations_of
-        return TraceColumns(counts[0], seconds, counts[1], self._certificates(found), tol)
+    def _operations(self, fit: Fit[Self]) -> float:
+        return OPERATIONS_PER_PAIR * float((self.ranges.samples.astype(np.float64) ** 2).sum())
+
+    def _coefficients(self, found: SolvedProblems) -> Vector:
+        order = self.order
+        coefficients = np.zeros((len(found.coefficients), order.places.size))
+        coefficients[:, order.samples[order.places]] = found.coefficients[:, order.places]
+        return coefficients
+
+    def _total_weights(self, fit: Fit[Self]) -> Vector:
+        return self.ranges.total_weights(self.u)
+
+    def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
+        """Passes over the samples: a step is on two of them, or on one without a bias."""
+        samples = self.ranges.samples
+        return np.asarray(np.ceil(found.iterations / (np.ceil(samples / 2) if fit.recipe.bias else samples)))
 
     def _certificates(self, found: SolvedProblems) -> CertificateColumns:
         # No objective is below 0, the bound of the weights alpha = 0: there is never need for a worse one.
@@ -176,9 +123,9 @@ class SmallKernelRows(TrainingRows):
         bound, looser = np.where(useless, 0.0, found.bound), np.where(useless, 0.0, found.bound_rounding)
         imaginary = self.inner_product is None and bool((found.sq_norm < 0).any())
         return CertificateColumns(
-            found.value.copy(),
+            found.value,
             bound,
-            found.value_rounding.copy(),
+            found.value_rounding,
             looser,
             provided=SEMIDEFINITE if self.inner_product is None else "",
             why_not=INDEFINITE if self.inner_product is False or imaginary else "",

@@ -2,12 +2,6 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._row_sources import RowSource
 from maxmargin.svm.kernel.many_problems import BinaryRanges, SampleTerms
 
-RESULT_COLUMNS: tuple[str, ...]
-TOL: int
-MAX_ITER: int
-EXHAUSTED: int
-UNFINISHED: int
-
 class SmoRun:
     position: int
     evaluations: int
@@ -23,7 +17,7 @@ class SmoRun:
         max_passes: int,
         least_steps: int,
         beta: Vector,
-        results: Vector,
+        table: Vector,
     ) -> None: ...
-    def advance(self, max_entries: int) -> None: ...
-    def finish(self, passes: int) -> None: ...
+    def advance(self, max_entries: int, /) -> None: ...
+    def finish(self, passes: int, /) -> None: ...

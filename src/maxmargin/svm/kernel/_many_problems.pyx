@@ -19,6 +19,7 @@ from libc.stdint cimport int64_t
 from maxmargin.core.memory import empty_by_pages
 from maxmargin.kernels._row_sources cimport RowSource
 from maxmargin.kernels.box cimport after_step, at_least, clip, room
+from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED
 
 cdef extern from "pairs.hpp" namespace "maxmargin" nogil:
     int64_t update_and_find_largest(
@@ -48,17 +49,6 @@ cdef double TIGHTER = 0.25  # each time that the gap is still too large, the vio
 
 cdef double SECOND_ORDER = 1.0 + 1e-6  # covers the terms of second order of a bound on rounding
 
-RESULT_COLUMNS = (
-    "bias", "value", "bound", "value_rounding", "bound_rounding", "sq_norm", "losses", "steps", "least_decision",
-    "largest_decision", "status", "evaluations_of",
-)
-TOL, MAX_ITER, EXHAUSTED, UNFINISHED = 0, 1, 2, 3
-cdef enum:
-    C_TOL = 0
-    C_MAX_ITER = 1
-    C_EXHAUSTED = 2
-    C_UNFINISHED = 3
-
 
 cdef class SmoRun:
     """The binary problems that one thread solves, and the state of the current one.
@@ -82,13 +72,14 @@ cdef class SmoRun:
         The limit of steps is at least this.
     beta : array of shape (rows, n)
         Where the coefficients of each problem go.
-    results : array of shape (n_problems, len(RESULT_COLUMNS))
+    table : array of shape (n_problems, len(RESULT_COLUMNS))
+        Where the results go, see `svm/many_problems.py`.
     """
 
     cdef RowSource source
     cdef const int64_t[::1] which, starts, first, size, row
     cdef const double[::1] label, weight, u, diagonal_of_all, g, h
-    cdef double[:, ::1] beta, results
+    cdef double[:, ::1] beta, table
     cdef bint free_bias, begun
     cdef double tol
     cdef int64_t max_passes, least_steps
@@ -114,14 +105,14 @@ cdef class SmoRun:
 
     def __init__(
         self, RowSource source, ranges, which, samples, bint free_bias, double tol, int64_t max_passes,
-        int64_t least_steps, beta, results,
+        int64_t least_steps, beta, table,
     ):
         self.source, self.which, self.position, self.begun, self.evaluations = source, which, 0, False, 0
         self.starts, self.first, self.size, self.row = ranges.starts, ranges.first, ranges.size, ranges.row
         self.label, self.weight = ranges.label, ranges.weight
         self.u, self.diagonal_of_all, self.g, self.h = samples.u, samples.diagonal, samples.g, samples.h
         self.free_bias, self.tol, self.max_passes, self.least_steps = free_bias, max(tol, LEAST_VIOLATION), max_passes, least_steps
-        self.beta, self.results = beta, results
+        self.beta, self.table = beta, table
         cdef int64_t longest = 0, m, p, k
         for p in which:
             m = 0
@@ -154,7 +145,7 @@ cdef class SmoRun:
                     self.position += 1
 
     def finish(self, int64_t passes) -> None:
-        """End the problems that are left after at most so many passes each, for a fit that has to stop."""
+        """End the problems that are left after at most so many passes of each: the fit has to stop."""
         cdef int64_t p, entries
         with nogil:
             while self.position < self.which.shape[0]:
@@ -164,7 +155,7 @@ cdef class SmoRun:
                 entries = passes * self.m * self.m
                 if not self.ascend(p, &entries):
                     self.recompute()
-                    self.record(p, C_UNFINISHED)
+                    self.record(p, UNFINISHED)
                 self.begun = False
                 self.position += 1
 
@@ -239,7 +230,7 @@ cdef class SmoRun:
                 gap = self.gap(&value)
                 solved = gap <= self.tol * value
             if solved or self.steps >= self.most_steps or self.target <= LEAST_VIOLATION * self.largest_response():
-                self.record(p, C_TOL if solved else C_MAX_ITER if self.steps >= self.most_steps else C_EXHAUSTED)
+                self.record(p, TOL if solved else MAX_ITER if self.steps >= self.most_steps else EXHAUSTED)
                 return True
             self.target *= TIGHTER
         return False
@@ -384,18 +375,18 @@ cdef class SmoRun:
             # Classes that do not quite balance cost the bound their difference times the best bias, which is at most the
             # largest response, and a margin more.
             looser += (fabs(signed) + self.m * UNIT * total) * (1.0 + sqrt(max(0.0, 2.0 * value * biggest)))
-        self.results[p, 0] = b
-        self.results[p, 1] = value
-        self.results[p, 2] = total - 0.5 * square
-        self.results[p, 3] = worse
-        self.results[p, 4] = looser
-        self.results[p, 5] = square
-        self.results[p, 6] = losses
-        self.results[p, 7] = self.steps
-        self.results[p, 8] = least
-        self.results[p, 9] = largest
-        self.results[p, 10] = status
-        self.results[p, 11] = self.evaluations - self.evaluations_before
+        self.table[p, 0] = b
+        self.table[p, 1] = value
+        self.table[p, 2] = total - 0.5 * square
+        self.table[p, 3] = worse
+        self.table[p, 4] = looser
+        self.table[p, 5] = square
+        self.table[p, 6] = losses
+        self.table[p, 7] = self.steps
+        self.table[p, 8] = least
+        self.table[p, 9] = largest
+        self.table[p, 10] = status
+        self.table[p, 11] = self.evaluations - self.evaluations_before
 
 
 cdef inline int64_t padded(int64_t size) noexcept nogil:

@@ -4,35 +4,29 @@ Problem: the regularised form with C and the hinge, for each of several binary p
 Given: samples sorted by class, and a source of their kernel rows. Returned: for each problem its coefficients
 :math:`\beta_i = \alpha_i y_i`, its bias, and what a certificate is made of.
 
-This is the path of small problems. A pair of small classes is solved in microseconds, so that nothing may be made for
-each pair in Python: problems are ranges of samples in a few arrays, and so are their results. The steps are those of
+This is the path of small problems, which are ranges of samples in a few arrays. The steps are those of
 :class:`maxmargin.solvers.Smo`, without shrinking and without a cache: the rows of one problem fit into memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin.core.threads import run_parallel
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, RowSource
-from maxmargin.svm.kernel._many_problems import RESULT_COLUMNS, SmoRun
+from maxmargin.svm.kernel._many_problems import SmoRun
+from maxmargin.svm.many_problems import SolvedProblems, Stop, go_on, solve_in_groups
 
 # Residuals that one compiled call may update: it takes about 50 ms, which is how long Ctrl-C may have to wait.
 ENTRIES_PER_CALL = 100_000_000
-# Sum of squared numbers of samples up to which the problems of one group are solved by one thread: starting another one
-# takes as long as they do.
+# Squared numbers of samples, summed up over problems, that are worth another thread: it takes as long to start.
 LEAST_GROUP = 1_000_000
-GROUPS_PER_THREAD = 4  # so that threads end at about the same time, though problems take different numbers of steps
-DEFAULT_PASSES, LEAST_STEPS = (
-    200,
-    10_000_000,
-)  # after which a problem ends that does not come to its tolerance: as LIBSVM
+PROBLEM_COST = 300.0  # what a problem costs whatever its size; unit: two of its samples
+# Passes, and steps at least, after which a problem ends that does not come to its tolerance. LIBSVM has these limits too.
+DEFAULT_PASSES, LEAST_STEPS = 200, 10_000_000
 MOST_PASSES = 2**31  # larger limits are the same as none
 PASSES_AFTER_STOP = 1  # passes of each problem that has not ended when the fit has to stop
 
@@ -138,29 +132,6 @@ class SampleTerms:
     h: Vector
 
 
-@dataclass(frozen=True)
-class SolvedProblems:
-    """The results of binary problems, an array for each quantity.
-
-    Attributes
-    ----------
-    beta : array of shape (rows, n)
-        The coefficients; the ranges say which row is whose.
-    table : array of shape (n_problems, len(RESULT_COLUMNS))
-    evaluations : int
-        Kernels that were computed for rows.
-    """
-
-    beta: Vector
-    table: Vector
-    evaluations: int
-
-    def __getattr__(self, name: str) -> Vector:
-        if name in RESULT_COLUMNS:
-            return self.table[:, RESULT_COLUMNS.index(name)]
-        raise AttributeError(f"{type(self).__name__} has no {name!r}")
-
-
 def solve_many(
     source: RowSource,
     ranges: BinaryRanges,
@@ -171,7 +142,7 @@ def solve_many(
     tol: float,
     max_passes: int | None = None,
     threads: int = 1,
-    stop: Callable[[Sequence[int], SolvedProblems], bool] = lambda solved, results: False,
+    stop: Stop = go_on,
 ) -> SolvedProblems:
     """Solve all binary problems.
 
@@ -194,36 +165,27 @@ def solve_many(
     threads : int
         How many threads share the problems. The results are the same to the bit, whatever the number.
     stop : callable
-        Called after each compiled call with the problems that it has solved, and with the results so far. If it returns
-        True, problems that are not solved end soon.
+        Called after each compiled call, see :data:`maxmargin.svm.many_problems.Stop`. If it returns True, problems that
+        are not solved end soon.
 
     Returns
     -------
     SolvedProblems
     """
     passes, least_steps = (DEFAULT_PASSES, LEAST_STEPS) if max_passes is None else (min(max_passes, MOST_PASSES), 0)
-    beta, table = np.zeros((rows, samples.u.size)), np.empty((ranges.samples.size, len(RESULT_COLUMNS)))
+    results = SolvedProblems.empty(ranges.samples.size, np.zeros((rows, samples.u.size)))
 
-    so_far = SolvedProblems(beta, table, 0)
+    def begin(which: Indices) -> SmoRun:
+        written = results.coefficients, results.table
+        return SmoRun(source, ranges, which, samples, free_bias, tol, passes, least_steps, *written)
 
-    def solve_group(which: Indices) -> int:
-        run = SmoRun(source, ranges, which, samples, free_bias, tol, passes, least_steps, beta, table)
-        while not run.done:
-            before = run.position
-            run.advance(ENTRIES_PER_CALL)
-            if stop(which[before : run.position].tolist(), so_far):
-                run.finish(PASSES_AFTER_STOP)
-        return run.evaluations
-
-    groups = _groups(ranges.samples, threads)
-    evaluations = run_parallel([partial(solve_group, which) for which in groups], threads)
-    return SolvedProblems(beta, table, sum(evaluations))
-
-
-def _groups(sizes: Indices, threads: int) -> list[NDArray[np.int64]]:
-    """The problems in groups of about the same work, the largest problems first."""
-    work = np.asarray(sizes, dtype=np.float64) ** 2
-    order = np.argsort(-work, kind="stable")
-    wanted = 1 if threads == 1 else min(GROUPS_PER_THREAD * threads, 1 + int(work.sum() / LEAST_GROUP))
-    ends = np.searchsorted(np.cumsum(work[order]), work.sum() * np.arange(1, wanted) / wanted, side="left") + 1
-    return [group for group in np.split(order, np.unique(ends)) if group.size]
+    return solve_in_groups(
+        begin,
+        results,
+        ranges.samples.astype(np.float64) ** 2 + PROBLEM_COST,
+        least_work=LEAST_GROUP,
+        work_per_call=ENTRIES_PER_CALL,
+        iterations_after_stop=PASSES_AFTER_STOP,
+        threads=threads,
+        stop=stop,
+    )

@@ -1,0 +1,145 @@
+"""What the compiled solvers of many binary problems share: a table of results, and groups of problems for threads.
+
+Where samples are few, a binary problem is solved in microseconds, so that nothing may be made for each problem in
+Python: problems are entries of a few arrays, and so are their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from maxmargin.core.threads import run_parallel
+from maxmargin.core.types import Indices, Vector
+
+RESULT_COLUMNS = (
+    "bias",
+    "value",  # of the objective, and the bound that no solution can beat
+    "bound",
+    "value_rounding",  # by how much the exact value may be worse, and the exact bound looser
+    "bound_rounding",
+    "sq_norm",  # |w|^2
+    "losses",  # C times the weighted sum of the hinge losses
+    "iterations",
+    "least_decision",  # of the samples with weight
+    "largest_decision",
+    "status",
+    "kernel_evaluations",
+)
+# Why a problem ended: at its tolerance, by its limit of iterations, where float64 allows no smaller gap, or as the fit
+# was stopped. The same numbers as in `many_problems.pxd`.
+TOL, MAX_ITER, EXHAUSTED, UNFINISHED = range(4)
+GROUPS_PER_THREAD = (
+    4  # so that threads end at about the same time, though problems take different numbers of iterations
+)
+
+
+class ProblemRun(Protocol):
+    """The problems of one group, solved one after another by compiled code that returns now and then."""
+
+    @property
+    def position(self) -> int:
+        """How many problems are solved."""
+
+    @property
+    def done(self) -> bool:
+        """Whether all are."""
+
+    def advance(self, work: int, /) -> None:
+        """Go on for a limited amount of work."""
+
+    def finish(self, iterations: int, /) -> None:
+        """End all problems that are left, after a few iterations of each: the fit has to stop."""
+
+
+@dataclass(frozen=True)
+class SolvedProblems:
+    """The results of binary problems, an array for each quantity; the columns of the table are attributes too.
+
+    Attributes
+    ----------
+    coefficients : array of shape (n_problems, d) or (rows, n)
+        The weights of the features, or of the samples in the layout that their ranges say.
+    table : array of shape (n_problems, len(RESULT_COLUMNS))
+    alpha : array of shape (n_problems, n) or None
+        The points of the dual that prove the bounds of linear problems, where asked for.
+    """
+
+    coefficients: Vector
+    table: Vector
+    alpha: Vector | None = None
+
+    @classmethod
+    def empty(cls, n_problems: int, coefficients: Vector, alpha: Vector | None = None) -> SolvedProblems:
+        """Room for the results of so many problems."""
+        return cls(coefficients, np.zeros((n_problems, len(RESULT_COLUMNS))), alpha)
+
+    def __getattr__(self, name: str) -> Vector:
+        if name in RESULT_COLUMNS:
+            return self.table[:, RESULT_COLUMNS.index(name)]
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+
+Stop = Callable[[Sequence[int], SolvedProblems], bool]
+"""Called after each compiled call with the problems that it has solved and the results so far; whether to stop."""
+
+
+def go_on(solved: Sequence[int], results: SolvedProblems) -> bool:
+    """Never stop."""
+    return False
+
+
+def solve_in_groups(
+    begin: Callable[[Indices], ProblemRun],
+    results: SolvedProblems,
+    work: Vector,
+    *,
+    least_work: float,
+    work_per_call: int,
+    iterations_after_stop: int,
+    threads: int,
+    stop: Stop,
+) -> SolvedProblems:
+    """Solve problems in groups of about the same work, which threads share, the largest problems first.
+
+    Parameters
+    ----------
+    begin : callable
+        The run of some problems, given by their numbers.
+    results : SolvedProblems
+        Where the runs write to.
+    work : array of shape (n_problems,)
+        How much work each problem is, about.
+    least_work : float
+        The work that is worth another thread.
+    work_per_call : int
+        The work of a compiled call.
+    iterations_after_stop : int
+        Iterations of each problem that is not solved when the fit has to stop.
+    threads : int
+        How many threads share the groups.
+    stop : callable
+
+    Returns
+    -------
+    SolvedProblems
+    """
+
+    def solve_group(which: Indices) -> None:
+        run = begin(which)
+        while not run.done:
+            before = run.position
+            run.advance(work_per_call)
+            if stop(which[before : run.position].tolist(), results):
+                run.finish(iterations_after_stop)
+
+    order, total = np.argsort(-work, kind="stable"), float(work.sum())
+    wanted = 1 if threads == 1 else min(GROUPS_PER_THREAD * threads, 1 + int(total / least_work))
+    ends = np.searchsorted(np.cumsum(work[order]), total * np.arange(1, wanted) / wanted, side="left") + 1
+    groups = [group for group in np.split(order, np.unique(ends)) if group.size]
+    run_parallel([partial(solve_group, which) for which in groups], threads)
+    return results
