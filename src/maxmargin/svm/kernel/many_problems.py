@@ -25,7 +25,7 @@ ENTRIES_PER_CALL = 100_000_000
 # Squared numbers of samples, summed up over problems, that are worth another thread: it takes as long to start.
 LEAST_GROUP = 1_000_000
 PROBLEM_COST = 300.0  # what a problem costs whatever its size; unit: two of its samples
-# Passes, and steps at least, after which a problem ends that does not come to its tolerance. LIBSVM has these limits too.
+# Passes, and steps at least, after which a problem ends that does not come to its tolerance: the limits of LIBSVM.
 DEFAULT_PASSES, LEAST_STEPS = 200, 10_000_000
 MOST_PASSES = 2**31  # larger limits are the same as none
 PASSES_AFTER_STOP = 1  # passes of each problem that has not ended when the fit has to stop
