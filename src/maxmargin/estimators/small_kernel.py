@@ -53,6 +53,8 @@ class SmallKernelRows(SmallRows):
         Whether the kernel is an inner product; None: not known.
     ledger : Ledger
         Counts kernel evaluations.
+    cache_bytes : float
+        Memory for kernel rows: as many threads share the problems as have room for those of one.
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class SmallKernelRows(SmallRows):
         width: int,
         inner_product: bool | None,
         ledger: Ledger,
+        cache_bytes: float,
     ) -> None:
         self.order, self.source, self.kernel, self.diagonal, self.ledger = order, source, kernel, diagonal, ledger
         self.inner_product = inner_product
         self.g, self.h = kernel.rounding(sq_norms, width, UNIT)
-        self.saved = 0
+        self.saved, self.cache_bytes = 0, cache_bytes
 
     def auto_solver(self, form: type[MarginProblem], budget: int | None) -> Smo:
         return Smo()
@@ -92,7 +95,7 @@ class SmallKernelRows(SmallRows):
             free_bias=bias,
             tol=tol,
             max_passes=rules.stop.max_iter,
-            threads=self._threads(fit, rules),
+            threads=min(self._threads(fit, rules), max(1, int(self.cache_bytes / (8 * ranges.samples.max() ** 2)))),
             stop=stop,
         )
         evaluations, used = int(found.kernel_evaluations.sum()), int(found.iterations @ ranges.samples)
@@ -148,7 +151,7 @@ def small_kernel_rows(
     """
     sizes = np.bincount(label, minlength=strategy.classes.size)
     longest = int(np.sort(sizes)[-2:].sum()) if strategy.own_samples else label.size
-    if 8 * longest**2 * (threads if strategy.n_models > 1 else 1) > min(MOST_ROW_BYTES, cache_bytes):
+    if 8 * longest**2 > min(MOST_ROW_BYTES, cache_bytes):
         return None
     heaviest = np.zeros(sizes.size)
     np.maximum.at(heaviest, label, u)
@@ -158,11 +161,11 @@ def small_kernel_rows(
         return None
     order = ClassOrder.of(label, sizes.size)
     few = not issparse(X) and 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
-    found = _rows_of_samples(X, kernel, order) if kernel.of_products and few else None
+    found = _rows_of_samples(X, kernel, order, cache_bytes) if kernel.of_products and few else None
     return found or _rows_of_matrix(X, kernel, order, cache_bytes, threads)
 
 
-def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder) -> SmallKernelRows | None:
+def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float) -> SmallKernelRows | None:
     """Rows that are computed from dense samples, one at a time."""
     Z = np.asarray(X, dtype=np.float64)[order.samples]
     if kernel.of_differences:
@@ -178,7 +181,9 @@ def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder) -> SmallKernelRo
     if source is None or not math.isfinite(largest):
         return None
     diagonal = kernel.diagonal(Z)
-    return SmallKernelRows(order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, Ledger())
+    return SmallKernelRows(
+        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, Ledger(), cache_bytes
+    )
 
 
 def _rows_of_matrix(
@@ -192,5 +197,5 @@ def _rows_of_matrix(
     matrix = K.block(order.samples, order.samples, np.empty((n, n)))
     diagonal, sq_norms = K.row_sq_norms()[order.samples], K.packed.sq_norms[order.samples]
     return SmallKernelRows(
-        order, WholeMatrix(matrix), kernel, diagonal, sq_norms, K.packed.d, K.inner_product, K.ledger
+        order, WholeMatrix(matrix), kernel, diagonal, sq_norms, K.packed.d, K.inner_product, K.ledger, cache_bytes
     )
