@@ -51,6 +51,11 @@ cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
         const double* a, const double* y, const double* q, const double* norms, double up, double down, int64_t size,
         double* p, double* r, DualSums* sums,
     )
+    void flag_between(const double* a, const double* upper, int64_t size, int8_t* now)
+    void list_changes(
+        const int8_t* now, const int8_t* before, int64_t size, int64_t* entering, int64_t* n_entering, int64_t* leaving,
+        int64_t* n_leaving, int64_t* n_set,
+    )
     void gather_rows(
         const double* X, int64_t d, const int64_t* rows, const double* roots, int64_t count, double last, double* Z
     )
@@ -124,7 +129,9 @@ cdef class NewtonRun:
     cdef int64_t n, m, d, max_iter, iterations
     cdef double[::1] work_space
     cdef int64_t[::1] row_space
-    cdef int8_t[::1] inside  # which samples are in `products`
+    cdef int8_t[::1] flag_space
+    cdef int8_t *inside  # which samples are in `products`
+    cdef int8_t *now_inside
     # One number for each sample.
     cdef double *y
     cdef double *u
@@ -175,8 +182,8 @@ cdef class NewtonRun:
         self.position, self.begun = 0, False
         cdef int64_t m = self.m, D = self.d + 1, rows = min(<int64_t>BLOCK, m)
         self.work_space = np.zeros(13 * m + 4 * D + 2 * D * D + rows * D)
-        self.row_space = np.empty(2 * m, dtype=np.int64)
-        self.inside = np.empty(m, dtype=np.int8)
+        self.row_space = np.empty(2 * (m + 1), dtype=np.int64)
+        self.flag_space = np.empty(2 * m, dtype=np.int8)
         cdef double* free = &self.work_space[0]
         self.y, self.u, self.upper, self.q, self.h, self.top = free, free + m, free + 2 * m, free + 3 * m, free + 4 * m, free + 5 * m
         self.centre, self.c, self.a, self.r = free + 6 * m, free + 7 * m, free + 8 * m, free + 9 * m
@@ -185,7 +192,8 @@ cdef class NewtonRun:
         self.w, self.v, self.dual_v, self.step = free, free + D, free + 2 * D, free + 3 * D
         free += 4 * D
         self.products, self.H, self.Z = free, free + D * D, free + 2 * D * D
-        self.entering, self.leaving = &self.row_space[0], &self.row_space[m]
+        self.entering, self.leaving = &self.row_space[0], &self.row_space[m + 1]
+        self.inside, self.now_inside = &self.flag_space[0], &self.flag_space[m]
 
     @property
     def done(self) -> bool:
@@ -247,7 +255,7 @@ cdef class NewtonRun:
             for i in range(self.m):
                 self.upper[i] = self.u[i]
                 # Where C is so large that U says nothing of the weights to come, they begin at 0.
-                self.centre[i] = 0.5 * self.u[i] if self.softness * mean == 2.0 * FIRST_WIDTH else 0.0
+                self.centre[i] = 0.5 * self.u[i] if self.softness * mean <= 2.0 * FIRST_WIDTH * (1.0 + 1e-9) else 0.0
             self.soften()
         memset(self.w, 0, D * sizeof(double))
         memset(self.v, 0, D * sizeof(double))
@@ -260,7 +268,7 @@ cdef class NewtonRun:
         """The products over all samples with weight, from those that all problems share."""
         cdef int64_t i, D = self.d + 1, own = 0
         cdef double factor = 2.0 * self.C * rest if self.smooth else 1.0, root
-        memset(&self.inside[0], 0, self.m)
+        memset(self.inside, 0, self.m)
         memset(self.products, 0, D * D * sizeof(double))
         for i in range(self.n):
             own += self.y[i] > 0
@@ -300,6 +308,7 @@ cdef class NewtonRun:
         if not slope < -NOTHING * fabs(self.dual):
             return self.go_on_without_step()
         signed_products(&self.by_feature[0, 0], self.m, self.d, self.step, self.step[self.d], self.y, self.along)
+        self.operations += self.m * self.d
         t = self.line_search(slope)
         for j in range(self.d):
             self.w[j] += t * self.step[j]
@@ -337,7 +346,7 @@ cdef class NewtonRun:
         self.update_products()
         if not self.solve_system(g_b):
             # The products may have lost their digits by samples that left. Else the Hessian is singular by rounding.
-            memset(&self.inside[0], 0, self.m)
+            memset(self.inside, 0, self.m)
             self.update_products()
             if not self.solve_system(g_b):
                 for j in range(d + 1):
@@ -379,15 +388,12 @@ cdef class NewtonRun:
 
     cdef void update_products(self) noexcept nogil:
         """Bring the products up to date: from one step to the next, few samples come between their bounds, or leave."""
-        cdef int64_t i, entering = 0, leaving = 0, within = 0
-        cdef int8_t now
-        for i in range(self.n):
-            now = (self.a[i] > 0) & (self.a[i] < self.upper[i])
-            self.entering[entering] = self.leaving[leaving] = i
-            entering += now & ~self.inside[i] & 1
-            leaving += self.inside[i] & ~now & 1
-            within += now
-            self.inside[i] = now
+        cdef int64_t i, entering, leaving, within
+        flag_between(self.a, self.upper, self.m, self.now_inside)
+        list_changes(
+            self.now_inside, self.inside, self.m, self.entering, &entering, self.leaving, &leaving, &within
+        )
+        memcpy(self.inside, self.now_inside, self.m)
         if 2 * (entering + leaving) > within:
             memset(self.products, 0, (self.d + 1) * (self.d + 1) * sizeof(double))
             entering = leaving = 0
@@ -446,11 +452,7 @@ cdef class NewtonRun:
     cdef void reweigh(self, double t) noexcept nogil:
         """Go a share t of the step: margins, weights, their sums, and v."""
         cdef int64_t i
-        step_along(
-            t, self.along, self.top, self.h, self.upper, self.q, self.centre, self.y, self.smooth, self.m,
-            self.c, self.a, self.r, &self.sums,
-        )
-        self.operations += 8 * self.m + self.m * self.d
+        self.find_weights(t)
         if self.sums.changed > FEW_CHANGES * self.m:
             self.sum_anew()
             return
@@ -458,6 +460,14 @@ cdef class NewtonRun:
             if self.r[i] != 0.0:
                 wide_axpy(self.r[i], &self.X[i, 0], self.v, self.d)
         self.operations += self.sums.changed * self.d
+
+    cdef void find_weights(self, double t) noexcept nogil:
+        """Margins and weights at a share t of the step, and their sums."""
+        step_along(
+            t, self.along, self.top, self.h, self.upper, self.q, self.centre, self.y, self.smooth, self.m,
+            self.c, self.a, self.r, &self.sums,
+        )
+        self.operations += 8 * self.m
 
     cdef void sum_anew(self) noexcept nogil:
         """v from the weights."""
@@ -471,7 +481,7 @@ cdef class NewtonRun:
         """Margins, weights and v from w and b, as what is updated loses digits with every step."""
         signed_products(&self.by_feature[0, 0], self.m, self.d, self.w, self.b, self.y, self.c)
         self.operations += self.m * self.d
-        self.reweigh(0.0)
+        self.find_weights(0.0)
         self.sum_anew()
         self.fresh = True
 

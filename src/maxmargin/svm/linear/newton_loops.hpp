@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "wide.hpp"
@@ -70,31 +71,27 @@ MAXMARGIN_WIDE static void signed_products(
     }
 }
 
-static MAXMARGIN_INLINE double sum_of_lanes(const double* s) {
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-}
-
 // v_j = sum_i r_i x_ij
 MAXMARGIN_WIDE static void sum_of_rows(const double* columns, int64_t size, int64_t d, const double* r, double* v) {
     int64_t j = 0;
     for (; j + 4 <= d; j += 4) {
         const double *x0 = columns + j * size, *x1 = x0 + size, *x2 = x1 + size, *x3 = x2 + size;
-        double s0[newton_lanes] = {0.0}, s1[newton_lanes] = {0.0}, s2[newton_lanes] = {0.0}, s3[newton_lanes] = {0.0};
-        for (int64_t i = 0; i < size; i += newton_lanes)
-            for (int k = 0; k < newton_lanes; ++k) {
-                s0[k] += r[i + k] * x0[i + k];
-                s1[k] += r[i + k] * x1[i + k];
-                s2[k] += r[i + k] * x2[i + k];
-                s3[k] += r[i + k] * x3[i + k];
-            }
-        v[j] = sum_of_lanes(s0), v[j + 1] = sum_of_lanes(s1), v[j + 2] = sum_of_lanes(s2), v[j + 3] = sum_of_lanes(s3);
+        double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+        for (int64_t i = 0; i < size; ++i) {
+            s0 += r[i] * x0[i];
+            s1 += r[i] * x1[i];
+            s2 += r[i] * x2[i];
+            s3 += r[i] * x3[i];
+        }
+        v[j] = s0, v[j + 1] = s1, v[j + 2] = s2, v[j + 3] = s3;
     }
     for (; j < d; ++j) {
         const double* x = columns + j * size;
-        double s[newton_lanes] = {0.0};
-        for (int64_t i = 0; i < size; i += newton_lanes)
-            for (int k = 0; k < newton_lanes; ++k) s[k] += r[i + k] * x[i + k];
-        v[j] = sum_of_lanes(s);
+        double s = 0.0;
+#pragma omp simd reduction(+ : s)
+        for (int64_t i = 0; i < size; ++i) s += r[i] * x[i];
+        v[j] = s;
     }
 }
 
@@ -188,6 +185,31 @@ MAXMARGIN_WIDE static void scale_classes(
         balance = sum;
     }
     *sums = {total, balance + rest, curved, all_norms};
+}
+
+// now_i = whether 0 < a_i < upper_i
+MAXMARGIN_WIDE static void flag_between(const double* a, const double* upper, int64_t size, int8_t* now) {
+    for (int64_t i = 0; i < size; ++i) now[i] = static_cast<int8_t>((a[i] > 0.0) & (a[i] < upper[i]));
+}
+
+// The samples whose flags differ, by what they become; the number of flags that are set. Eight flags at a time, as most are equal.
+static void list_changes(
+    const int8_t* now, const int8_t* before, int64_t size, int64_t* entering, int64_t* n_entering, int64_t* leaving,
+    int64_t* n_leaving, int64_t* n_set) {
+    int64_t e = 0, l = 0, set = 0;
+    for (int64_t i = 0; i < size; i += newton_lanes) {
+        uint64_t word, old;
+        std::memcpy(&word, now + i, newton_lanes);
+        std::memcpy(&old, before + i, newton_lanes);
+        set += static_cast<int64_t>((word * 0x0101010101010101u) >> 56);  // the sum of its bytes
+        if (word == old) continue;
+        for (int64_t k = i; k < i + newton_lanes; ++k) {
+            entering[e] = leaving[l] = k;
+            e += now[k] & ~before[k] & 1;
+            l += before[k] & ~now[k] & 1;
+        }
+    }
+    *n_entering = e, *n_leaving = l, *n_set = set;
 }
 
 // Rows (x_i, last) of a matrix by rows, each times its root, into Z.

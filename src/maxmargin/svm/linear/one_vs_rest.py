@@ -90,11 +90,11 @@ class SharedSamples:
         norms = np.zeros(filled)
         np.sqrt(sq_norms, out=norms[:n])
         counts = weights if smooth else (weights > 0).astype(np.float64)
-        weighted = by_feature[:, :n] * counts
+        rows = X if (counts == 1).all() else X * np.sqrt(counts)[:, None]
         products = np.zeros((d + 1, d + 1))
-        np.matmul(weighted, X, out=products[:d, :d])
+        products[:d, :d] = rows.T @ rows
         if bias:
-            products[d, :d] = weighted.sum(axis=1)
+            products[d, :d] = counts @ X
             products[d, d] = counts.sum()
         return cls(X, by_feature, label, weights, norms, float(sq_norms.mean()), float(sq_norms.max()), products)
 
