@@ -43,6 +43,7 @@ cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
         double t, const double* along, const double* top, const double* h, const double* upper, const double* q,
         const double* centre, const double* y, bint smooth, int64_t size, double* c, double* a, double* r, WeightSums* sums,
     )
+    double least_margin(const double* c, const double* u, int64_t size)
     void sum_losses(
         const double* c, const double* y, const double* u, const double* norms, double off_factor, double unit, double b,
         bint smooth, int64_t size, ValueSums* sums,
@@ -69,14 +70,16 @@ cdef double UNIT = 2.0 ** -53  # the unit roundoff of float64
 cdef double SUM_ROUNDINGS = 16.0  # roundings of a sum besides one for each term, as in `core/rounding.py`
 cdef double BALANCED = 1e-12  # share of the dual weights by which rounding may have put the classes off balance, as in `margin.py`
 cdef double NOTHING = 1e-16  # share of the objective: a step that gains less is below rounding
-cdef double LEAST_GAP = 1e-14  # relative duality gap from which on a problem is looked at as one that cannot get more exact
+cdef double LEAST_GAP = 1e-10  # relative duality gap below which a problem ends if the gap does not fall any more:
+cdef int64_t MOST_STALLS = 3  # so many iterations in which it did not fall by half
 cdef double SOLVED = 0.1  # a centre moves when the gradient is this small beside the move
 cdef double STIFFER = 4.0  # what the softness is divided by then
 cdef double SOFTEST = 1e-3  # softness to begin with, at least, in units of the mean |x|^2
-cdef double LEAST_SOFTNESS = 1e-14  # softness at the end, at least, in the same units: below it weights would be rounding
+cdef double LEAST_SOFTNESS = 1e-9  # softness at the end, at least, in the same units: weights are as far off as margins, divided by it
 cdef double FIRST_WIDTH = 1.5  # half of the width of the rounded kink of the hinge to begin with, at w = 0
 cdef double FEW_CHANGES = 0.25  # share of samples up to which v is updated by those that changed, and not computed anew
 cdef double STEEPNESS = 0.1  # a line search ends where the slope has fallen to this share of the slope that it began with
+cdef double STRETCHABLE = 0.9  # least margin from which on w may be multiplied to bring all margins to 1
 cdef int64_t MOST_TRIALS = 50  # of a line search
 cdef enum:
     BLOCK = 256  # rows that are gathered at a time: 100 KB for 50 features
@@ -124,9 +127,9 @@ cdef class NewtonRun:
     cdef const double[::1] weights, norms, positive_weight, rest_weight
     cdef const int64_t[::1] label, classes, which
     cdef double[:, ::1] coef, alpha_of_all, table
-    cdef bint smooth, bias, free_bias, begun, solved, fresh
+    cdef bint smooth, bias, free_bias, begun, solved, fresh, stretched
     cdef double C, B, stiffness, tol, mean_sq_norm, largest_sq_norm
-    cdef int64_t n, m, d, max_iter, iterations
+    cdef int64_t n, m, d, max_iter, iterations, stalls
     cdef double[::1] work_space
     cdef int64_t[::1] row_space
     cdef int8_t[::1] flag_space
@@ -150,13 +153,14 @@ cdef class NewtonRun:
     cdef int64_t *leaving
     # One for each feature, then of a matrix of d + 1 rows and columns.
     cdef double *w
+    cdef double *kept_w
     cdef double *v
     cdef double *dual_v
     cdef double *step
     cdef double *products
     cdef double *H
     cdef double *Z
-    cdef double b, softness, total_u, gap, dual
+    cdef double b, softness, total_u, gap, dual, best_gap, kept_b
     cdef WeightSums sums
     cdef ValueSums losses
     cdef DualSums certified
@@ -181,7 +185,7 @@ cdef class NewtonRun:
         self.n, self.d, self.m = self.X.shape[0], self.X.shape[1], self.by_feature.shape[1]
         self.position, self.begun = 0, False
         cdef int64_t m = self.m, D = self.d + 1, rows = min(<int64_t>BLOCK, m)
-        self.work_space = np.zeros(13 * m + 4 * D + 2 * D * D + rows * D)
+        self.work_space = np.zeros(13 * m + 5 * D + 2 * D * D + rows * D)
         self.row_space = np.empty(2 * (m + 1), dtype=np.int64)
         self.flag_space = np.empty(2 * m, dtype=np.int8)
         cdef double* free = &self.work_space[0]
@@ -189,8 +193,8 @@ cdef class NewtonRun:
         self.centre, self.c, self.a, self.r = free + 6 * m, free + 7 * m, free + 8 * m, free + 9 * m
         self.along, self.p, self.roots = free + 10 * m, free + 11 * m, free + 12 * m
         free += 13 * m
-        self.w, self.v, self.dual_v, self.step = free, free + D, free + 2 * D, free + 3 * D
-        free += 4 * D
+        self.w, self.v, self.dual_v, self.step, self.kept_w = free, free + D, free + 2 * D, free + 3 * D, free + 4 * D
+        free += 5 * D
         self.products, self.H, self.Z = free, free + D * D, free + 2 * D * D
         self.entering, self.leaving = &self.row_space[0], &self.row_space[m + 1]
         self.inside, self.now_inside = &self.flag_space[0], &self.flag_space[m]
@@ -241,7 +245,7 @@ cdef class NewtonRun:
             if i < self.n:
                 if self.label[i] == self.classes[p]:
                     self.y[i] = 1.0
-                self.u[i] = self.C * self.weights[i] * (positive if self.y[i] > 0 else rest)
+                self.u[i] = self.C * (self.weights[i] * (positive if self.y[i] > 0 else rest))
             self.total_u += self.u[i]
             used += self.u[i] > 0
         self.softness = 0.0
@@ -259,7 +263,9 @@ cdef class NewtonRun:
             self.soften()
         memset(self.w, 0, D * sizeof(double))
         memset(self.v, 0, D * sizeof(double))
-        self.b, self.iterations, self.solved, self.gap, self.dual = 0.0, 0, False, INFINITY, 0.0
+        self.b, self.iterations, self.stalls, self.solved = 0.0, 0, 0, False
+        self.gap = self.best_gap = INFINITY
+        self.dual = 0.0
         self.reweigh(0.0)
         self.begin_products(p, positive, rest)
         self.begun = self.fresh = True
@@ -512,13 +518,23 @@ cdef class NewtonRun:
         return True
 
     cdef bint conclude_if_proved(self) noexcept nogil:
-        """Record the result if the tolerance is reached, or if rounding may explain all that is left of the gap."""
+        """Record the result if the tolerance is reached, or if the gap is all rounding, or so small that it does not fall."""
+        cdef double gap
         self.certify()
+        gap = self.value - self.bound
+        self.stalls += gap > 0.5 * self.best_gap
+        self.best_gap = min(gap, self.best_gap)
         if self.relative_gap() <= self.tol:
             self.record(C_TOL)
-        elif self.value - self.bound <= self.value_rounding + self.bound_rounding:
+        elif gap <= self.value_rounding + self.bound_rounding:
+            self.record(C_EXHAUSTED)
+        elif gap <= LEAST_GAP * self.value and self.stalls > MOST_STALLS:
             self.record(C_EXHAUSTED)
         else:
+            if self.stretched:  # a centre would never move from there
+                memcpy(self.w, self.kept_w, self.d * sizeof(double))
+                self.b = self.kept_b
+                self.refresh()
             self.measure()
             return False
         return True
@@ -531,19 +547,12 @@ cdef class NewtonRun:
     cdef void certify(self) noexcept nogil:
         """Value and bound from w, b and the weights, and how far rounding may have moved both: see `RegularizedSVM.rounding`."""
         cdef int64_t j
-        cdef double up, down, scale, size = 0.0, quadratic, off, sums
+        cdef double up, down, scale, size = 0.0, quadratic, off, sums = relative_error(2 * self.n + SUM_ROUNDINGS)
         self.refresh()
-        # The value at (w, b).
-        self.sq_norm = 0.0
-        for j in range(self.d):
-            self.sq_norm += self.w[j] * self.w[j]
-        off = relative_error(self.d + SUM_ROUNDINGS) * sqrt(self.sq_norm)
-        sum_losses(
-            self.c, self.y, self.u, &self.norms[0], off, UNIT, self.b, self.smooth, self.m, &self.losses
-        )
-        self.value = 0.5 * self.sq_norm + self.losses.losses + 0.5 * self.stiffness * self.b * self.b
-        sums = relative_error(2 * self.n + SUM_ROUNDINGS)
-        self.value_rounding = self.losses.worse + sums * self.value
+        self.evaluate()
+        self.stretched = not self.smooth and self.stretch()
+        if self.stretched:
+            self.evaluate()
         # The dual at the weights, with a free bias those of the heavier class scaled down.
         memcpy(self.dual_v, self.v, self.d * sizeof(double))
         up, down = 0.5 * (self.sums.total + self.sums.balance), 0.5 * (self.sums.total - self.sums.balance)
@@ -577,6 +586,40 @@ cdef class NewtonRun:
             # largest response, and a margin more.
             off = fabs(self.certified.balance) + UNIT * self.certified.total
             self.bound_rounding += off * (1.0 + sqrt(2.0 * self.value * self.largest_sq_norm))
+
+    cdef void evaluate(self) noexcept nogil:
+        """The value at (w, b)."""
+        cdef int64_t j
+        self.sq_norm = 0.0
+        for j in range(self.d):
+            self.sq_norm += self.w[j] * self.w[j]
+        sum_losses(
+            self.c, self.y, self.u, &self.norms[0], relative_error(self.d + SUM_ROUNDINGS) * sqrt(self.sq_norm), UNIT, self.b,
+            self.smooth, self.m, &self.losses,
+        )
+        self.value = 0.5 * self.sq_norm + self.losses.losses + 0.5 * self.stiffness * self.b * self.b
+        self.value_rounding = self.losses.worse + relative_error(2 * self.n + SUM_ROUNDINGS) * self.value
+
+    cdef bint stretch(self) noexcept nogil:
+        """Multiply w and b by a number above 1 that brings all margins to 1, where that is better; whether it was.
+
+        On separable data a large C multiplies shortfalls that are little more than rounding.
+        """
+        cdef int64_t j
+        cdef double least = least_margin(self.c, self.u, self.m), off, factor
+        off = 2.0 * relative_error(self.d + 2 * SUM_ROUNDINGS) * (sqrt(self.sq_norm * self.largest_sq_norm) + fabs(self.b))
+        if not (STRETCHABLE < least < 1.0 + off):
+            return False
+        factor = (1.0 + off) / least
+        if not (self.value - self.losses.losses) * factor * factor < self.value + self.losses.worse:
+            return False
+        memcpy(self.kept_w, self.w, self.d * sizeof(double))
+        self.kept_b = self.b
+        for j in range(self.d):
+            self.w[j] *= factor
+        self.b *= factor
+        self.refresh()
+        return True
 
     cdef void scale_weights(self, double up, double down) noexcept nogil:
         """The dual point p: the weights times the factor of their class."""

@@ -136,6 +136,17 @@ MAXMARGIN_WIDE static void step_along(
     *sums = {total, balance, curved, gap, moved, static_cast<int64_t>(changed)};
 }
 
+// The least margin of a sample with weight.
+MAXMARGIN_WIDE static double least_margin(const double* c, const double* u, int64_t size) {
+    double least = std::numeric_limits<double>::infinity();
+#pragma omp simd reduction(min : least)
+    for (int64_t i = 0; i < size; ++i) {
+        const double at = u[i] > 0.0 ? c[i] : std::numeric_limits<double>::infinity();
+        least = at < least ? at : least;
+    }
+    return least;
+}
+
 // The value at margins c that are each off by at most off_factor |x_i| and 4 units of roundoff of the terms.
 MAXMARGIN_WIDE static void sum_losses(
     const double* c, const double* y, const double* u, const double* norms, double off_factor, double unit, double b, bool smooth,
