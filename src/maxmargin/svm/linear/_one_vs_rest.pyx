@@ -79,6 +79,8 @@ cdef double LEAST_SOFTNESS = 1e-9  # softness at the end, at least, in the same 
 cdef double FIRST_WIDTH = 1.5  # half of the width of the rounded kink of the hinge to begin with, at w = 0
 cdef double FEW_CHANGES = 0.25  # share of samples up to which v is updated by those that changed, and not computed anew
 cdef double STEEPNESS = 0.1  # a line search ends where the slope has fallen to this share of the slope that it began with
+cdef double NEARLY = 30.0  # times the tolerance: the gap from which on the centres of the proximal point method are certified
+cdef double STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness stays as it is: less would only add rounding
 cdef double STRETCHABLE = 0.9  # least margin from which on w may be multiplied to bring all margins to 1
 cdef int64_t MOST_TRIALS = 50  # of a line search
 cdef enum:
@@ -127,7 +129,7 @@ cdef class NewtonRun:
     cdef const double[::1] weights, norms, positive_weight, rest_weight
     cdef const int64_t[::1] label, classes, which
     cdef double[:, ::1] coef, alpha_of_all, table
-    cdef bint smooth, bias, free_bias, begun, solved, fresh, stretched
+    cdef bint smooth, bias, free_bias, begun, solved, fresh, stretched, tried_centre
     cdef double C, B, stiffness, tol, mean_sq_norm, largest_sq_norm
     cdef int64_t n, m, d, max_iter, iterations, stalls
     cdef double[::1] work_space
@@ -269,6 +271,7 @@ cdef class NewtonRun:
         self.reweigh(0.0)
         self.begin_products(p, positive, rest)
         self.begun = self.fresh = True
+        self.tried_centre = False
 
     cdef void begin_products(self, int64_t p, double positive, double rest) noexcept nogil:
         """The products over all samples with weight, from those that all problems share."""
@@ -320,16 +323,18 @@ cdef class NewtonRun:
             self.w[j] += t * self.step[j]
         self.b += t * self.step[self.d]
         self.reweigh(t)
-        self.fresh = False
+        self.fresh = self.tried_centre = False
         self.measure()
-        if self.gap <= max(self.tol, LEAST_GAP) * (fabs(self.dual) + self.gap):
+        # Margins brought to 1 may make a point good enough that is not yet.
+        if self.gap <= max(self.tol, LEAST_GAP) * (NEARLY if self.solved else 1.0) * (fabs(self.dual) + self.gap):
             return self.conclude_if_proved()
         return False
 
     cdef void move_centre(self) noexcept nogil:
         """The weights become the next centre of the proximal point method."""
         memcpy(self.centre, self.a, self.m * sizeof(double))
-        self.softness = max(self.softness / STIFFER, LEAST_SOFTNESS * self.mean_sq_norm)
+        if self.gap > STIFF_ENOUGH * (fabs(self.dual) + self.gap):
+            self.softness = max(self.softness / STIFFER, LEAST_SOFTNESS * self.mean_sq_norm)
         self.solved = False
         self.soften()
         self.reweigh(0.0)
@@ -339,8 +344,8 @@ cdef class NewtonRun:
         if not self.fresh:
             self.refresh()
             self.measure()
-        elif not self.smooth and self.sums.moved > 0 and self.softness > LEAST_SOFTNESS * self.mean_sq_norm:
-            self.solved = True
+        elif not self.smooth and self.sums.moved > 0 and not self.tried_centre:
+            self.solved = self.tried_centre = True
         else:
             return self.conclude(C_EXHAUSTED)
         return False

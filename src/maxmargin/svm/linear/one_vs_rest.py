@@ -29,7 +29,9 @@ OPERATIONS_PER_CALL = 100_000_000
 # Entries of the matrix, counted once for each problem, up to which the problems of one group are solved by one thread:
 # starting another one takes as long as they do.
 LEAST_GROUP = 50_000
-GROUPS_PER_THREAD = 4  # so that threads end at about the same time, though problems take different numbers of iterations
+GROUPS_PER_THREAD = (
+    4  # so that threads end at about the same time, though problems take different numbers of iterations
+)
 ITERATIONS_AFTER_STOP = 1  # of each problem that has not ended when the fit has to stop
 
 
@@ -200,9 +202,7 @@ def solve_many(
     alpha = np.empty((classes.size if with_alpha else 0, X.shape[0]))
 
     def solve_group(which: Indices) -> None:
-        run = NewtonRun(
-            samples, problems, which, C, smooth, bias, bias_feature, tol, max_iter, coef, alpha, table
-        )
+        run = NewtonRun(samples, problems, which, C, smooth, bias, bias_feature, tol, max_iter, coef, alpha, table)
         while not run.done:
             before = run.position
             run.advance(OPERATIONS_PER_CALL)
