@@ -1,4 +1,4 @@
-"""One-vs-rest problems at once: the optimum of each is that of Newton's method and of LIBLINEAR, whatever the threads."""
+"""One-vs-rest problems at once: the optimum of each is that of Newton's method and of LIBLINEAR."""
 
 import warnings
 

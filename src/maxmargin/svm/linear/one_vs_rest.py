@@ -1,8 +1,8 @@
 r"""Many binary problems on samples that they share, each by Newton's method, in few compiled calls.
 
-Problem: the regularised form with C, either loss, any kind of bias, for each of several classes against the rest. Given:
-a small dense matrix and the class of each sample. Returned: for each problem its w and b, and what a certificate is
-made of.
+Problem: the regularised form with C, either loss, any kind of bias, for each of several classes against the rest.
+Given: a small dense matrix and the class of each sample. Returned: for each problem its w and b, and what a certificate
+is made of.
 
 This is the path of small problems. A class is separated from the rest in microseconds, so that nothing may be made for
 each class in Python: problems are entries of a few arrays, and so are their results. The method is that of
