@@ -131,7 +131,7 @@ cdef class NewtonRun:
     cdef double[:, ::1] coef, alpha_of_all, table
     cdef bint smooth, bias, free_bias, begun, solved, fresh, stretched, tried_centre
     cdef double C, B, stiffness, tol, mean_sq_norm, largest_sq_norm
-    cdef int64_t n, m, d, max_iter, iterations, stalls
+    cdef int64_t n, m, d, max_iter, iterations, stalls, centre_since
     cdef double[::1] work_space
     cdef int64_t[::1] row_space
     cdef int8_t[::1] flag_space
@@ -162,7 +162,7 @@ cdef class NewtonRun:
     cdef double *products
     cdef double *H
     cdef double *Z
-    cdef double b, softness, total_u, gap, dual, best_gap, kept_b
+    cdef double b, softness, total_u, gap, primal, best_gap, kept_b
     cdef WeightSums sums
     cdef ValueSums losses
     cdef DualSums certified
@@ -267,7 +267,7 @@ cdef class NewtonRun:
         memset(self.v, 0, D * sizeof(double))
         self.b, self.iterations, self.stalls, self.solved = 0.0, 0, 0, False
         self.gap = self.best_gap = INFINITY
-        self.dual = 0.0
+        self.primal, self.centre_since = 0.0, 0
         self.reweigh(0.0)
         self.begin_products(p, positive, rest)
         self.begun = self.fresh = True
@@ -314,7 +314,7 @@ cdef class NewtonRun:
         if self.solved:
             self.move_centre()
         slope = self.find_direction()
-        if not slope < -NOTHING * fabs(self.dual):
+        if not slope < -NOTHING * self.primal:
             return self.go_on_without_step()
         signed_products(&self.by_feature[0, 0], self.m, self.d, self.step, self.step[self.d], self.y, self.along)
         self.operations += self.m * self.d
@@ -325,30 +325,43 @@ cdef class NewtonRun:
         self.reweigh(t)
         self.fresh = self.tried_centre = False
         self.measure()
-        # Margins brought to 1 may make a point good enough that is not yet.
-        if self.gap <= max(self.tol, LEAST_GAP) * (NEARLY if self.solved else 1.0) * (fabs(self.dual) + self.gap):
-            return self.conclude_if_proved()
-        return False
+        return self.conclude_if_proved() if self.is_nearly_solved() else False
 
     cdef void move_centre(self) noexcept nogil:
         """The weights become the next centre of the proximal point method."""
         memcpy(self.centre, self.a, self.m * sizeof(double))
-        if self.gap > STIFF_ENOUGH * (fabs(self.dual) + self.gap):
-            self.softness = max(self.softness / STIFFER, LEAST_SOFTNESS * self.mean_sq_norm)
+        if self.may_stiffen():
+            # Where the last centre took but one iteration, larger moves will do.
+            self.softness /= STIFFER if self.iterations > self.centre_since + 1 else STIFFER * STIFFER
+        self.centre_since = self.iterations
         self.solved = False
         self.soften()
         self.reweigh(0.0)
 
+    cdef bint may_stiffen(self) noexcept nogil:
+        return self.softness > LEAST_SOFTNESS * self.mean_sq_norm and self.gap > STIFF_ENOUGH * self.primal
+
     cdef bint go_on_without_step(self) noexcept nogil:
-        """What is left to gain is below rounding: compute all anew, or move the centre, or end."""
+        """What is left to gain is below rounding: compute all anew, or move the centre as long as the gap falls, or end."""
+        cdef double before = self.gap
         if not self.fresh:
             self.refresh()
             self.measure()
-        elif not self.smooth and self.sums.moved > 0 and not self.tried_centre:
-            self.solved = self.tried_centre = True
-        else:
+            return False
+        if self.smooth or self.sums.moved <= 0:
             return self.conclude(C_EXHAUSTED)
+        self.move_centre()
+        self.measure()
+        if self.is_nearly_solved():
+            return self.conclude_if_proved()
+        if self.tried_centre and not (self.gap < before or self.may_stiffen()):
+            return self.conclude(C_EXHAUSTED)
+        self.tried_centre = True
         return False
+
+    cdef bint is_nearly_solved(self) noexcept nogil:
+        """Whether the gap is worth a proof. Margins brought to 1 may make a point good enough that is not yet."""
+        return self.gap <= max(self.tol, LEAST_GAP) * (NEARLY if self.solved else 1.0) * self.primal
 
     cdef double find_direction(self) noexcept nogil:
         """Newton's step, from a system with the Hessian; the slope of the objective along it."""
@@ -497,7 +510,7 @@ cdef class NewtonRun:
         self.fresh = True
 
     cdef void measure(self) noexcept nogil:
-        """The duality gap at the weights as they are, and whether the centre is to move."""
+        """The duality gap at the weights as they are, the objective, and whether the centre is to move."""
         cdef int64_t j
         cdef double difference = 0.0, square = 0.0, balance = self.sums.balance, off
         for j in range(self.d):
@@ -509,7 +522,7 @@ cdef class NewtonRun:
             self.gap += fabs(self.b * balance)
         elif self.B > 0:
             self.gap += 0.5 * (self.b / self.B - self.B * balance) ** 2
-        self.dual = self.sums.total - 0.5 * (self.sums.curved + square + (self.B * balance) ** 2)
+        self.primal = self.gap + self.sums.total - 0.5 * (self.sums.curved + square + (self.B * balance) ** 2)
         if not self.smooth:
             off = difference + (balance * balance if self.free_bias else 0.0)
             self.solved = off <= SOLVED * SOLVED * self.sums.moved * self.softness
