@@ -167,13 +167,15 @@ def test_constant_features_duplicate_rows_and_zero_rows(loss, kind):
 
 
 @both_losses
-def test_all_rows_are_zero(loss):
+@every_bias
+def test_all_rows_are_zero(loss, kind):
     label = np.arange(30) % 3
-    solved = fit(np.zeros((30, 4)), label, loss=loss, tol=1e-6)
+    solved = fit(np.zeros((30, 4)), label, loss=loss, kind=kind, tol=1e-6)
+    assert (solved.status == TOL).all()
     assert not solved.coef.any()
-    check_results(np.zeros((30, 4)), label, solved, loss=loss)
-    # Without features the best bias is -1 where 20 of 30 samples say so; the squared hinge has its best at a mean.
-    np.testing.assert_allclose(solved.bias, -1.0 if loss == "hinge" else -1 / 3, atol=1e-3)
+    check_results(np.zeros((30, 4)), label, solved, loss=loss, kind=kind)
+    if kind == "free":  # the best bias is -1 where 20 of 30 samples say so; the squared hinge has its best at a mean
+        np.testing.assert_allclose(solved.bias, -1.0 if loss == "hinge" else -1 / 3, atol=1e-3)
 
 
 @both_losses
@@ -183,6 +185,16 @@ def test_features_that_are_not_scaled(loss, C):
     solved = fit(np.ascontiguousarray(X), label, loss=loss, C=C, tol=1e-3)
     assert (solved.status == TOL).all()
     assert (solved.value - solved.bound <= 1e-3 * solved.value).all()
+
+
+@both_losses
+@every_bias
+@pytest.mark.parametrize("size", [1e-3, 1e3, 1e4])
+def test_classes_that_overlap_whatever_the_size_of_the_features(loss, kind, size):
+    X, label = classes_of(16, n=60, d=2, apart=0.5)
+    solved = fit(size * X, label, kind=kind, loss=loss, tol=1e-3)
+    assert (solved.status == TOL).all()
+    check_results(size * X, label, solved, kind=kind, loss=loss)
 
 
 @both_losses

@@ -68,14 +68,15 @@ LANES = newton_lanes
 
 cdef double UNIT = 2.0 ** -53  # the unit roundoff of float64
 cdef double SUM_ROUNDINGS = 16.0  # roundings of a sum besides one for each term, as in `core/rounding.py`
-cdef double BALANCED = 1e-12  # share of the dual weights by which rounding may have put the classes off balance, as in `margin.py`
+cdef double BALANCED = 1e-12  # share of the weights by which rounding may have put the classes off balance, as in `margin.py`
 cdef double NOTHING = 1e-16  # share of the objective: a step that gains less is below rounding
 cdef double LEAST_GAP = 1e-10  # relative duality gap below which a problem ends if the gap does not fall any more:
 cdef int64_t MOST_STALLS = 3  # so many iterations in which it did not fall by half
 cdef double SOLVED = 0.5  # a centre moves when the gradient is this small beside the move: from 0.3 to 1 fits take as long
 cdef double STIFFER = 4.0  # what the softness is divided by then
 cdef double SOFTEST = 1e-3  # softness to begin with, at least, in units of the mean |x|^2
-cdef double LEAST_SOFTNESS = 1e-9  # softness at the end, at least, in the same units: weights are as far off as margins, divided by it
+cdef double LEAST_SOFTNESS = 1e-9  # softness at the end, at least, in the same units: errors of weights are those of margins over it
+cdef double COARSE = 1e-4  # share of the bounds U from which on the weights are taken to grow to them
 cdef double FIRST_WIDTH = 1.5  # half of the width of the rounded kink of the hinge to begin with, at w = 0
 cdef double FEW_CHANGES = 0.25  # share of samples up to which v is updated by those that changed, and not computed anew
 cdef double STEEPNESS = 0.1  # a line search ends where the slope has fallen to this share of the slope that it began with
@@ -129,7 +130,7 @@ cdef class NewtonRun:
     cdef const double[::1] weights, norms, positive_weight, rest_weight
     cdef const int64_t[::1] label, classes, which
     cdef double[:, ::1] coef, alpha_of_all, table
-    cdef bint smooth, bias, free_bias, begun, solved, fresh, stretched, tried_centre
+    cdef bint smooth, bias, free_bias, begun, solved, fresh, stretched
     cdef double C, B, stiffness, tol, mean_sq_norm, largest_sq_norm
     cdef int64_t n, m, d, max_iter, iterations, stalls, centre_since
     cdef double[::1] work_space
@@ -162,7 +163,7 @@ cdef class NewtonRun:
     cdef double *products
     cdef double *H
     cdef double *Z
-    cdef double b, softness, total_u, gap, primal, best_gap, kept_b
+    cdef double b, softness, total_u, gap, primal, best_gap, tried_gap, kept_b
     cdef WeightSums sums
     cdef ValueSums losses
     cdef DualSums certified
@@ -183,7 +184,11 @@ cdef class NewtonRun:
         self.B = bias_feature if bias else 0.0
         self.free_bias = bias and bias_feature == 0
         self.stiffness = 1.0 / self.B ** 2 if self.B > 0 else 0.0
-        self.mean_sq_norm, self.largest_sq_norm = samples.mean_sq_norm, samples.largest_sq_norm
+        self.largest_sq_norm = samples.largest_sq_norm
+        # Of rows with the feature of the bias.
+        self.mean_sq_norm = samples.mean_sq_norm + (self.B ** 2 if self.B > 0 else bias)
+        if self.mean_sq_norm == 0:
+            self.mean_sq_norm = 1.0
         self.n, self.d, self.m = self.X.shape[0], self.X.shape[1], self.by_feature.shape[1]
         self.position, self.begun = 0, False
         cdef int64_t m = self.m, D = self.d + 1, rows = min(<int64_t>BLOCK, m)
@@ -191,7 +196,8 @@ cdef class NewtonRun:
         self.row_space = np.empty(2 * (m + 1), dtype=np.int64)
         self.flag_space = np.empty(2 * m, dtype=np.int8)
         cdef double* free = &self.work_space[0]
-        self.y, self.u, self.upper, self.q, self.h, self.top = free, free + m, free + 2 * m, free + 3 * m, free + 4 * m, free + 5 * m
+        self.y, self.u, self.upper, self.q = free, free + m, free + 2 * m, free + 3 * m
+        self.h, self.top = free + 4 * m, free + 5 * m
         self.centre, self.c, self.a, self.r = free + 6 * m, free + 7 * m, free + 8 * m, free + 9 * m
         self.along, self.p, self.roots = free + 10 * m, free + 11 * m, free + 12 * m
         free += 13 * m
@@ -266,12 +272,11 @@ cdef class NewtonRun:
         memset(self.w, 0, D * sizeof(double))
         memset(self.v, 0, D * sizeof(double))
         self.b, self.iterations, self.stalls, self.solved = 0.0, 0, 0, False
-        self.gap = self.best_gap = INFINITY
+        self.gap = self.best_gap = self.tried_gap = INFINITY
         self.primal, self.centre_since = 0.0, 0
         self.reweigh(0.0)
         self.begin_products(p, positive, rest)
         self.begun = self.fresh = True
-        self.tried_centre = False
 
     cdef void begin_products(self, int64_t p, double positive, double rest) noexcept nogil:
         """The products over all samples with weight, from those that all problems share."""
@@ -323,7 +328,7 @@ cdef class NewtonRun:
             self.w[j] += t * self.step[j]
         self.b += t * self.step[self.d]
         self.reweigh(t)
-        self.fresh = self.tried_centre = False
+        self.fresh, self.tried_gap = False, INFINITY
         self.measure()
         return self.conclude_if_proved() if self.is_nearly_solved() else False
 
@@ -339,25 +344,24 @@ cdef class NewtonRun:
         self.reweigh(0.0)
 
     cdef bint may_stiffen(self) noexcept nogil:
-        return self.softness > LEAST_SOFTNESS * self.mean_sq_norm and self.gap > STIFF_ENOUGH * self.primal
+        """Whether less softness would help: not if rounding would decide on the weights, or the problem is nearly solved."""
+        cdef double least = LEAST_SOFTNESS * self.mean_sq_norm
+        if self.sums.total > COARSE * self.total_u:
+            least *= 1e-3  # weights that grow to their bounds are off by little, as a share of them
+        return self.softness > least and self.gap > STIFF_ENOUGH * self.primal
 
     cdef bint go_on_without_step(self) noexcept nogil:
         """What is left to gain is below rounding: compute all anew, or move the centre as long as the gap falls, or end."""
-        cdef double before = self.gap
         if not self.fresh:
             self.refresh()
             self.measure()
             return False
-        if self.smooth or self.sums.moved <= 0:
+        if self.smooth or self.sums.moved <= 0 or not (self.gap < self.tried_gap or self.may_stiffen()):
             return self.conclude(C_EXHAUSTED)
+        self.tried_gap = self.gap
         self.move_centre()
         self.measure()
-        if self.is_nearly_solved():
-            return self.conclude_if_proved()
-        if self.tried_centre and not (self.gap < before or self.may_stiffen()):
-            return self.conclude(C_EXHAUSTED)
-        self.tried_centre = True
-        return False
+        return self.conclude_if_proved() if self.is_nearly_solved() else False
 
     cdef bint is_nearly_solved(self) noexcept nogil:
         """Whether the gap is worth a proof. Margins brought to 1 may make a point good enough that is not yet."""
