@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Protocol, overload
+
+import numpy as np
 
 from maxmargin.core.types import Vector
 from maxmargin.engine.by_name import ByName
@@ -219,6 +221,19 @@ class Certificates(Sequence[Certificate]):
         return f"<Certificates: {self}>"
 
 
+class Objectives(Protocol):
+    """Values and bounds of many problems, and by how much rounding may have changed them."""
+
+    @property
+    def value(self) -> Vector: ...
+    @property
+    def bound(self) -> Vector: ...
+    @property
+    def value_rounding(self) -> Vector: ...
+    @property
+    def bound_rounding(self) -> Vector: ...
+
+
 @dataclass(frozen=True)
 class CertificateColumns(Sequence[Certificate]):
     """The certificates of many problems from a column for each quantity; each is made when it is asked for.
@@ -244,6 +259,13 @@ class CertificateColumns(Sequence[Certificate]):
     form: str = "C"
     provided: str = ""
     why_not: str = ""
+
+    @classmethod
+    def of_objectives(cls, computed: Objectives, provided: str = "", why_not: str = "") -> CertificateColumns:
+        """The certificates of objectives that are not negative: no bound need be below 0."""
+        useless = computed.bound <= computed.bound_rounding
+        bound, looser = np.where(useless, 0.0, computed.bound), np.where(useless, 0.0, computed.bound_rounding)
+        return cls(computed.value, bound, computed.value_rounding, looser, provided=provided, why_not=why_not)
 
     def __len__(self) -> int:
         return self.value.size

@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core import Matrix
+from maxmargin.core.rounding import is_finite
 from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import refuse_not_finite
@@ -201,6 +202,13 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     @property
     def _max_iter(self) -> int | None:
         return None if self.max_iter == -1 else self.max_iter  # SVC takes -1 for no limit, as scikit-learn does
+
+    @property
+    def _plain_fit(self) -> bool:
+        """Whether a solution is all that is asked for, by any solver however much is read."""
+        more = self.early_stopping or self.budget is not None or self.certify == "checks"
+        plain = self.slack is None and is_finite(self.C) and not more
+        return isinstance(self.solver, str) and self.solver == "auto" and plain
 
     def _class_weights(self, y: NDArray[Any]) -> Vector:
         if self.class_weight is None:

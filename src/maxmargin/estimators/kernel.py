@@ -16,7 +16,6 @@ from sklearn.utils._param_validation import Hidden, Interval, Options, StrOption
 from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.core.rounding import is_finite
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
@@ -376,13 +375,6 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     def _make_kernel(self, X: Any) -> Kernel:
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-
-    @property
-    def _plain_fit(self) -> bool:
-        """Whether a solution is all that is asked for, by any solver and with any number of kernel evaluations."""
-        more = self.early_stopping or self.budget is not None or self.certify == "checks"
-        plain = self.slack is None and is_finite(self.C) and not more
-        return isinstance(self.solver, str) and self.solver == "auto" and plain
 
     def _centred(self, kernel: Kernel, X: Any) -> bool | None:
         """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that.

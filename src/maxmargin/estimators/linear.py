@@ -25,9 +25,10 @@ from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier, classes_of
 from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.model_table import ModelTable
-from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
+from maxmargin.estimators.multiclass import OneVsRest, one_vs_rest
 from maxmargin.estimators.packed_vectors import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
+from maxmargin.estimators.small_linear import small_feature_rows
 from maxmargin.estimators.training_rows import FeatureRows, TrainingRows
 from maxmargin.problems import LOSSES, Solution
 from maxmargin.solvers import SOLVERS, Learned
@@ -378,15 +379,20 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         return scores[:, 0] if models == 1 else scores
 
     @property
-    def _strategy(self) -> MulticlassStrategy:
-        return strategy_for(self.classes_)
+    def _strategy(self) -> OneVsRest:
+        return one_vs_rest(self.classes_)
 
     def _training_rows(
         self, X: Any, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
-    ) -> tuple[FeatureRows, None]:
+    ) -> tuple[TrainingRows, None]:
         rows = FeatureRows(X, thread_count(self.n_jobs))
         if self.scale is not None:  # otherwise the norms of the rows tell
             self._refuse_not_finite(rows.matrix)
+        if from_scratch and self._plain_fit:
+            keep_alpha = self.keep_dual or self.warm_start
+            small = small_feature_rows(rows, label, self.C * weights, self._strategy, keep_alpha=keep_alpha)
+            if small is not None:
+                return small, None
         return rows, None
 
     def _recipe(self, rows: TrainingRows) -> Recipe:

@@ -225,6 +225,11 @@ class OneVsRest(MulticlassStrategy):
         first, size, label, weight, row_of = map(np.array, zip(*found, strict=True))
         return BinaryRanges(np.array(starts), first, size, label, weight.astype(np.float64), row_of)
 
+    def weights_against_rest(self, class_weights: Vector) -> tuple[Vector, Vector]:
+        """By what the weights of the samples of the class of each model, and of all others, are multiplied."""
+        positive = class_weights[[k for (k,) in self.classes_by_model]]
+        return positive, np.full(positive.size, self._weight_of_rest(class_weights))
+
     def _weight_of_rest(self, class_weights: Vector) -> float:
         return 1.0
 
@@ -431,6 +436,11 @@ def one_sided(decision_ranges: Vector) -> NDArray[np.bool_]:
     return np.asarray((least > 0) | (largest < 0) | (least == largest))
 
 
+def one_vs_rest(classes: NDArray[Any]) -> OneVsRest:
+    """One model a class, or the one model of two classes."""
+    return TwoClasses(classes) if classes.size == 2 else OneVsRest(classes)
+
+
 def strategy_for(classes: NDArray[Any], multi_class: str = "ovr") -> MulticlassStrategy:
     """The strategy for these classes; `multi_class` is "ovr" or "ovo", and plays no part for two classes.
 
@@ -441,9 +451,7 @@ def strategy_for(classes: NDArray[Any], multi_class: str = "ovr") -> MulticlassS
     >>> strategy_for(np.array([3, 5, 8]), "ovo").names
     ['3 against 5', '3 against 8', '5 against 8']
     """
-    if classes.size == 2:
-        return TwoClasses(classes)
-    return OneVsOne(classes) if multi_class == "ovo" else OneVsRest(classes)
+    return OneVsOne(classes) if multi_class == "ovo" and classes.size > 2 else one_vs_rest(classes)
 
 
 def shuffled(n: int, held_out: Indices) -> Indices:

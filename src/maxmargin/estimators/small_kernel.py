@@ -15,7 +15,7 @@ from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.engine.row_problem import INDEFINITE, SEMIDEFINITE
 from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.multiclass import MulticlassStrategy
-from maxmargin.estimators.small_rows import SmallRows
+from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
 from maxmargin.kernels._row_sources import RowSource, WholeMatrix
 from maxmargin.kernels.packed_rows import SAFE_RANGE
 from maxmargin.problems import Kernel, KernelMatrix, MarginProblem
@@ -30,11 +30,8 @@ MOST_ROW_BYTES = 200e6
 MOST_SAMPLE_BYTES = 4e6
 # Bytes of the kernel matrix of all samples, up to which it is computed as a whole where kernels have no compiled form.
 MOST_MATRIX_BYTES = 128e6
-# C times the weight of a sample; beyond, the general path refuses what cannot be computed with, and says so.
-SAFE_WEIGHTS = 1e-50, 1e50
-OPERATIONS_PER_PAIR = (
-    4.0  # multiply-adds that a problem takes for each two of its samples, about: tells whether threads pay
-)
+# Multiply-adds that a problem takes for each two of its samples, about: tells whether several threads pay.
+OPERATIONS_PER_PAIR = 4.0
 
 
 class SmallKernelRows(SmallRows):
@@ -121,15 +118,9 @@ class SmallKernelRows(SmallRows):
         return np.asarray(np.ceil(found.iterations / (np.ceil(samples / 2) if fit.recipe.bias else samples)))
 
     def _certificates(self, found: SolvedProblems) -> CertificateColumns:
-        # No objective is below 0, the bound of the weights alpha = 0: there is never need for a worse one.
-        useless = found.bound <= found.bound_rounding
-        bound, looser = np.where(useless, 0.0, found.bound), np.where(useless, 0.0, found.bound_rounding)
         imaginary = self.inner_product is None and bool((found.sq_norm < 0).any())
-        return CertificateColumns(
-            found.value,
-            bound,
-            found.value_rounding,
-            looser,
+        return CertificateColumns.of_objectives(
+            found,
             provided=SEMIDEFINITE if self.inner_product is None else "",
             why_not=INDEFINITE if self.inner_product is False or imaginary else "",
         )
@@ -153,11 +144,7 @@ def small_kernel_rows(
     longest = int(np.sort(sizes)[-2:].sum()) if strategy.own_samples else label.size
     if 8 * longest**2 > min(MOST_ROW_BYTES, cache_bytes):
         return None
-    heaviest = np.zeros(sizes.size)
-    np.maximum.at(heaviest, label, u)
-    if not (heaviest.min() > SAFE_WEIGHTS[0] and heaviest.max() < SAFE_WEIGHTS[1]):
-        return None
-    if ((u > 0) & (u <= SAFE_WEIGHTS[0])).any():
+    if not weights_are_safe(u, label, sizes.size):
         return None
     order = ClassOrder.of(label, sizes.size)
     few = not issparse(X) and 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from maxmargin.core.threads import thread_count
-from maxmargin.core.types import Vector
+from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.certificate import Certificate, CertificateColumns
 from maxmargin.engine.trace import TraceColumns
 from maxmargin.estimators.advice import warn_of_an_early_end
@@ -22,6 +22,7 @@ from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.solvers import listen_for_interrupt
 from maxmargin.svm.many_problems import MAX_ITER, UNFINISHED, SolvedProblems, Stop
 
+SAFE_WEIGHTS = 1e-50, 1e50  # C times the weight of a sample
 # By the numbers of `svm/many_problems.py`; the status of a problem that is unfinished is what stopped the fit.
 STATUS = ("tol", "max_iter", "finished")
 
@@ -118,3 +119,13 @@ class SmallRows(TrainingRows):
 
     def _traces(self, found: SolvedProblems, seconds: Vector, tol: float) -> TraceColumns:
         return TraceColumns(found.iterations, seconds, found.kernel_evaluations, self._certificates(found), tol)
+
+
+def weights_are_safe(u: Vector, label: Indices, n_classes: int) -> bool:
+    """Whether each class has a sample with weight, and numbers with these weights, times C, can be computed with.
+
+    The general path refuses what cannot, and says why.
+    """
+    heaviest = np.zeros(n_classes)
+    np.maximum.at(heaviest, label, u)
+    return bool(heaviest.min() > 0 and u[u > 0].min() > SAFE_WEIGHTS[0] and u.max() < SAFE_WEIGHTS[1])

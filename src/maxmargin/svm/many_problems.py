@@ -16,20 +16,7 @@ import numpy as np
 from maxmargin.core.threads import run_parallel
 from maxmargin.core.types import Indices, Vector
 
-RESULT_COLUMNS = (
-    "bias",
-    "value",  # of the objective, and the bound that no solution can beat
-    "bound",
-    "value_rounding",  # by how much the exact value may be worse, and the exact bound looser
-    "bound_rounding",
-    "sq_norm",  # |w|^2
-    "losses",  # C times the weighted sum of the hinge losses
-    "iterations",
-    "least_decision",  # of the samples with weight
-    "largest_decision",
-    "status",
-    "kernel_evaluations",
-)
+RESULT_COLUMNS = 12  # of the table that compiled code writes; the properties of `SolvedProblems` say what they hold
 # Why a problem ended: at its tolerance, by its limit of iterations, where float64 allows no smaller gap, or as the fit
 # was stopped. The same numbers as in `many_problems.pxd`.
 TOL, MAX_ITER, EXHAUSTED, UNFINISHED = range(4)
@@ -58,13 +45,14 @@ class ProblemRun(Protocol):
 
 @dataclass(frozen=True)
 class SolvedProblems:
-    """The results of binary problems, an array for each quantity; the columns of the table are attributes too.
+    """The results of binary problems, an array for each quantity.
 
     Attributes
     ----------
     coefficients : array of shape (n_problems, d) or (rows, n)
         The weights of the features, or of the samples in the layout that their ranges say.
-    table : array of shape (n_problems, len(RESULT_COLUMNS))
+    table : array of shape (n_problems, RESULT_COLUMNS)
+        Its columns are the properties.
     alpha : array of shape (n_problems, n) or None
         The points of the dual that prove the bounds of linear problems, where asked for.
     """
@@ -76,12 +64,67 @@ class SolvedProblems:
     @classmethod
     def empty(cls, n_problems: int, coefficients: Vector, alpha: Vector | None = None) -> SolvedProblems:
         """Room for the results of so many problems."""
-        return cls(coefficients, np.zeros((n_problems, len(RESULT_COLUMNS))), alpha)
+        return cls(coefficients, np.zeros((n_problems, RESULT_COLUMNS)), alpha)
 
-    def __getattr__(self, name: str) -> Vector:
-        if name in RESULT_COLUMNS:
-            return self.table[:, RESULT_COLUMNS.index(name)]
-        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+    @property
+    def bias(self) -> Vector:
+        """The bias of each problem."""
+        return self.table[:, 0]
+
+    @property
+    def value(self) -> Vector:
+        """The objective that was reached."""
+        return self.table[:, 1]
+
+    @property
+    def bound(self) -> Vector:
+        """What no solution can beat."""
+        return self.table[:, 2]
+
+    @property
+    def value_rounding(self) -> Vector:
+        """By how much the exact value may be worse."""
+        return self.table[:, 3]
+
+    @property
+    def bound_rounding(self) -> Vector:
+        """By how much the exact bound may be looser."""
+        return self.table[:, 4]
+
+    @property
+    def sq_norm(self) -> Vector:
+        """:math:`|w|^2`."""
+        return self.table[:, 5]
+
+    @property
+    def losses(self) -> Vector:
+        """C times the weighted sum of the hinge losses."""
+        return self.table[:, 6]
+
+    @property
+    def iterations(self) -> Vector:
+        """Iterations of the solver."""
+        return self.table[:, 7]
+
+    @property
+    def least_decision(self) -> Vector:
+        """The least decision value of a sample with weight."""
+        return self.table[:, 8]
+
+    @property
+    def largest_decision(self) -> Vector:
+        """The largest decision value of a sample with weight."""
+        return self.table[:, 9]
+
+    @property
+    def status(self) -> Vector:
+        """Why the problem ended: `TOL`, `MAX_ITER`, `EXHAUSTED` or `UNFINISHED`."""
+        return self.table[:, 10]
+
+    @property
+    def kernel_evaluations(self) -> Vector:
+        """Kernels that were computed for the problem."""
+        return self.table[:, 11]
 
 
 Stop = Callable[[Sequence[int], SolvedProblems], bool]

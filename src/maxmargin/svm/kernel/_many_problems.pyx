@@ -72,7 +72,7 @@ cdef class SmoRun:
         The limit of steps is at least this.
     beta : array of shape (rows, n)
         Where the coefficients of each problem go.
-    table : array of shape (n_problems, len(RESULT_COLUMNS))
+    table : array of shape (n_problems, RESULT_COLUMNS)
         Where the results go, see `svm/many_problems.py`.
     """
 

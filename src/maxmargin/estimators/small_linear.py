@@ -1,0 +1,116 @@
+"""The fit of a linear classifier on few samples of few features: all of its binary problems in few compiled calls."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.certificate import CertificateColumns
+from maxmargin.estimators.fit import Fit, FitRules
+from maxmargin.estimators.multiclass import OneVsRest
+from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
+from maxmargin.estimators.training_rows import FeatureRows
+from maxmargin.problems import MarginProblem
+from maxmargin.solvers import Newton
+from maxmargin.svm.linear.one_vs_rest import solve_many
+from maxmargin.svm.many_problems import SolvedProblems, Stop
+
+# Entries of the matrix, up to which it is copied and all binary problems are solved on all of its rows. Larger data
+# gains more from the growing parts of the general path than it loses by the work around each binary problem.
+MOST_ENTRIES = 500_000
+MOST_FEATURES = 500  # a system of as many equations is solved in each iteration
+SAFE_SQ_NORMS = 1e-100, 1e100  # of the largest row; beyond, the general path says what cannot be computed with
+ITERATIONS = 10  # of a binary problem, about, each a few passes over the entries: tells whether several threads pay
+DEFAULT_MAX_ITER = 1000  # iterations after which a problem ends that does not come to its tolerance
+
+
+class SmallFeatureRows(SmallRows):
+    """Few samples, dense and in float64.
+
+    Parameters
+    ----------
+    rows : FeatureRows
+        The samples as given.
+    strategy : OneVsRest
+        The binary problems.
+    keep_alpha : bool
+        Whether the dual variables are wanted.
+    """
+
+    def __init__(self, rows: FeatureRows, strategy: OneVsRest, keep_alpha: bool) -> None:
+        self.given, self.strategy, self.keep_alpha, self.ledger = rows, strategy, keep_alpha, rows.matrix.ledger
+        self.X: Vector = rows.matrix.dense(np.arange(rows.matrix.shape[0]))
+
+    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> Newton:
+        return Newton()
+
+    def sq_norms(self) -> Vector:
+        return self.given.sq_norms()
+
+    @property
+    def zero_rows(self) -> int | None:
+        return self.given.zero_rows
+
+    def _prepare(self, fit: Fit[Self]) -> None:
+        self.classes: Indices = np.array([k for (k,) in self.strategy.classes_by_model])
+        self.weights = self.strategy.weights_against_rest(fit.class_weights)
+
+    def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
+        recipe = fit.recipe
+        assert recipe.C is not None
+        found = solve_many(
+            self.X,
+            fit.label,
+            self.classes,
+            fit.weights,
+            *self.weights,
+            C=recipe.C,
+            loss=recipe.loss,
+            bias=recipe.bias,
+            bias_feature=recipe.intercept_scaling or 0.0,
+            tol=tol,
+            max_iter=min(rules.stop.max_iter or DEFAULT_MAX_ITER, 2**31),
+            threads=self._threads(fit, rules),
+            with_alpha=self.keep_alpha,
+            stop=stop,
+        )
+        if found.alpha is not None:  # signed by label, as published
+            found.alpha[fit.label != self.classes[:, None]] *= -1
+        return found
+
+    def _operations(self, fit: Fit[Self]) -> float:
+        return float(ITERATIONS * self.classes.size * self.X.size)
+
+    def _coefficients(self, found: SolvedProblems) -> Vector:
+        return found.coefficients
+
+    def _total_weights(self, fit: Fit[Self]) -> Vector:
+        assert fit.recipe.C is not None
+        by_class = np.bincount(fit.label, weights=fit.weights, minlength=fit.class_weights.size)
+        positive, rest = self.weights
+        own = by_class[self.classes]
+        return np.asarray(fit.recipe.C * (positive * own + rest * (by_class.sum() - own)))
+
+    def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
+        return found.iterations
+
+    def _certificates(self, found: SolvedProblems) -> CertificateColumns:
+        return CertificateColumns.of_objectives(found)
+
+
+def small_feature_rows(
+    rows: FeatureRows, label: Indices, u: Vector, strategy: OneVsRest, *, keep_alpha: bool
+) -> SmallFeatureRows | None:
+    """The rows of few samples; None where they are many, or their numbers need the care of the general path.
+
+    `u` is C times the weight of each sample.
+    """
+    n, d = rows.matrix.shape
+    if n * d > MOST_ENTRIES or d > MOST_FEATURES:
+        return None
+    safe_norms = SAFE_SQ_NORMS[0] < rows.sq_norms().max() < SAFE_SQ_NORMS[1]
+    if not (safe_norms and weights_are_safe(u, label, strategy.classes.size)):
+        return None
+    return SmallFeatureRows(rows, strategy, keep_alpha)

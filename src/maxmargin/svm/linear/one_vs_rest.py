@@ -1,0 +1,181 @@
+r"""Many binary problems on samples that they share, each by Newton's method, in few compiled calls.
+
+Problem: the regularised form with C, either loss, any kind of bias, for each of several classes against the rest.
+Given: a small dense matrix and the class of each sample. Returned: for each problem its w and b, and what a certificate
+is made of.
+
+This is the path of small problems, which are entries of a few arrays. The method is that of
+:class:`maxmargin.solvers.Newton` on all samples from the first iteration on. There all of them are between their
+bounds, and the Hessian is the same for all problems but for the weights of the classes: it is computed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from maxmargin.core.types import Indices, Vector
+from maxmargin.svm.linear._one_vs_rest import LANES, NewtonRun
+from maxmargin.svm.losses import Loss, loss_of
+from maxmargin.svm.many_problems import SolvedProblems, Stop, go_on, solve_in_groups
+
+# Multiply-adds that one compiled call may do: it takes about 50 ms, which is how long Ctrl-C may have to wait.
+OPERATIONS_PER_CALL = 100_000_000
+# Entries of the matrix, counted once for each problem, up to which the problems of one group are solved by one thread:
+# starting another one takes as long as they do.
+LEAST_GROUP = 50_000
+ITERATIONS_AFTER_STOP = 1  # of each problem that has not ended when the fit has to stop
+
+
+@dataclass(frozen=True)
+class OneVsRestProblems:
+    """Binary problems, each of one class against the rest.
+
+    Attributes
+    ----------
+    classes : array of shape (n_problems,)
+        The class whose samples have the label +1.
+    positive_weight, rest_weight : arrays of shape (n_problems,)
+        By what the weights of the samples of this class, and of all others, are multiplied.
+    """
+
+    classes: Indices
+    positive_weight: Vector
+    rest_weight: Vector
+
+
+@dataclass(frozen=True)
+class SharedSamples:
+    """What all problems need of the samples.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    by_feature : array of shape (d, n_filled)
+        The same transposed, the number of samples filled up to a multiple of `LANES` by zeros.
+    label : array of shape (n,)
+        The class of each sample.
+    weights : array of shape (n,)
+    norms : array of shape (n_filled,)
+        The norms of the rows.
+    mean_sq_norm, largest_sq_norm : float
+    products : array of shape (d + 1, d + 1)
+        The sum of (x_i, 1)(x_i, 1)^T over the samples with weight, times the weights where the loss is smooth; zeros
+        in place of the 1 if there is no bias.
+    """
+
+    X: Vector
+    by_feature: Vector
+    label: Indices
+    weights: Vector
+    norms: Vector
+    mean_sq_norm: float
+    largest_sq_norm: float
+    products: Vector
+
+    @classmethod
+    def of(cls, X: Vector, label: Indices, weights: Vector, *, smooth: bool, bias: bool) -> Self:
+        """The samples for problems with these weights."""
+        n, d = X.shape
+        filled = -(-n // LANES) * LANES
+        by_feature = np.zeros((d, filled))
+        by_feature[:, :n] = X.T
+        sq_norms = np.einsum("ij,ij->i", X, X)
+        norms = np.zeros(filled)
+        np.sqrt(sq_norms, out=norms[:n])
+        counts = weights if smooth else (weights > 0).astype(np.float64)
+        rows = X if (counts == 1).all() else X * np.sqrt(counts)[:, None]
+        products = np.zeros((d + 1, d + 1))
+        products[:d, :d] = rows.T @ rows
+        if bias:
+            products[d, :d] = counts @ X
+            products[d, d] = counts.sum()
+        return cls(X, by_feature, label, weights, norms, float(sq_norms.mean()), float(sq_norms.max()), products)
+
+
+def solve_many(
+    X: Vector,
+    label: Indices,
+    classes: Indices,
+    weights: Vector,
+    positive_weight: Vector,
+    rest_weight: Vector,
+    *,
+    C: float,
+    loss: str | Loss,
+    bias: bool = True,
+    bias_feature: float = 0.0,
+    tol: float,
+    max_iter: int,
+    threads: int = 1,
+    with_alpha: bool = False,
+    stop: Stop = go_on,
+) -> SolvedProblems:
+    """Solve the problems of some classes, each against the rest. To be called inside `limit_blas`.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), float64 in C order
+        Up to about 500 features: an iteration solves a system of as many equations.
+    label : array of shape (n,)
+        The class of each sample.
+    classes : array of shape (n_problems,)
+        The class of each problem whose samples have the label +1.
+    weights : array of shape (n,)
+        Weights of the samples, at least 0.
+    positive_weight, rest_weight : arrays of shape (n_problems,)
+        By what the weights are multiplied, in the class and in the rest.
+    C : float
+    loss : {"hinge", "squared_hinge"} or Loss
+    bias : bool
+        Whether there is a bias.
+    bias_feature : float
+        0: a bias is free. Else B: it is penalised as the weight of one more feature of the value B.
+    tol : float
+        The relative duality gap to be reached, with allowances for rounding.
+    max_iter : int
+        Iterations after which a problem ends.
+    threads : int
+        How many threads share the problems. The results are the same to the bit, whatever the number.
+    with_alpha : bool
+        Whether the points of the dual are wanted.
+    stop : callable
+        Called after each compiled call, see :data:`maxmargin.svm.many_problems.Stop`. If it returns True, problems that
+        are not solved end soon.
+
+    Returns
+    -------
+    SolvedProblems
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.svm.linear.one_vs_rest import solve_many
+    >>> X, label = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    >>> solved = solve_many(X, label, np.array([1]), np.ones(4), np.ones(1), np.ones(1), C=100.0, loss="hinge",
+    ...                     tol=1e-6, max_iter=100)
+    >>> solved.coefficients.round(3), solved.bias.round(3)
+    (array([[2.]]), array([-3.]))
+    """
+    smooth = loss_of(loss).smooth
+    problems = OneVsRestProblems(classes, positive_weight, rest_weight)
+    samples = SharedSamples.of(X, label, weights, smooth=smooth, bias=bias)
+    alpha = np.empty((classes.size, X.shape[0])) if with_alpha else None
+    results = SolvedProblems.empty(classes.size, np.empty((classes.size, X.shape[1])), alpha)
+
+    def begin(which: Indices) -> NewtonRun:
+        written = results.coefficients, np.empty((0, 0)) if alpha is None else alpha, results.table
+        return NewtonRun(samples, problems, which, C, smooth, bias, bias_feature, tol, max_iter, *written)
+
+    return solve_in_groups(
+        begin,
+        results,
+        np.full(classes.size, float(X.size)),
+        least_work=LEAST_GROUP,
+        work_per_call=OPERATIONS_PER_CALL,
+        iterations_after_stop=ITERATIONS_AFTER_STOP,
+        threads=threads,
+        stop=stop,
+    )
