@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.estimators.fit import Fit, FitRules
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import OneVsRest
 from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
 from maxmargin.estimators.training_rows import FeatureRows
@@ -56,6 +58,14 @@ class SmallFeatureRows(SmallRows):
     def _prepare(self, fit: Fit[Self]) -> None:
         self.classes: Indices = np.array([k for (k,) in self.strategy.classes_by_model])
         self.weights = self.strategy.weights_against_rest(fit.class_weights)
+
+    def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
+        """The models of all binary problems; where one does not come to its tolerance, the better of two paths."""
+        models = super().solve(fit, rules)
+        if rules.stop.max_iter is not None or not {"max_iter", "finished"}.intersection(models.stopped):
+            return models
+        others = self.given.solve(replace(fit, rows=self.given), rules)
+        return min(models, others, key=lambda table: max(proof.relative_gap for proof in table.certificates))
 
     def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
         recipe = fit.recipe

@@ -66,7 +66,7 @@ def check_results(X, label, solved, **options):
         imbalance = 16 * UNIT * alpha.sum() * (1 + np.sqrt(2 * at.value * (X**2).sum(axis=1).max()))
         assert solved.bound_rounding[k] == pytest.approx(looser, rel=0.01, abs=imbalance)
         assert solved.sq_norm[k] == pytest.approx(solved.coefficients[k] @ solved.coefficients[k])
-        assert solved.losses[k] == pytest.approx(p.u @ np.maximum(0, 1 - margins), abs=1e-9)
+        assert solved.losses[k] / p.C == pytest.approx(p.s @ np.maximum(0, 1 - margins), abs=1e-9)
         decisions = (X @ solved.coefficients[k] + solved.bias[k])[p.s > 0]
         assert solved.least_decision[k] == pytest.approx(decisions.min())
         assert solved.largest_decision[k] == pytest.approx(decisions.max())
@@ -84,7 +84,9 @@ def test_the_optimum_of_each_class_is_that_of_newton(loss, kind, C):
         proved = result.certificate
         assert proved.dual * (1 - 1e-9) <= solved.value[k] <= proved.primal * (1 + 1e-9)
         if result.status == "tol":
-            np.testing.assert_allclose(solved.coefficients[k], result.solution.w, atol=1e-3 if loss == "hinge" else 1e-6)
+            np.testing.assert_allclose(
+                solved.coefficients[k], result.solution.w, atol=1e-3 if loss == "hinge" else 1e-6
+            )
     gap = solved.value - solved.bound
     assert (gap <= 1e-9 * solved.value).all()
     check_results(X, label, solved, kind=kind, loss=loss, C=C)
@@ -263,7 +265,7 @@ def test_a_fit_that_has_to_stop_leaves_a_proved_model_of_each_class(loss, kind, 
     monkeypatch.setattr(one_vs_rest, "ITERATIONS_AFTER_STOP", after)
     calls = []
 
-    def stop(solved):
+    def stop(solved, results):
         calls.append(solved)
         return len(calls) == 2
 
