@@ -111,7 +111,9 @@ def many_rounds(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "estimator", [in_rounds(), in_rounds(multi_class="ovr"), LinearSVC(), LinearSVC(slack=0.05)], ids=repr
+    "estimator",
+    [in_rounds(), in_rounds(multi_class="ovr"), LinearSVC(solver="newton"), LinearSVC(slack=0.05)],
+    ids=repr,
 )
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_rounds_do_not_change_the_model(monkeypatch, estimator, n_jobs):
@@ -124,7 +126,7 @@ def test_rounds_do_not_change_the_model(monkeypatch, estimator, n_jobs):
     np.testing.assert_array_equal(estimator.fit(X, y).decision_function(X), without)
 
 
-@pytest.mark.parametrize("estimator", [in_rounds(), in_rounds(multi_class="ovr"), LinearSVC()], ids=repr)
+@pytest.mark.parametrize("estimator", [in_rounds(), in_rounds(multi_class="ovr"), LinearSVC(solver="newton")], ids=repr)
 def test_a_preliminary_model_stays_where_an_unfinished_one_errs_more(many_rounds, estimator, monkeypatch):
     X, y = blobs(n=900, classes=5)
     solve, wrong = Recipe.fit, []
@@ -146,7 +148,7 @@ def test_a_preliminary_model_stays_where_an_unfinished_one_errs_more(many_rounds
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize(
     ("estimator", "solver"),
-    [(in_rounds(), Decomposition), (LinearSVC(), Newton)],
+    [(in_rounds(), Decomposition), (LinearSVC(solver="newton"), Newton)],
     ids=["SVC", "linear"],
 )
 def test_whenever_ctrl_c_is_pressed_the_model_is_sensible(monkeypatch, share, estimator, solver):

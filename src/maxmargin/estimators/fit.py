@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.rounds import Start
     from maxmargin.estimators.training_rows import RowsOfProblems, TrainingRows
 
+RowsT = TypeVar("RowsT", bound="TrainingRows")
 RowsT_co = TypeVar("RowsT_co", bound="TrainingRows", covariant=True)
 
 
@@ -94,6 +95,10 @@ class Fit(Generic[RowsT_co]):
             held_out=np.zeros(0, dtype=np.int64),
             positions=samples,
         )
+
+    def on(self, rows: RowsT) -> Fit[RowsT]:
+        """The same fit that reads other rows of its samples."""
+        return Fit(**{**vars(self), "rows": rows})
 
     def table(self: Fit[RowsOfProblems], models: Sequence[BinaryModel]) -> ModelTable:
         """The models of all binary problems."""

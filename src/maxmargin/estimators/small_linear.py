@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from maxmargin.svm.many_problems import SolvedProblems, Stop
 MOST_ENTRIES = 500_000
 MOST_FEATURES = 500  # a system of as many equations is solved in each iteration
 SAFE_SQ_NORMS = 1e-100, 1e100  # of the largest row; beyond, the general path says what cannot be computed with
+UNEVEN = 1e6  # norm of the largest row, in units of the median: beyond, Newton's steps are led by that row alone
 ITERATIONS = 10  # of a binary problem, about, each a few passes over the entries: tells whether several threads pay
 DEFAULT_MAX_ITER = 1000  # iterations after which a problem ends that does not come to its tolerance
 
@@ -64,7 +64,7 @@ class SmallFeatureRows(SmallRows):
         models = super().solve(fit, rules)
         if rules.stop.max_iter is not None or not {"max_iter", "finished"}.intersection(models.stopped):
             return models
-        others = self.given.solve(replace(fit, rows=self.given), rules)
+        others = self.given.solve(fit.on(self.given), rules)
         return min(models, others, key=lambda table: max(proof.relative_gap for proof in table.certificates))
 
     def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
@@ -120,7 +120,9 @@ def small_feature_rows(
     n, d = rows.matrix.shape
     if n * d > MOST_ENTRIES or d > MOST_FEATURES:
         return None
-    safe_norms = SAFE_SQ_NORMS[0] < rows.sq_norms().max() < SAFE_SQ_NORMS[1]
-    if not (safe_norms and weights_are_safe(u, label, strategy.classes.size)):
+    sq_norms = rows.sq_norms()
+    largest = float(sq_norms.max())
+    even = SAFE_SQ_NORMS[0] < largest < min(SAFE_SQ_NORMS[1], UNEVEN**2 * float(np.median(sq_norms)))
+    if not (even and weights_are_safe(u, label, strategy.classes.size)):
         return None
     return SmallFeatureRows(rows, strategy, keep_alpha)

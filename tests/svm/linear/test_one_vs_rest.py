@@ -291,5 +291,3 @@ def test_the_dual_is_there_only_if_asked_for():
     solved = fit(X, label, with_alpha=False)
     assert solved.alpha is None
     np.testing.assert_array_equal(solved.table, fit(X, label).table)
-    with pytest.raises(AttributeError, match="no 'gap'"):
-        _ = solved.gap
