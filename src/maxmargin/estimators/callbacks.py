@@ -125,6 +125,9 @@ class FitCallbacks:
                 if verbose:
                     line = traces[k][0].line()
                     print(f"{self.names[k]}: {line}" if self.names[k] else line, flush=True)
+            last, now = traces[which[-1]], self.progress
+            now.name, now.gap = self.names[which[-1]], last[0].relative_gap
+            now.tol = math.nan if last.tol is None else last.tol
             return self.advance(which[-1], 1.0, None)
 
     def advance(self, k: int, share: float, attributes: Callable[[], dict[str, Any]] | None) -> bool:
