@@ -31,6 +31,10 @@ LEAST_WORK = 1_000_000
 """Multiply-adds per thread, at least: about 0.05 ms inside a matrix product and 1 ms outside of one. Waking a thread
 takes about 0.02 ms, so that the calling thread alone finishes smaller tasks sooner."""
 
+BLAS_THREADS_FROM = 8192
+"""Multiply-adds of one product, up to which BLAS libraries use the calling thread alone: OpenBLAS has the lowest limit,
+9,216 for the product of a matrix with a vector."""
+
 
 def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
     """How many threads to use for a fit or a prediction.

@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from maxmargin.engine.solver import AnySolver
 
 _registered: dict[tuple[str, bool], type[AnySolver]] = {}  # by name and by whether the solver reads kernel rows
+_on_demand: list[Callable[[], None]] = []  # what defines more solvers, until it was called
+
+
+def defined_on_demand(define: Callable[[], None]) -> Callable[[], None]:
+    """Call this function, which defines more solvers, before anybody looks for one; it decorates the function."""
+    _on_demand.append(define)
+    return define
+
+
+def _all_registered() -> dict[tuple[str, bool], type[AnySolver]]:
+    while _on_demand:
+        _on_demand.pop()()
+    return _registered
 
 
 def register(solver: type[AnySolver]) -> None:
@@ -26,7 +39,8 @@ def register(solver: type[AnySolver]) -> None:
     if not hasattr(solver, "solves"):
         raise TypeError(f"{solver.__qualname__} must state which problem it solves, e.g. `solves = SlackSVM`")
     key = solver.name, Trait.KERNEL in solver.requires
-    taken = _registered.get(key)
+    own = solver.__module__.startswith("maxmargin.")
+    taken = (_registered if own else _all_registered()).get(key)
     if taken is not None and (taken.__module__, taken.__qualname__) != (solver.__module__, solver.__qualname__):
         raise ValueError(
             f"the name {solver.name!r} belongs to {taken.__module__}.{taken.__qualname__} already; give "
@@ -49,13 +63,13 @@ class SolverTable(Mapping[str, "type[AnySolver]"]):
 
     def __getitem__(self, name: str) -> type[AnySolver]:
         for kernel in (False, True):
-            solver = _registered.get((name, kernel))
+            solver = _all_registered().get((name, kernel))
             if solver is not None and self._wanted(solver):
                 return solver
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for (name, _), solver in list(_registered.items()) if self._wanted(solver))
+        return (name for (name, _), solver in list(_all_registered().items()) if self._wanted(solver))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -66,9 +80,9 @@ class SolverTable(Mapping[str, "type[AnySolver]"]):
 
 def solvers_for(problem: Problem) -> list[str]:
     """The names of the solvers that take a problem."""
-    return [name for (name, _), solver in _registered.items() if not solver.why_not(problem)]
+    return [name for (name, _), solver in _all_registered().items() if not solver.why_not(problem)]
 
 
 def online_solvers() -> list[str]:
     """The names of the solvers that can go on with other rows."""
-    return sorted(solver.name for solver in _registered.values() if solver.online)
+    return sorted(solver.name for solver in _all_registered().values() if solver.online)

@@ -1,8 +1,21 @@
 """scikit-learn faces of the solvers."""
 
-from maxmargin.estimators.ball import EnclosingBall
-from maxmargin.estimators.kernel import SVC
-from maxmargin.estimators.linear import LinearSVC
-from maxmargin.estimators.persistence.model_file import ModelFileError, load_model, save_model
+from typing import TYPE_CHECKING
+
+from maxmargin.core.lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from maxmargin.estimators.ball import EnclosingBall
+    from maxmargin.estimators.kernel import SVC
+    from maxmargin.estimators.linear import LinearSVC
+    from maxmargin.estimators.persistence.model_file import ModelFileError, load_model, save_model
+
+_HOMES = {
+    "maxmargin.estimators.ball": "EnclosingBall",
+    "maxmargin.estimators.kernel": "SVC",
+    "maxmargin.estimators.linear": "LinearSVC",
+    "maxmargin.estimators.persistence.model_file": "ModelFileError load_model save_model",
+}
+__getattr__, __dir__ = imported_on_use("maxmargin.estimators", _HOMES)
 
 __all__ = ["SVC", "EnclosingBall", "LinearSVC", "ModelFileError", "load_model", "save_model"]

@@ -15,12 +15,9 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from maxmargin.core import Matrix
 from maxmargin.core.rounding import is_finite
-from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import refuse_not_finite
 from maxmargin.engine.by_name import ByName
@@ -36,6 +33,7 @@ from maxmargin.estimators.multiclass import MulticlassStrategy
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.rounds import Start
 from maxmargin.estimators.training_rows import TrainingRows
+from maxmargin.estimators.validation import check_parameters, classes_of, sample_weights, training_data
 from maxmargin.kernels.feature_samples import ENTRIES
 from maxmargin.problems import Certificates, Solution
 from maxmargin.solvers import Learned, Solver, Traces
@@ -84,11 +82,10 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         for name, (value, instead) in self._not_offered.items():
             if getattr(self, name) == value:
                 raise ValueError(f"{type(self).__name__} does not offer {name}={value!r}: {instead}")
-        super()._validate_params()
+        check_parameters(self)
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    @limit_blas()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -133,9 +130,9 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     ) -> Fit[Any]:
         """The binary problems of these samples, and how they are solved."""
         given = X
-        X, y = validate_data(self, X, y, **self._readable)
+        X, y = training_data(self, X, y, **self._readable)
         self.classes_, label = classes_of(y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = sample_weights(sample_weight, X)
         held_out = self._held_out_samples(label, seeds)
         class_weights = self._class_weights(y)
         rows, order = self._training_rows(
@@ -310,19 +307,3 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         """Warn of what the user may not expect of a fit that has ended."""
         warn_unless_converged(models, fit.strategy.names, self._max_iter)
         warn_of_one_class(models, fit.strategy.one_class_models(models.decision_ranges), fit.recipe.slack)
-
-
-def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], Indices]:
-    """The classes, and the class of each sample by its index among them."""
-    try:
-        classes, label = np.unique(y, return_inverse=True)
-    except TypeError as error:  # None among strings, say
-        kinds = ", ".join(sorted({type(value).__name__ for value in y}))
-        raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
-    # Two integers are classes beyond doubt, and the check of scikit-learn takes as long as a step of a solver.
-    if not (classes.size == 2 and classes.dtype.kind in "biuf" and (classes == np.floor(classes)).all()):
-        check_classification_targets(y)
-    if classes.size < 2:
-        only = classes.tolist()[0]
-        raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")
-    return classes, label

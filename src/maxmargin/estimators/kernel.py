@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,20 +12,21 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Hidden, Interval, Options, StrOptions
 from sklearn.utils._sparse import _align_api_if_sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.core.threads import limit_blas, thread_count
+from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
 from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.kernel_decisions import KernelDecisions
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
-from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.small_kernel import MOST_SAMPLE_BYTES, small_kernel_rows
 from maxmargin.estimators.training_rows import KernelRows, TrainingRows
+from maxmargin.estimators.validation import rows_to_predict
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.matrix import MAX_CACHE_SIZE
 from maxmargin.kernels.mixed_rows import far_from_zero
@@ -294,7 +293,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             or for each two classes a value that is positive for the first.
         """
         values = self._decision_values(X)
-        return self._strategy.decision_function(values, by_class=self.decision_function_shape == "ovr")
+        return self._decisions.strategy.decision_function(values, by_class=self.decision_function_shape == "ovr")
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row.
@@ -308,12 +307,13 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         -------
         array of shape (m,)
         """
-        check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
+            check_is_fitted(self)
             raise ValueError(
                 "break_ties must be False with decision_function_shape='ovo'; the values of 'ovr' break ties"
             )
-        return np.asarray(self.classes_[self._strategy.predict(self._decision_values(X), self.break_ties)])
+        values = self._decision_values(X)
+        return np.asarray(self.classes_[self._decisions.strategy.predict(values, self.break_ties)])
 
     @property
     def coef_(self) -> Any:
@@ -418,10 +418,10 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             "intercept_": models.intercept,
             "shape_fit_": fit.X.shape,
             "_kernel": fit.rows.kernel,
-            "_packed_vectors": PackedVectors(),
         }
 
     def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
+        self.__dict__.pop("_cached_decisions", None)
         super()._publish(fit, models)
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
         self.class_weight_ = fit.class_weights
@@ -432,56 +432,31 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Predicting
 
-    @limit_blas()
     def _decision_values(self, X: Any) -> Vector:
         """The decision value of each binary model for each row, of shape (m, n_models)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=self.support_vectors_.dtype, reset=False)
-        if issparse(self.support_vectors_) and not issparse(X):
-            X = csr_array(X)
-        values = np.empty((X.shape[0], self.intercept_.size))
-        decide = self._linear_decision() if self._kernel.explicit else self._kernel_decision()
+        vectors = getattr(self, "support_vectors_", None)
+        X = rows_to_predict(self, X, np.float64 if vectors is None else vectors.dtype)
+        return self._decisions(X, self.n_jobs)
 
-        def decide_some(rows: slice) -> None:
-            values[rows] = decide(X[rows])
+    @property
+    def _decisions(self) -> KernelDecisions:
+        """Computes decision values; made by the first prediction after a fit, and again after a copy or a pickle."""
+        parts = (
+            self.support_vectors_,
+            self.support_,
+            self._dual_coef,
+            self.n_support_,
+            self.intercept_,
+            self._kernel,
+        )
+        cached: KernelDecisions | None = self.__dict__.get("_cached_decisions")
+        if cached is None or not cached.is_of(*parts):
+            cached = self._cached_decisions = KernelDecisions(*parts, self._strategy)
+        return cached
 
-        operations = self.support_.size * (self._kernel.operations(X) + len(self._dual_coef))
-        n_jobs = self.n_jobs if self._kernel.parallel else 1
-        by_chunks(decide_some, X.shape[0], operations=operations, n_jobs=n_jobs)
-        return values
-
-    def _kernel_decision(self) -> Callable[[Any], Vector]:
-        """The decision values of a few rows, by their kernels with the support vectors; threads may share it."""
-        decision_values = self._strategy.decision_values
-        if self.kernel == "precomputed":
-
-            def block(X: Any) -> Vector:
-                return np.asarray(X[:, self.support_], dtype=np.float64)
-
-        else:
-            block = self._packed_vectors.pack(self.support_vectors_, self._kernel).block
-        return lambda X: np.asarray(decision_values(block(X), self._dual_coef, self.n_support_) + self.intercept_)
-
-    def _linear_decision(self) -> Callable[[Any], Vector]:
-        """The decision values of a few rows, by the weights of the features.
-
-        Far from zero, sums of products of rows would lose the digits that tell one row from another: there the mean of
-        the support vectors is subtracted from rows and support vectors.
-        """
-        models, vectors = self._strategy.coefficients_by_model(self._dual_coef, self.n_support_), self.support_vectors_
-        if issparse(vectors):
-            weights = (models @ vectors).T
-            return lambda X: np.asarray((X @ weights).toarray() + self.intercept_)
-        if not (len(vectors) and far_from_zero(vectors)):
-            weights = np.asarray(models @ vectors).T
-            return lambda X: np.asarray(X @ weights + self.intercept_)
-        centre = vectors.mean(axis=0, dtype=np.float64)
-        # The coefficients of a model may sum to next to nothing, which times the square of the centre is much: the sum
-        # must be exact to the last digit.
-        sums = [math.fsum(models.data[start:end]) for start, end in pairwise(models.indptr)]
-        weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, sums)
-        intercepts = self.intercept_ + centre @ weights
-        return lambda X: np.asarray((X - centre) @ weights + intercepts)
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_cached_decisions"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

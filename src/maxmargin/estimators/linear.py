@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import _fit_context
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
@@ -15,14 +16,14 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from maxmargin.core.threads import LEAST_WORK, limit_blas, thread_count
+from maxmargin.core.threads import BLAS_THREADS_FROM, LEAST_WORK, limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.registry import online_solvers
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
-from maxmargin.estimators.base import MarginClassifier, classes_of
+from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import OneVsRest, one_vs_rest
@@ -30,6 +31,7 @@ from maxmargin.estimators.packed_vectors import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.small_linear import small_feature_rows
 from maxmargin.estimators.training_rows import FeatureRows, TrainingRows
+from maxmargin.estimators.validation import classes_of, rows_to_predict, sample_weights
 from maxmargin.problems import LOSSES, Solution
 from maxmargin.solvers import SOLVERS, Learned
 
@@ -326,7 +328,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         if strange.size:
             raise ValueError(f"y holds {strange.tolist()}, but the classes are {self.classes_.tolist()}")
         label = np.searchsorted(self.classes_, y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = sample_weights(sample_weight, X)
         rows = FeatureRows(X)
         recipe = self._recipe(rows)
         # One scale serves all rows that come later. The norms that are read to find it tell what is not finite.
@@ -352,7 +354,6 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         self.n_zero_rows_: int | None = None
         return self
 
-    @limit_blas()
     def decision_function(self, X: Any) -> Vector:
         """How far each row lies on the side of a class.
 
@@ -365,18 +366,39 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         array of shape (m,) or (m, n_classes)
             With two classes, positive for the second. With more, the value of the model of each class.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = rows_to_predict(self, X)
         n, models = X.shape[0], self.intercept_.size
-        scores = np.empty((n, models))
-
-        def score(some: slice) -> None:
-            scores[some] = safe_sparse_dot(X[some], self.coef_.T, dense_output=True) + self.intercept_
-
         operations = models * (X.nnz / n if issparse(X) else X.shape[1])
-        size = int(LEAST_WORK / max(1, operations)) + 1
-        by_chunks(score, n, operations=operations, n_jobs=self.n_jobs, size=size)
+        if n * operations < BLAS_THREADS_FROM:
+            scores = self._scores(X)
+        else:
+            scores = np.empty((n, models))
+
+            def score(some: slice) -> None:
+                scores[some] = self._scores(X[some])
+
+            size = int(LEAST_WORK / max(1, operations)) + 1
+            with limit_blas():
+                by_chunks(score, n, operations=operations, n_jobs=self.n_jobs, size=size)
         return scores[:, 0] if models == 1 else scores
+
+    def _scores(self, X: Any) -> Vector:
+        """The decision values of a few rows, of shape (m, n_models)."""
+        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+
+        Returns
+        -------
+        array of shape (m,)
+        """
+        scores = self.decision_function(X)
+        return np.asarray(self.classes_[scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(np.intp)])
 
     @property
     def _strategy(self) -> OneVsRest:

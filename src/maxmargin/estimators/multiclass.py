@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin.core.types import Indices, Vector
+from maxmargin.estimators._decisions import count_votes, sum_decisions
 from maxmargin.problems import KernelMatrix
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder
 
@@ -311,11 +311,10 @@ class OneVsOne(MulticlassStrategy):
         i, j = self._pairs
         return f"{self._label(i[k])} against {self._label(j[k])}"
 
-    @cached_property
+    @property
     def _pairs(self) -> tuple[Indices, Indices]:
         """The first and the second class of each binary model."""
-        i, j = np.triu_indices(self.classes.size, 1)
-        return i, j
+        return pairs_of_classes(self.classes.size)
 
     def ranges(self, order: ClassOrder, class_weights: Vector) -> BinaryRanges:
         i, j = self._pairs
@@ -383,7 +382,9 @@ class OneVsOne(MulticlassStrategy):
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
         if not by_class:
             return values
-        return np.asarray(_ovr_decision_function(values < 0, -values, self.classes.size))
+        # As in scikit-learn: the votes, and the sum of the decision values squeezed into less than a third of a vote.
+        sums = sum_decisions(values, self.classes.size)
+        return np.asarray(self.votes(values) + sums / (3 * (np.abs(sums) + 1)))
 
     def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
         """The class with the most votes; of equals the first, or with `break_ties` the one with clearer votes."""
@@ -392,13 +393,7 @@ class OneVsOne(MulticlassStrategy):
 
     def votes(self, values: Vector) -> NDArray[np.int64]:
         """How many of its binary models vote for each class, of shape (m, n_classes)."""
-        votes, (i, j) = np.zeros((len(values), self.classes.size), dtype=np.int64), self._pairs
-        for_first, by_second = values > 0, np.argsort(j, kind="stable")
-        # Pairs with the same first class follow one another; sorted by their second class, so do those.
-        votes[:, :-1] += np.add.reduceat(for_first, np.searchsorted(i, np.arange(i[-1] + 1)), axis=1, dtype=np.int64)
-        starts = np.searchsorted(j[by_second], np.arange(1, self.classes.size))
-        votes[:, 1:] += np.add.reduceat(~for_first[:, by_second], starts, axis=1, dtype=np.int64)
-        return votes
+        return count_votes(values, self.classes.size)
 
 
 class ProblemNames(Sequence[str]):
@@ -428,6 +423,14 @@ class ProblemNames(Sequence[str]):
 
     def __repr__(self) -> str:
         return repr(list(self))
+
+
+@lru_cache(maxsize=8)
+def pairs_of_classes(classes: int) -> tuple[Indices, Indices]:
+    """The first and the second class of each two of so many classes, in arrays that cannot be written to."""
+    first, second = np.triu_indices(classes, 1)
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
 
 
 def one_sided(decision_ranges: Vector) -> NDArray[np.bool_]:

@@ -46,5 +46,8 @@ def by_chunks(
     work: Callable[[slice], None], n: int, *, operations: float, n_jobs: int | None, size: int = CHUNK
 ) -> None:
     """Call `work` for each chunk of n rows, each of which takes so many multiply-adds, in several threads."""
+    if n <= size:
+        work(slice(0, n))
+        return
     chunks = [partial(work, slice(start, start + size)) for start in range(0, n, size)]
     run_parallel(chunks, thread_count(n_jobs, n * operations))

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from maxmargin.core import Ledger, Matrix
-from maxmargin.core.threads import thread_count
+from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Indices, Point, Rows, Vector
 from maxmargin.data import as_matrix
 from maxmargin.engine.row_problem import read_sq_norms
@@ -101,6 +101,7 @@ class RowsOfProblems(TrainingRows):
     def sq_norms(self) -> Vector:
         return read_sq_norms(self.matrix)
 
+    @limit_blas()
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         threads = thread_count(rules.n_jobs, self.operations(fit.problems)) if self.parallel else 1
         return fit.table(Rounds(fit, rules, threads).run())

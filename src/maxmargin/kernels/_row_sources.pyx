@@ -65,24 +65,21 @@ cdef class DenseSamples(RowSource):
         The exponent of "power".
     """
 
-    cdef const double[:, ::1] samples
-    cdef const double[:, :, ::1] blocks
-    cdef const double[::1] shift
-    cdef double factor
-    cdef int64_t degree
-    cdef bint exponential, hyperbolic
-
     def __init__(self, samples, blocks, double factor, shift, str function, int64_t degree=1):
         self.samples, self.blocks, self.factor, self.shift = samples, blocks, factor, shift
         self.exponential, self.hyperbolic = function == "exp", function == "tanh"
         self.degree = degree if function == "power" else 1
 
     cdef void fill(self, int64_t sample, int64_t first, int64_t size, double* out) noexcept nogil:
+        self.kernels(&self.samples[sample, 0], self.shift[sample], first, size, out)
+
+    cdef void kernels(self, const double* x, double shift_x, int64_t first, int64_t size, double* out) noexcept nogil:
+        """out <- the kernels of any sample x with the samples from `first` on."""
         cdef int64_t j, k
         cdef double value
         products_with_blocks(
-            &self.samples[sample, 0], &self.blocks[first // block_samples, 0, 0], self.samples.shape[1],
-            size // block_samples, self.factor, self.shift[sample], &self.shift[first], out,
+            x, &self.blocks[first // block_samples, 0, 0], self.samples.shape[1], size // block_samples, self.factor,
+            shift_x, &self.shift[first], out,
         )
         if self.exponential:
             exp_of_negative(out, size)

@@ -139,6 +139,10 @@ class Kernel(ABC):
         """
         return np.zeros(sq_norms.size), np.zeros(sq_norms.size)
 
+    def shift(self, sq_norms: Vector) -> Vector:
+        """What each of two samples adds to their product in `dense_rows`, a linear function of its squared norm."""
+        return np.zeros(sq_norms.size)
+
     def dense_rows(self, X: Vector) -> DenseSamples | None:
         """Compiled code that computes the kernels of one sample with others, from dense samples sorted in blocks.
 
@@ -191,10 +195,6 @@ class _ProductKernel(Kernel):
         """The columns appended to factor * x for samples x on the left, and to z for samples z on the right."""
         none = np.empty((sq_norms.size, 0))
         return none, none
-
-    def shift(self, sq_norms: Vector) -> Vector:
-        """What each of two samples adds to factor * <x, z>: the same as the product of the appended columns."""
-        return np.zeros(sq_norms.size)
 
     @abstractmethod
     def finish(self, products: Floats) -> None:

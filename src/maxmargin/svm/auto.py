@@ -5,11 +5,6 @@ from __future__ import annotations
 from maxmargin.core.types import Rows
 from maxmargin.engine.problem import Problem
 from maxmargin.engine.solver import AnySolver
-from maxmargin.svm.kernel.decomposition import Decomposition
-from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
-from maxmargin.svm.linear.newton import Newton
-from maxmargin.svm.linear.sdca import Sdca
-from maxmargin.svm.linear.simba import Simba
 from maxmargin.svm.regularized import RegularizedSVM
 
 NEWTON_FEATURES = 1000  # features up to which Newton is chosen: it solves dense systems of that many equations
@@ -43,10 +38,25 @@ def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnyS
     >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20_000)))).name
     'sdca'
     """
+    # Each solver is imported where it is taken: most fits take one of them.
+    if not X.sums_are_cheap and issubclass(form, RegularizedSVM):
+        from maxmargin.svm.kernel.decomposition import Decomposition
+
+        return Decomposition()
     if not X.sums_are_cheap:
-        return Decomposition() if issubclass(form, RegularizedSVM) else StochasticBatchPerceptron()
+        from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
+
+        return StochasticBatchPerceptron()
     if not issubclass(form, RegularizedSVM):
+        from maxmargin.svm.linear.simba import Simba
+
         return Simba()
     n, d = X.shape
     # With many more rows than features the dual variables depend strongly on each other: coordinate ascent is slow.
-    return Newton() if d <= NEWTON_FEATURES and n >= 2 * d and budget is None else Sdca()
+    if d <= NEWTON_FEATURES and n >= 2 * d and budget is None:
+        from maxmargin.svm.linear.newton import Newton
+
+        return Newton()
+    from maxmargin.svm.linear.sdca import Sdca
+
+    return Sdca()

@@ -15,7 +15,6 @@ from maxmargin.estimators.ball import EnclosingBall
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.linear import LinearSVC
-from maxmargin.estimators.packed_vectors import PackedVectors
 from maxmargin.estimators.persistence.model_fields import (
     Reader,
     Wrong,
@@ -322,7 +321,7 @@ class KernelLayout(ClassifierLayout[SVC]):
             raise expected("a shape_fit of two numbers", shape)
         _check_support(which, shape[0])
         model.shape_fit_, model._n_rows = shape, shape[0]
-        model._kernel, model._packed_vectors = kernel, PackedVectors()
+        model._kernel = kernel
 
 
 class BallLayout(Layout[EnclosingBall]):

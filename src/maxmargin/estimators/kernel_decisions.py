@@ -1,0 +1,146 @@
+"""The decision values of a model with a kernel: what depends on the model alone is computed once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from maxmargin.core.threads import BLAS_THREADS_FROM, limit_blas
+from maxmargin.core.types import Vector
+from maxmargin.estimators._decisions import DenseDecisions
+from maxmargin.estimators.multiclass import MulticlassStrategy
+from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
+from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK
+from maxmargin.kernels.functions import Kernel, Precomputed
+from maxmargin.kernels.mixed_rows import far_from_zero
+from maxmargin.kernels.packed_rows import SAFE_RANGE
+
+# Multiply-adds of a prediction, up to which its rows are decided one by one in compiled code: a matrix product has
+# twice the speed, but it begins a quarter of a millisecond later. Chosen with benchmarks/everyday.py.
+FEW_OPERATIONS = 3e6
+
+
+class KernelDecisions:
+    """Computes the decision values of all binary models for rows.
+
+    Parameters
+    ----------
+    vectors : array or CSR matrix of shape (n, d)
+        The support vectors, those of the first class first; of shape (0, n_samples) for a precomputed kernel.
+    support : array of shape (n,)
+        The positions of the support vectors among the training samples.
+    coefficients : array of shape (rows, n)
+        Their coefficients in the layout of LIBSVM.
+    n_support : array of shape (n_classes,)
+        How many support vectors each class has.
+    intercept : array of shape (n_models,)
+    kernel : Kernel
+    strategy : MulticlassStrategy
+    """
+
+    def __init__(
+        self,
+        vectors: Any,
+        support: NDArray[np.int32],
+        coefficients: Vector,
+        n_support: NDArray[np.int32],
+        intercept: Vector,
+        kernel: Kernel,
+        strategy: MulticlassStrategy,
+    ) -> None:
+        self.vectors, self.support, self.coefficients, self.n_support = vectors, support, coefficients, n_support
+        self.intercept, self.kernel, self.strategy = intercept, kernel, strategy
+
+    def is_of(self, *parts: Any) -> bool:
+        """Whether it was made of these very objects, the first ones of its parameters."""
+        own = self.vectors, self.support, self.coefficients, self.n_support, self.intercept, self.kernel
+        return all(one is other for one, other in zip(own, parts, strict=True))
+
+    def __call__(self, X: Any, n_jobs: int | None) -> Vector:
+        """The decision values of each row of X, validated, of shape (m, n_models)."""
+        if issparse(self.vectors) and not issparse(X):
+            X = csr_array(X)
+        m = X.shape[0]
+        if self.kernel.explicit:
+            decide, operations = self.by_weights, self.intercept.size * self.kernel.operations(X)
+        else:
+            operations = self.support.size * (self.kernel.operations(X) + len(self.coefficients))
+            if m * operations <= FEW_OPERATIONS and self.by_rows is not None and not issparse(X):
+                return self.by_rows(X)
+            decide = self.by_blocks
+        if m == 1 and operations < BLAS_THREADS_FROM:
+            return decide(X)
+        values = np.empty((m, self.intercept.size))
+
+        def decide_some(rows: slice) -> None:
+            values[rows] = decide(X[rows])
+
+        with limit_blas():
+            by_chunks(decide_some, m, operations=operations, n_jobs=n_jobs if self.kernel.parallel else 1)
+        return values
+
+    @cached_property
+    def by_rows(self) -> DenseDecisions | None:
+        """Decides a row at a time; None where that needs the care of packed rows, or kernels have no compiled form."""
+        if not (self.kernel.of_products and self.support.size) or issparse(self.vectors):
+            return None
+        n, d = self.vectors.shape
+        filled = -(-n // SAMPLES_PER_BLOCK) * SAMPLES_PER_BLOCK
+        centre = self.vectors.mean(axis=0, dtype=np.float64) if self.kernel.of_differences else np.zeros(d)
+        vectors, coefficients = np.zeros((filled, d)), np.zeros((len(self.coefficients), filled))
+        np.subtract(self.vectors, centre, out=vectors[:n])
+        coefficients[:, :n] = self.coefficients
+        largest = float(np.einsum("ij,ij->i", vectors, vectors).max())
+        least, most = SAFE_RANGE[8]
+        sizes = [size for size in [largest, *self.kernel.magnitudes(largest)] if size != 0]
+        if not all(least < size < most for size in sizes):
+            return None
+        rows = self.kernel.dense_rows(vectors)
+        if rows is None:
+            return None
+        at_zero, at_one = self.kernel.shift(np.array([0.0, 1.0])).tolist()
+        starts = np.concatenate([[0], np.cumsum(self.n_support, dtype=np.int64)])
+        shift = at_zero, at_one - at_zero
+        return DenseDecisions(rows, centre, shift, coefficients, starts, self.intercept, self.strategy.own_samples)
+
+    @cached_property
+    def by_blocks(self) -> Callable[[Any], Vector]:
+        """Decides a few rows by a block of their kernels with all support vectors; threads may share it."""
+        if isinstance(self.kernel, Precomputed):
+
+            def block(X: Any) -> Vector:
+                return np.asarray(X[:, self.support], dtype=np.float64)
+
+        else:
+            block = PackedVectors().pack(self.vectors, self.kernel).block
+        values = self.strategy.decision_values
+        return lambda X: np.asarray(values(block(X), self.coefficients, self.n_support) + self.intercept)
+
+    @cached_property
+    def by_weights(self) -> Callable[[Any], Vector]:
+        """Decides rows by the weights of the features, where the kernel is linear.
+
+        Far from zero, sums of products of rows would lose the digits that tell one row from another: there the mean of
+        the support vectors is subtracted from rows and support vectors.
+        """
+        models, vectors = self.strategy.coefficients_by_model(self.coefficients, self.n_support), self.vectors
+        if issparse(vectors):
+            sparse_weights = (models @ vectors).T
+            return lambda X: np.asarray((X @ sparse_weights).toarray() + self.intercept)
+        if not (len(vectors) and far_from_zero(vectors)):
+            weights = np.asarray(models @ vectors).T
+            return lambda X: np.asarray(X @ weights + self.intercept)
+        centre = vectors.mean(axis=0, dtype=np.float64)
+        # The coefficients of a model may sum to next to nothing, which times the square of the centre is much: the sum
+        # must be exact to the last digit.
+        sums = [math.fsum(models.data[start:end]) for start, end in pairwise(models.indptr)]
+        weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, sums)
+        intercepts = self.intercept + centre @ weights
+        return lambda X: np.asarray((X - centre) @ weights + intercepts)

@@ -1,0 +1,112 @@
+"""Validation of what users give: plain arrays at once, anything else as scikit-learn does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from maxmargin.core.types import Indices, Vector
+
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+LARGEST_SHARE_OF_CLASSES = 0.5  # classes as a share of the samples; beyond, scikit-learn warns of a regression
+
+
+def training_data(estimator: Any, X: Any, y: Any, **readable: Any) -> tuple[Any, NDArray[Any]]:
+    """X and y of a fit, validated but for NaN and infinity in X; `readable` is what `validate_data` is given.
+
+    Arrays of floats with whole numbers or strings for labels have nothing that scikit-learn would have to convert.
+    """
+    if _plain_rows(X) and _plain_labels(y) and len(X) == y.size:
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, y
+    X, y = validate_data(estimator, X, y, **readable)
+    return X, y
+
+
+def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
+    """The rows that a fitted estimator is asked about, validated; in this data type, or any of floats for "numeric"."""
+    fitted = vars(estimator)
+    if "intercept_" not in fitted:
+        check_is_fitted(estimator)
+    known = "feature_names_in_" not in fitted and _plain_rows(X) and X.shape[1] == fitted["n_features_in_"]
+    # A sum is finite unless an entry is not, or entries are so large that it takes a closer look.
+    if known and (dtype == "numeric" or X.dtype == dtype) and (_assumed_finite() or np.isfinite(X.sum())):
+        return X
+    return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=False)
+
+
+def _plain_rows(X: Any) -> bool:
+    """Whether X is an array of floats, not empty, that scikit-learn would take as it is, if its entries are finite."""
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype in FLOATS and X.size > 0
+
+
+def _plain_labels(y: Any) -> bool:
+    """Whether y is an array of numbers or strings that scikit-learn would take as it is."""
+    plain = type(y) is np.ndarray and y.ndim == 1
+    return plain and (y.dtype.kind in "biuU" or (y.dtype in FLOATS and bool(np.isfinite(y.sum()))))
+
+
+def _assumed_finite() -> bool:
+    return bool(get_config()["assume_finite"])
+
+
+def sample_weights(sample_weight: Any, X: Any) -> Vector:
+    """The weight of each sample: 1, or what the user gave, validated."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
+    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], Indices]:
+    """The classes, and the class of each sample by its index among them."""
+    try:
+        classes, label = np.unique(y, return_inverse=True)
+    except TypeError as error:  # None among strings, say
+        kinds = ", ".join(sorted({type(value).__name__ for value in y}))
+        raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
+    # Whole numbers and strings are classes beyond doubt, and the check of scikit-learn takes as long as a small fit.
+    kind = classes.dtype.kind
+    whole = kind in "biuU" or (kind == "f" and bool((classes == np.floor(classes)).all()))
+    few = classes.size == 2 or classes.size < LARGEST_SHARE_OF_CLASSES * y.size
+    if not (whole and few):
+        check_classification_targets(y)
+    if classes.size < 2:
+        only = classes.tolist()[0]
+        raise ValueError(f"y holds one class only, {only!r}; a classifier needs at least two classes")
+    return classes, label
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse parameters that do not satisfy the constraints of the estimator; defaults are known to."""
+    kind: Any = type(estimator)
+    defaults = _valid_defaults(kind)
+    own = vars(estimator)
+    changed = {
+        name: getattr(estimator, name)
+        for name, default in defaults.items()
+        if name not in own or own[name] is not default
+    }
+    validate_parameter_constraints(estimator._parameter_constraints, changed, caller_name=type(estimator).__name__)
+
+
+@cache
+def _valid_defaults(estimator: Any) -> Mapping[str, Any]:
+    """The default of each parameter of a class of estimators; a new object in place of one that is not valid."""
+    defaults = {}
+    for name, parameter in signature(estimator).parameters.items():
+        defaults[name] = parameter.default
+        try:
+            validate_parameter_constraints(estimator._parameter_constraints, {name: parameter.default}, "")
+        except InvalidParameterError:
+            defaults[name] = object()
+    return defaults
