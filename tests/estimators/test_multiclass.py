@@ -61,7 +61,7 @@ def test_coefficients_packed_and_unpacked(strategy):
     for k, own in enumerate(every):
         np.testing.assert_array_equal(strategy.coefficients_of_model(packed, n_support, k), own)
     block = rng.normal(size=(4, label.size))
-    np.testing.assert_allclose(strategy.decision_values(block, packed, n_support), block @ np.transpose(every))
+    np.testing.assert_allclose(strategy.decision_sums(packed, n_support)(block), block @ np.transpose(every))
     np.testing.assert_array_equal(strategy.coefficients_by_model(packed, n_support).toarray(), every)
 
 

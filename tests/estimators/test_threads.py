@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from maxmargin import SVC, EnclosingBall, LinearSVC, solve
 from maxmargin.core import threads
 from maxmargin.engine.problem import Trait
-from maxmargin.estimators import linear, packed_vectors
+from maxmargin.estimators import kernel_decisions, linear, packed_vectors
 from maxmargin.problems import SemidefiniteFeasibility, SlackSVM
 from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, Simba, SublinearSdp
 
@@ -38,6 +38,8 @@ def _small_work_pays(monkeypatch):
     """Two processors, and threads wherever they are possible: the data of the tests is small."""
     monkeypatch.setattr(threads, "LEAST_WORK", 10)
     monkeypatch.setattr(linear, "LEAST_WORK", 1000)
+    monkeypatch.setattr(linear, "BLAS_THREADS_FROM", 0)
+    monkeypatch.setattr(kernel_decisions, "FEW_OPERATIONS", 0)
     monkeypatch.setattr(threads, "_allowed_processors", lambda: 2)
 
 

@@ -1,21 +1,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.core.types import Indices, Vector
+from maxmargin.core.types import Vector
 from maxmargin.kernels._row_sources import DenseSamples
 
-class DenseDecisions:
-    def __init__(
-        self,
-        vectors: DenseSamples,
-        centre: Vector,
-        shift: tuple[float, float],
-        coefficients: Vector,
-        starts: Indices,
-        intercept: Vector,
-        pairwise: bool,
-    ) -> None: ...
+class DenseKernels:
+    def __init__(self, vectors: DenseSamples, n: int, centre: Vector, shift: tuple[float, float]) -> None: ...
     def __call__(self, X: Vector) -> Vector: ...
 
+class PairwiseSums:
+    def __init__(self, coefficients: Vector, n_support: NDArray[np.int32]) -> None: ...
+    def __call__(self, block: Vector) -> Vector: ...
+
+def sums_by_model(block: Vector, coefficients: Vector) -> Vector: ...
 def count_votes(values: Vector, classes: int) -> NDArray[np.int64]: ...
 def sum_decisions(values: Vector, classes: int) -> Vector: ...

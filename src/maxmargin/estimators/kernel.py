@@ -20,7 +20,7 @@ from maxmargin.data import as_matrix
 from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.fit import Fit
-from maxmargin.estimators.kernel_decisions import KernelDecisions
+from maxmargin.estimators.kernel_decisions import DecisionCache, KernelDecisions
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
 from maxmargin.estimators.recipe import Recipe, solver_named
@@ -418,10 +418,10 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             "intercept_": models.intercept,
             "shape_fit_": fit.X.shape,
             "_kernel": fit.rows.kernel,
+            "_decision_cache": DecisionCache(),
         }
 
     def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
-        self.__dict__.pop("_cached_decisions", None)
         super()._publish(fit, models)
         self.gamma_ = getattr(self._kernel, "gamma", np.nan)
         self.class_weight_ = fit.class_weights
@@ -440,23 +440,17 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     @property
     def _decisions(self) -> KernelDecisions:
-        """Computes decision values; made by the first prediction after a fit, and again after a copy or a pickle."""
-        parts = (
+        """Computes decision values."""
+        cache: DecisionCache = self._decision_cache
+        return cache.of(
             self.support_vectors_,
             self.support_,
             self._dual_coef,
             self.n_support_,
             self.intercept_,
             self._kernel,
+            lambda: self._strategy,
         )
-        cached: KernelDecisions | None = self.__dict__.get("_cached_decisions")
-        if cached is None or not cached.is_of(*parts):
-            cached = self._cached_decisions = KernelDecisions(*parts, self._strategy)
-        return cached
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_cached_decisions"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

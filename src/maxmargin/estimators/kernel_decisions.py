@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.sparse import csr_array, issparse
 
 from maxmargin.core.threads import BLAS_THREADS_FROM, limit_blas
 from maxmargin.core.types import Vector
-from maxmargin.estimators._decisions import DenseDecisions
+from maxmargin.estimators._decisions import DenseKernels
 from maxmargin.estimators.multiclass import MulticlassStrategy
 from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK
@@ -58,11 +59,6 @@ class KernelDecisions:
         self.vectors, self.support, self.coefficients, self.n_support = vectors, support, coefficients, n_support
         self.intercept, self.kernel, self.strategy = intercept, kernel, strategy
 
-    def is_of(self, *parts: Any) -> bool:
-        """Whether it was made of these very objects, the first ones of its parameters."""
-        own = self.vectors, self.support, self.coefficients, self.n_support, self.intercept, self.kernel
-        return all(one is other for one, other in zip(own, parts, strict=True))
-
     def __call__(self, X: Any, n_jobs: int | None) -> Vector:
         """The decision values of each row of X, validated, of shape (m, n_models)."""
         if issparse(self.vectors) and not issparse(X):
@@ -87,28 +83,28 @@ class KernelDecisions:
         return values
 
     @cached_property
-    def by_rows(self) -> DenseDecisions | None:
+    def sums(self) -> Callable[[Vector], Vector]:
+        """Decision values, without intercepts, from a block of kernels with all support vectors."""
+        return self.strategy.decision_sums(self.coefficients, self.n_support)
+
+    @cached_property
+    def by_rows(self) -> Callable[[Any], Vector] | None:
         """Decides a row at a time; None where that needs the care of packed rows, or kernels have no compiled form."""
         if not (self.kernel.of_products and self.support.size) or issparse(self.vectors):
             return None
         n, d = self.vectors.shape
-        filled = -(-n // SAMPLES_PER_BLOCK) * SAMPLES_PER_BLOCK
         centre = self.vectors.mean(axis=0, dtype=np.float64) if self.kernel.of_differences else np.zeros(d)
-        vectors, coefficients = np.zeros((filled, d)), np.zeros((len(self.coefficients), filled))
+        vectors = np.zeros((-(-n // SAMPLES_PER_BLOCK) * SAMPLES_PER_BLOCK, d))
         np.subtract(self.vectors, centre, out=vectors[:n])
-        coefficients[:, :n] = self.coefficients
         largest = float(np.einsum("ij,ij->i", vectors, vectors).max())
         least, most = SAFE_RANGE[8]
         sizes = [size for size in [largest, *self.kernel.magnitudes(largest)] if size != 0]
-        if not all(least < size < most for size in sizes):
-            return None
-        rows = self.kernel.dense_rows(vectors)
+        rows = self.kernel.dense_rows(vectors) if all(least < size < most for size in sizes) else None
         if rows is None:
             return None
         at_zero, at_one = self.kernel.shift(np.array([0.0, 1.0])).tolist()
-        starts = np.concatenate([[0], np.cumsum(self.n_support, dtype=np.int64)])
-        shift = at_zero, at_one - at_zero
-        return DenseDecisions(rows, centre, shift, coefficients, starts, self.intercept, self.strategy.own_samples)
+        kernels = DenseKernels(rows, n, centre, (at_zero, at_one - at_zero))
+        return lambda X: np.asarray(self.sums(kernels(X)) + self.intercept)
 
     @cached_property
     def by_blocks(self) -> Callable[[Any], Vector]:
@@ -116,12 +112,12 @@ class KernelDecisions:
         if isinstance(self.kernel, Precomputed):
 
             def block(X: Any) -> Vector:
-                return np.asarray(X[:, self.support], dtype=np.float64)
+                return np.ascontiguousarray(X[:, self.support], dtype=np.float64)
 
         else:
             block = PackedVectors().pack(self.vectors, self.kernel).block
-        values = self.strategy.decision_values
-        return lambda X: np.asarray(values(block(X), self.coefficients, self.n_support) + self.intercept)
+        sums = self.sums
+        return lambda X: np.asarray(sums(block(X)) + self.intercept)
 
     @cached_property
     def by_weights(self) -> Callable[[Any], Vector]:
@@ -144,3 +140,28 @@ class KernelDecisions:
         weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, sums)
         intercepts = self.intercept + centre @ weights
         return lambda X: np.asarray((X - centre) @ weights + intercepts)
+
+
+class DecisionCache:
+    """Keeps the `KernelDecisions` of a model from its first prediction on; copies and pickles begin without."""
+
+    _kept: tuple[tuple[Any, ...], KernelDecisions] | None = None  # what they were made of, and the decisions
+
+    def of(
+        self,
+        vectors: Any,
+        support: NDArray[np.int32],
+        coefficients: Vector,
+        n_support: NDArray[np.int32],
+        intercept: Vector,
+        kernel: Kernel,
+        strategy: Callable[[], MulticlassStrategy],
+    ) -> KernelDecisions:
+        """The decisions of these very objects; `strategy` makes the strategy where they are not kept already."""
+        parts = vectors, support, coefficients, n_support, intercept, kernel
+        if self._kept is None or not all(map(is_, self._kept[0], parts)):
+            self._kept = parts, KernelDecisions(*parts, strategy())
+        return self._kept[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, ClassVar, overload
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from maxmargin.core.types import Indices, Vector
-from maxmargin.estimators._decisions import count_votes, sum_decisions
+from maxmargin.estimators._decisions import PairwiseSums, count_votes, sum_decisions, sums_by_model
 from maxmargin.problems import KernelMatrix
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder
 
@@ -164,17 +164,11 @@ class MulticlassStrategy(ABC):
     # Predicting
 
     @abstractmethod
-    def decision_values(self, block: Vector, dual_coef: Vector, n_support: NDArray[np.int32]) -> Vector:
-        """The decision value of each binary model, without intercept, from kernels with all support vectors.
+    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Vector], Vector]:
+        """What computes decision values, without intercepts, for these coefficients.
 
-        Parameters
-        ----------
-        block : array of shape (m, n_SV)
-            The kernel of each row with each support vector.
-
-        Returns
-        -------
-        array of shape (m, n_models)
+        It takes a block of kernels of rows with all support vectors, of shape (m, n_SV), in which the kernels of a row
+        lie side by side, and returns the value of each binary model, of shape (m, n_models). Threads may share it.
         """
 
     @abstractmethod
@@ -254,8 +248,8 @@ class OneVsRest(MulticlassStrategy):
     def coefficients_of_model(self, dual_coef: Vector, n_support: NDArray[np.int32], k: int) -> Vector:
         return np.asarray(dual_coef[k])
 
-    def decision_values(self, block: Vector, dual_coef: Vector, n_support: NDArray[np.int32]) -> Vector:
-        return np.asarray(block @ dual_coef.T)
+    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Vector], Vector]:
+        return partial(sums_by_model, coefficients=np.ascontiguousarray(dual_coef, dtype=np.float64))
 
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
         return values
@@ -370,14 +364,8 @@ class OneVsOne(MulticlassStrategy):
         of_class = np.repeat(np.arange(n_support.size), n_support)
         return np.where(of_class == i, dual_coef[j - 1], np.where(of_class == j, dual_coef[i], 0.0))
 
-    def decision_values(self, block: Vector, dual_coef: Vector, n_support: NDArray[np.int32]) -> Vector:
-        ends = np.cumsum(n_support)
-        # The sums over the support vectors of each class, of shape (n_classes, n_classes - 1, m).
-        parts = np.stack(
-            [dual_coef[:, own] @ block[:, own].T for own in map(slice, [0, *ends[:-1]], ends)],
-        )
-        i, j = self._pairs
-        return np.asarray((parts[i, j - 1] + parts[j, i]).T)
+    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Vector], Vector]:
+        return PairwiseSums(dual_coef, n_support)
 
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
         if not by_class:

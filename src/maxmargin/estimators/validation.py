@@ -39,8 +39,7 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
     if "intercept_" not in fitted:
         check_is_fitted(estimator)
     known = "feature_names_in_" not in fitted and _plain_rows(X) and X.shape[1] == fitted["n_features_in_"]
-    # A sum is finite unless an entry is not, or entries are so large that it takes a closer look.
-    if known and (dtype == "numeric" or X.dtype == dtype) and (_assumed_finite() or np.isfinite(X.sum())):
+    if known and (dtype == "numeric" or X.dtype == dtype) and (_assumed_finite() or _finite_sum(X)):
         return X
     return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=False)
 
@@ -53,7 +52,13 @@ def _plain_rows(X: Any) -> bool:
 def _plain_labels(y: Any) -> bool:
     """Whether y is an array of numbers or strings that scikit-learn would take as it is."""
     plain = type(y) is np.ndarray and y.ndim == 1
-    return plain and (y.dtype.kind in "biuU" or (y.dtype in FLOATS and bool(np.isfinite(y.sum()))))
+    return plain and (y.dtype.kind in "biuU" or (y.dtype in FLOATS and _finite_sum(y)))
+
+
+def _finite_sum(values: NDArray[Any]) -> bool:
+    """Whether all values are finite, for sure: a sum is not finite if one of them is not, or if they are very large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()))
 
 
 def _assumed_finite() -> bool:

@@ -57,4 +57,39 @@ MAXMARGIN_WIDE static double weighted_sum(const double* x, const double* z, int6
     return sum;
 }
 
+// sums[row][model] <- the sums over some support vectors of kernel times coefficient, for a few rows. The coefficients of a
+// support vector lie side by side, as many as fill whole registers.
+template <int rows>
+MAXMARGIN_INLINE void sum_models(
+    const double* kernels, int64_t kernels_in_row, const double* coefficients, int64_t n_vectors, int64_t n_lanes, double* sums
+) {
+    const Lane* coefficient = reinterpret_cast<const Lane*>(coefficients);
+    Lane* sum = reinterpret_cast<Lane*>(sums);
+    for (int64_t lane = 0; lane < n_lanes; ++lane) {
+        Lane own[rows] = {};
+        for (int64_t j = 0; j < n_vectors; ++j)
+#pragma GCC unroll 4
+            for (int row = 0; row < rows; ++row)
+                own[row] += kernels[row * kernels_in_row + j] * coefficient[j * n_lanes + lane];
+#pragma GCC unroll 4
+        for (int row = 0; row < rows; ++row) sum[row * n_lanes + lane] = own[row];
+    }
+}
+
+constexpr int64_t rows_together = 4;  // rows that share each coefficient that is read
+
+MAXMARGIN_WIDE static void sum_models_of_rows(
+    const double* kernels, int64_t kernels_in_row, int64_t rows, const double* coefficients, int64_t n_vectors, int64_t n_lanes,
+    double* sums
+) {
+    if (rows == rows_together) {
+        sum_models<rows_together>(kernels, kernels_in_row, coefficients, n_vectors, n_lanes, sums);
+        return;
+    }
+    for (int64_t row = 0; row < rows; ++row)
+        sum_models<1>(
+            kernels + row * kernels_in_row, 0, coefficients, n_vectors, n_lanes, sums + row * n_lanes * block_samples
+        );
+}
+
 }  // namespace maxmargin

@@ -14,6 +14,7 @@ from maxmargin.data import as_matrix
 from maxmargin.estimators.ball import EnclosingBall
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.kernel import SVC
+from maxmargin.estimators.kernel_decisions import DecisionCache
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.persistence.model_fields import (
     Reader,
@@ -321,7 +322,7 @@ class KernelLayout(ClassifierLayout[SVC]):
             raise expected("a shape_fit of two numbers", shape)
         _check_support(which, shape[0])
         model.shape_fit_, model._n_rows = shape, shape[0]
-        model._kernel = kernel
+        model._kernel, model._decision_cache = kernel, DecisionCache()
 
 
 class BallLayout(Layout[EnclosingBall]):
