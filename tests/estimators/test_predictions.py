@@ -32,7 +32,7 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("options", KERNELS, ids=lambda options: str(options["kernel"]))
+@pytest.mark.parametrize("options", KERNELS, ids=["rbf", "linear", "poly", "high degree", "sigmoid", "function"])
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_a_row_alone_has_the_values_that_it_has_among_others(options, classes, multi_class, monkeypatch):

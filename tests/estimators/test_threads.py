@@ -163,6 +163,8 @@ def test_little_memory_is_an_error_or_a_model_and_never_a_hang():
 import resource, warnings
 import numpy as np
 from maxmargin import LinearSVC
+from maxmargin.solvers import SOLVERS
+len(SOLVERS)  # compiled modules are loaded now: without memory, their import is another error
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20_000, 100))

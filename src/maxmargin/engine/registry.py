@@ -21,8 +21,11 @@ def defined_on_demand(define: Callable[[], None]) -> Callable[[], None]:
 
 
 def _all_registered() -> dict[tuple[str, bool], type[AnySolver]]:
-    while _on_demand:
-        _on_demand.pop()()
+    for define in list(_on_demand):
+        define()
+        _on_demand[:] = [
+            other for other in _on_demand if other is not define
+        ]  # not before: it may fail, and be retried
     return _registered
 
 
@@ -49,6 +52,11 @@ def register(solver: type[AnySolver]) -> None:
     _registered[key] = solver
 
 
+def _by_name() -> list[tuple[tuple[str, bool], type[AnySolver]]]:
+    """All solvers in the order of their names: that in which they were defined depends on what was used first."""
+    return sorted(_all_registered().items(), key=lambda item: item[0])
+
+
 class SolverTable(Mapping[str, "type[AnySolver]"]):
     """Some of the registered solvers by name: those defined later are seen too.
 
@@ -69,7 +77,7 @@ class SolverTable(Mapping[str, "type[AnySolver]"]):
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for (name, _), solver in list(_all_registered().items()) if self._wanted(solver))
+        return (name for (name, _), solver in _by_name() if self._wanted(solver))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -80,7 +88,7 @@ class SolverTable(Mapping[str, "type[AnySolver]"]):
 
 def solvers_for(problem: Problem) -> list[str]:
     """The names of the solvers that take a problem."""
-    return [name for (name, _), solver in _all_registered().items() if not solver.why_not(problem)]
+    return [name for (name, _), solver in _by_name() if not solver.why_not(problem)]
 
 
 def online_solvers() -> list[str]:

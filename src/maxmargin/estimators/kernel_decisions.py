@@ -23,9 +23,9 @@ from maxmargin.kernels.functions import Kernel, Precomputed
 from maxmargin.kernels.mixed_rows import far_from_zero
 from maxmargin.kernels.packed_rows import SAFE_RANGE
 
-# Multiply-adds of a prediction, up to which its rows are decided one by one in compiled code: a matrix product has
-# twice the speed, but it begins a quarter of a millisecond later. Chosen with benchmarks/everyday.py.
-FEW_OPERATIONS = 3e6
+# Multiply-adds of a prediction, up to which its rows are decided one by one in compiled code: a matrix product may have
+# twice the speed, but it begins 0.15 ms later. Chosen with benchmarks/everyday.py.
+FEW_OPERATIONS = 8e6
 
 
 class KernelDecisions:
