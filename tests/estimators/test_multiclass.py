@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin import SVC, EnclosingBall
 from maxmargin.core import threads
@@ -114,3 +115,11 @@ def test_kernel_evaluations_of_preliminary_rounds_are_counted_once(monkeypatch, 
     monkeypatch.setattr(rounds, "FEWEST_SAMPLES", 100)
     monkeypatch.setattr(rounds, "SHRINK", 3)
     assert uncounted() == without
+
+
+def test_decisions_by_class_are_those_of_scikit_learn_to_the_bit():
+    """Where a decision value is exactly 0 too."""
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random((50, 10)) < 0.3, 0.0, rng.normal(size=(50, 10)))
+    expected = _ovr_decision_function(values < 0, -values, 5)
+    np.testing.assert_array_equal(OneVsOne(np.arange(5)).decision_function(values, by_class=True), expected)

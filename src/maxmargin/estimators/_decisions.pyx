@@ -145,8 +145,11 @@ cdef class PairwiseSums:
         return found
 
 
-def count_votes(const double[:, :] values, int64_t classes):
-    """How many of the models of two classes vote for each class, from their decision values of shape (m, n_models)."""
+def count_votes(const double[:, :] values, int64_t classes, bint zero_for_first):
+    """How many of the models of two classes vote for each class, from their decision values of shape (m, n_models).
+
+    `zero_for_first` says whether a decision value of exactly 0 is a vote for the first of the two classes.
+    """
     found = np.zeros((values.shape[0], classes), dtype=np.int64)
     cdef int64_t[:, ::1] votes = found
     cdef int64_t row, i, j, k
@@ -155,7 +158,7 @@ def count_votes(const double[:, :] values, int64_t classes):
             k = 0
             for i in range(classes):
                 for j in range(i + 1, classes):
-                    votes[row, i if values[row, k] > 0 else j] += 1
+                    votes[row, i if values[row, k] > 0 or (zero_for_first and values[row, k] == 0) else j] += 1
                     k += 1
     return found
 

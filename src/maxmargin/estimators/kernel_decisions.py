@@ -17,7 +17,7 @@ from maxmargin.core.threads import BLAS_THREADS_FROM, limit_blas
 from maxmargin.core.types import Vector
 from maxmargin.estimators._decisions import DenseKernels
 from maxmargin.estimators.multiclass import MulticlassStrategy
-from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
+from maxmargin.estimators.packed_vectors import CHUNK, PackedVectors, by_chunks
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK
 from maxmargin.kernels.functions import Kernel, Precomputed
 from maxmargin.kernels.mixed_rows import far_from_zero
@@ -26,6 +26,7 @@ from maxmargin.kernels.packed_rows import SAFE_RANGE
 # Multiply-adds of a prediction, up to which its rows are decided one by one in compiled code: a matrix product may have
 # twice the speed, but it begins 0.15 ms later. Chosen with benchmarks/everyday.py.
 FEW_OPERATIONS = 8e6
+CHUNK_VALUES = 500_000  # decision values of a chunk of rows, 4 MB: where classes are many, a chunk has fewer rows
 
 
 class KernelDecisions:
@@ -79,7 +80,8 @@ class KernelDecisions:
             values[rows] = decide(X[rows])
 
         with limit_blas():
-            by_chunks(decide_some, m, operations=operations, n_jobs=n_jobs if self.kernel.parallel else 1)
+            size = max(1, min(CHUNK, CHUNK_VALUES // self.intercept.size))
+            by_chunks(decide_some, m, operations=operations, n_jobs=n_jobs if self.kernel.parallel else 1, size=size)
         return values
 
     @cached_property

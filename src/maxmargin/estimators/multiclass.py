@@ -370,9 +370,10 @@ class OneVsOne(MulticlassStrategy):
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
         if not by_class:
             return values
-        # As in scikit-learn: the votes, and the sum of the decision values squeezed into less than a third of a vote.
-        sums = sum_decisions(values, self.classes.size)
-        return np.asarray(self.votes(values) + sums / (3 * (np.abs(sums) + 1)))
+        # As in scikit-learn: the votes, and the sum of the decision values squeezed into less than a third of a vote. A
+        # value of exactly 0 is a vote for the first class here, and for the second one in `predict`, as in LIBSVM.
+        sums, votes = sum_decisions(values, self.classes.size), count_votes(values, self.classes.size, True)
+        return np.asarray(votes + sums / (3 * (np.abs(sums) + 1)))
 
     def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
         """The class with the most votes; of equals the first, or with `break_ties` the one with clearer votes."""
@@ -381,7 +382,7 @@ class OneVsOne(MulticlassStrategy):
 
     def votes(self, values: Vector) -> NDArray[np.int64]:
         """How many of its binary models vote for each class, of shape (m, n_classes)."""
-        return count_votes(values, self.classes.size)
+        return count_votes(values, self.classes.size, False)
 
 
 class ProblemNames(Sequence[str]):
