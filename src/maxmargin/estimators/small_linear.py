@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Self
 
 import numpy as np
 
+from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.estimators.fit import Fit, FitRules
@@ -25,6 +27,8 @@ MOST_FEATURES = 500  # a system of as many equations is solved in each iteration
 SAFE_SQ_NORMS = 1e-100, 1e100  # of the largest row; beyond, the general path says what cannot be computed with
 UNEVEN = 1e6  # norm of the largest row, in units of the median: beyond, Newton's steps are led by that row alone
 ITERATIONS = 10  # of a binary problem, about, each a few passes over the entries: tells whether several threads pay
+# Multiply-adds of a Hessian up to which BLAS libraries use one thread by themselves: to look them up takes longer.
+ONE_THREAD_OF_BLAS = 100_000
 DEFAULT_MAX_ITER = 1000  # iterations after which a problem ends that does not come to its tolerance
 
 
@@ -68,24 +72,25 @@ class SmallFeatureRows(SmallRows):
         return min(models, others, key=lambda table: max(proof.relative_gap for proof in table.certificates))
 
     def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
-        recipe = fit.recipe
+        recipe, (n, d) = fit.recipe, self.X.shape
         assert recipe.C is not None
-        found = solve_many(
-            self.X,
-            fit.label,
-            self.classes,
-            fit.weights,
-            *self.weights,
-            C=recipe.C,
-            loss=recipe.loss,
-            bias=recipe.bias,
-            bias_feature=recipe.intercept_scaling or 0.0,
-            tol=tol,
-            max_iter=min(rules.stop.max_iter or DEFAULT_MAX_ITER, 2**31),
-            threads=self._threads(fit, rules),
-            with_alpha=self.keep_alpha,
-            stop=stop,
-        )
+        with limit_blas() if n * d * d > ONE_THREAD_OF_BLAS else nullcontext():
+            found = solve_many(
+                self.X,
+                fit.label,
+                self.classes,
+                fit.weights,
+                *self.weights,
+                C=recipe.C,
+                loss=recipe.loss,
+                bias=recipe.bias,
+                bias_feature=recipe.intercept_scaling or 0.0,
+                tol=tol,
+                max_iter=min(rules.stop.max_iter or DEFAULT_MAX_ITER, 2**31),
+                threads=self._threads(fit, rules),
+                with_alpha=self.keep_alpha,
+                stop=stop,
+            )
         if found.alpha is not None:  # signed by label, as published
             found.alpha[fit.label != self.classes[:, None]] *= -1
         return found
