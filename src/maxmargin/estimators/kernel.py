@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -292,8 +293,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             with a part of at most 1/3 that tells how clear they were (for `multi_class="ovr"`, the value of its model),
             or for each two classes a value that is positive for the first.
         """
-        values = self._decision_values(X)
-        return self._decisions.strategy.decision_function(values, by_class=self.decision_function_shape == "ovr")
+        by_class = self.decision_function_shape == "ovr"
+        return self._decide(X, lambda strategy, values: strategy.decision_function(values, by_class=by_class))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row.
@@ -312,8 +313,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             raise ValueError(
                 "break_ties must be False with decision_function_shape='ovo'; the values of 'ovr' break ties"
             )
-        values = self._decision_values(X)
-        return np.asarray(self.classes_[self._decisions.strategy.predict(values, self.break_ties)])
+        ties = self.break_ties
+        label = self._decide(X, lambda strategy, values: strategy.predict(values, ties))
+        return np.asarray(self.classes_[label])
 
     @property
     def coef_(self) -> Any:
@@ -432,11 +434,12 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Predicting
 
-    def _decision_values(self, X: Any) -> Vector:
-        """The decision value of each binary model for each row, of shape (m, n_models)."""
+    def _decide(self, X: Any, outcome: Callable[[MulticlassStrategy, Vector], NDArray[Any]]) -> NDArray[Any]:
+        """What the strategy makes of the decision values of the binary models for each row."""
         vectors = getattr(self, "support_vectors_", None)
         X = rows_to_predict(self, X, np.float64 if vectors is None else vectors.dtype)
-        return self._decisions(X, self.n_jobs)
+        decisions = self._decisions
+        return decisions(X, self.n_jobs, partial(outcome, decisions.strategy))
 
     @property
     def _decisions(self) -> KernelDecisions:

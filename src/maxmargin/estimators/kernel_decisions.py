@@ -60,8 +60,12 @@ class KernelDecisions:
         self.vectors, self.support, self.coefficients, self.n_support = vectors, support, coefficients, n_support
         self.intercept, self.kernel, self.strategy = intercept, kernel, strategy
 
-    def __call__(self, X: Any, n_jobs: int | None) -> Vector:
-        """The decision values of each row of X, validated, of shape (m, n_models)."""
+    def __call__(self, X: Any, n_jobs: int | None, outcome: Callable[[Vector], NDArray[Any]]) -> NDArray[Any]:
+        """What `outcome` makes of the decision values of rows of X, validated, of shape (some rows, n_models).
+
+        The decision values of many classes take far more memory than their outcome: only a few rows have theirs at a
+        time.
+        """
         if issparse(self.vectors) and not issparse(X):
             X = csr_array(X)
         m = X.shape[0]
@@ -70,19 +74,19 @@ class KernelDecisions:
         else:
             operations = self.support.size * (self.kernel.operations(X) + len(self.coefficients))
             if m * operations <= FEW_OPERATIONS and self.by_rows is not None and not issparse(X):
-                return self.by_rows(X)
+                return outcome(self.by_rows(X))
             decide = self.by_blocks
         if m == 1 and operations < BLAS_THREADS_FROM:
-            return decide(X)
-        values = np.empty((m, self.intercept.size))
+            return outcome(decide(X))
+        parts: dict[int, NDArray[Any]] = {}
 
         def decide_some(rows: slice) -> None:
-            values[rows] = decide(X[rows])
+            parts[rows.start] = outcome(decide(X[rows]))
 
         with limit_blas():
             size = max(1, min(CHUNK, CHUNK_VALUES // self.intercept.size))
             by_chunks(decide_some, m, operations=operations, n_jobs=n_jobs if self.kernel.parallel else 1, size=size)
-        return values
+        return np.concatenate([parts[start] for start in sorted(parts)])
 
     @cached_property
     def sums(self) -> Callable[[Vector], Vector]:
