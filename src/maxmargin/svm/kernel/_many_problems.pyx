@@ -16,7 +16,6 @@ import numpy as np
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int64_t
 
-from maxmargin.core.memory import empty_by_pages
 from maxmargin.kernels._row_sources cimport RowSource
 from maxmargin.kernels.box cimport after_step, at_least, clip, room
 from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED
@@ -85,7 +84,7 @@ cdef class SmoRun:
     cdef int64_t max_passes, least_steps
     cdef double[::1] work_space
     cdef double[::1] row_buffer  # kernel rows of the current problem, where they are not in memory already
-    cdef int64_t[::1] has_row
+    cdef int64_t[::1] row_number  # which row of the buffer a sample has; -1: none
     cdef double *alpha
     cdef double *upper
     cdef double *y
@@ -99,6 +98,7 @@ cdef class SmoRun:
     cdef int64_t offset[MAX_RANGES + 1]
     cdef bint consecutive  # whether the ranges follow one another among all samples
     cdef double high, low, target
+    cdef int64_t rows  # of the buffer that are in use
     cdef int64_t evaluations_before  # kernels that were computed before the current problem began
     cdef readonly int64_t position  # how many problems are done
     cdef readonly int64_t evaluations  # kernels that were computed for rows
@@ -124,8 +124,8 @@ cdef class SmoRun:
         self.upper, self.y, self.e = self.alpha + longest, self.alpha + 2 * longest, self.alpha + 3 * longest
         self.rising, self.falling = self.alpha + 4 * longest, self.alpha + 5 * longest
         self.diagonal = self.alpha + 6 * longest
-        self.has_row = np.empty(longest, dtype=np.int64)
-        self.row_buffer = empty_by_pages((longest * longest,), np.float64)
+        self.row_number = np.empty(longest, dtype=np.int64)
+        self.row_buffer = np.empty(longest * longest)  # its pages are taken as rows fill them
 
     @property
     def done(self) -> bool:
@@ -163,7 +163,7 @@ cdef class SmoRun:
         """Set up problem p at alpha = 0."""
         cdef int64_t r, k, t, at = 0, start = self.starts[p]
         self.n_ranges, self.steps, self.target, self.n_samples = self.starts[p + 1] - start, 0, self.tol, 0
-        self.consecutive, self.evaluations_before = True, self.evaluations
+        self.consecutive, self.evaluations_before, self.rows = True, self.evaluations, 0
         for r in range(self.n_ranges):
             k = start + r
             self.range_first[r], self.offset[r] = self.first[k], at
@@ -174,7 +174,7 @@ cdef class SmoRun:
                 self.y[at], self.e[at], self.alpha[at] = self.label[k], self.label[k], 0.0
                 self.upper[at] = self.weight[k] * self.u[self.first[k] + t]
                 self.diagonal[at] = self.diagonal_of_all[self.first[k] + t]
-                self.has_row[at] = 0
+                self.row_number[at] = -1
                 at += 1
         self.m = self.offset[self.n_ranges] = at
         self.most_steps = self.max_passes * ((self.n_samples + 1) // 2 if self.free_bias else self.n_samples)
@@ -194,9 +194,9 @@ cdef class SmoRun:
         """The kernels of sample i of the current problem with all of its samples."""
         cdef int64_t r = 0, k, sample
         cdef const double* row
-        cdef double* own = &self.row_buffer[i * self.m]
-        if self.has_row[i] == 1:
-            return own
+        cdef double* own
+        if self.row_number[i] >= 0:
+            return &self.row_buffer[self.row_number[i] * self.m]
         while i >= self.offset[r + 1]:
             r += 1
         sample = self.range_first[r] + i - self.offset[r]
@@ -204,10 +204,12 @@ cdef class SmoRun:
             row = self.source.pointer(sample)
             if row != NULL:
                 return row + self.range_first[0]
+        own = &self.row_buffer[self.rows * self.m]
         for k in range(self.n_ranges):
             self.source.fill(sample, self.range_first[k], self.offset[k + 1] - self.offset[k], own + self.offset[k])
         self.evaluations += self.m
-        self.has_row[i] = 1
+        self.row_number[i] = self.rows
+        self.rows += 1
         return own
 
     # Steps
