@@ -170,7 +170,7 @@ def main() -> None:
         about |= {"sparse": sp.issparse(X), "classes": int(np.unique(y).size)}
         append_json(chosen.json, about | {"fits": figures})
         best = min(figure["cpu"] for solver, figure in figures.items() if solver != "auto")
-        row = [name, loss.replace("_", " "), f"{C:g}", *(seconds(figures[solver]) for solver in chosen.solvers)]
+        row = [name, loss.replace("_", " "), f"{C:g}", *(seconds(figures.get(solver)) for solver in chosen.solvers)]
         if "auto" in figures:
             regrets.append(figures["auto"]["cpu"] / best)
             row += [figures["auto"]["solver"], f"{figures['auto']['wall']:.3g}", f"{regrets[-1]:.2f}"]

@@ -91,7 +91,8 @@ class Recipe:
 
         solver = solver_named(estimator.solver, solvers)
         if solver is None:
-            solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, X, estimator.budget)
+            form: type[MarginProblem] = RegularizedSVM if slack is None else SlackSVM
+            solver = auto_solver(form, X, estimator.budget, C=estimator.C, loss=loss or "squared_hinge")
         slack_form = issubclass(solver.solves, SlackSVM)
         if slack is None and Trait.SEPARABLE in solver.requires:
             slack = 0.0
