@@ -8,7 +8,7 @@ Regret is the CPU time of auto divided by that of the better solver. The three f
 and the best time of each counts. A solver that takes `--patience` times as long as the other one is stopped: "> 2".
 
 The sets of TUNING were looked at while the constants of the cost model in `svm/auto.py` were chosen, those of HELD_OUT
-(`--held-out`) were not. `--shapes` draws random shapes, a problem each: the constants were fitted to 300 of them.
+(`--held-out`) were not. `--shapes` draws random shapes, a problem each: the constants were fitted to 252 of them.
 Sets that are not there are skipped.
 """
 
@@ -41,8 +41,10 @@ def dense(n: int, d: int, classes: int = 2, noise: float = 1.0, seed: int = 0) -
     return X, labels(X, classes, noise, rng)
 
 
-def sparse(n: int, d: int, stored: int, classes: int = 2, noise: float = 1.0, ones: bool = False, seed: int = 0) -> Data:
-    """About `stored` entries a row, features drawn by Zipf's law as words are; ones, or words weighted and normalised."""
+def sparse(
+    n: int, d: int, stored: int, classes: int = 2, noise: float = 1.0, ones: bool = False, seed: int = 0
+) -> Data:
+    """About `stored` entries a row, drawn by Zipf's law as words are: ones, or words weighted and normalised."""
     rng = np.random.default_rng(seed)
     chance = 1 / (10 + np.arange(d))
     where = rng.choice(d, size=(n, stored), p=chance / chance.sum())
@@ -179,7 +181,8 @@ def main() -> None:
     print("\n" + markdown(["set", "loss", "C", *chosen.solvers, "chosen", "wall", "regret"], rows))
     if regrets:
         above = sum(regret > 1.3 for regret in regrets)
-        print(f"\nregret: {np.exp(np.log(regrets).mean()):.3f} in the geometric mean, {max(regrets):.2f} at most; ", end="")
+        mean = np.exp(np.log(regrets).mean())
+        print(f"\nregret: {mean:.3f} in the geometric mean, {max(regrets):.2f} at most; ", end="")
         print(f"above 1.3 in {above} of {len(regrets)} cases")
 
 

@@ -88,8 +88,8 @@ def test_slack_and_C_are_the_same_family():
 @pytest.mark.parametrize(
     ("shape", "parameters", "solver", "loss"),
     [
-        ((90, 5), {}, "newton", "squared_hinge"),
-        ((90, 5), {"C": 1.0, "loss": "hinge"}, "newton", "hinge"),
+        ((9000, 5), {}, "newton", "squared_hinge"),
+        ((9000, 5), {"C": 1.0, "loss": "hinge"}, "newton", "hinge"),
         ((90, 200), {}, "sdca", "squared_hinge"),
         ((90, 5), {"budget": 100_000}, "sdca", "squared_hinge"),
         ((90, 5), {"slack": 0.02}, "simba", "hinge"),
