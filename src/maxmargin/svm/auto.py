@@ -178,5 +178,5 @@ def mean_sq_norm(X: Matrix) -> float:
     """The mean of |x_i|^2 over a few rows at equal distances; 0 if it is not finite, as such data is refused later."""
     rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64))
     with X.ledger.on("choice of the solver"), np.errstate(over="ignore", invalid="ignore"):
-        mean = float(np.mean([np.square(X.row(i)[1]).sum() for i in rows]))
+        mean = float(np.square(X.dense(rows)).sum()) / rows.size
     return mean if math.isfinite(mean) else 0.0
