@@ -196,8 +196,8 @@ def test_weights_are_routed():
     X, y = clouds()
     weights = np.where(np.arange(90) < 45, 1.0, 0.0)
     with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), LinearSVC())
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), LinearSVC(random_state=0))
         pipeline[-1].set_fit_request(sample_weight=True)
         routed = pipeline.fit(X, y, sample_weight=weights)[-1]
     scaled = StandardScaler().fit_transform(X)
-    np.testing.assert_array_equal(routed.coef_, LinearSVC().fit(scaled, y, sample_weight=weights).coef_)
+    np.testing.assert_array_equal(routed.coef_, LinearSVC(random_state=0).fit(scaled, y, sample_weight=weights).coef_)

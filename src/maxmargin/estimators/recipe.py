@@ -76,7 +76,7 @@ class Recipe:
     def of(
         cls,
         estimator: SolverParameters,
-        auto_solver: Callable[[type[MarginProblem], int | None], AnySolver],
+        auto_solver: Callable[[type[MarginProblem], int | None, float, str], AnySolver],
         *,
         loss: str | None,
         intercept_scaling: float | None = None,
@@ -84,7 +84,7 @@ class Recipe:
     ) -> Recipe:
         """The recipe for these parameters; parameters that do not go together are refused.
 
-        `auto_solver` gives the solver for a form of the problem and a budget, where the user names none.
+        `auto_solver` gives the solver for a form of the problem, a budget, C and a loss, where the user names none.
         """
         slack, solvers = estimator.slack, estimator._solvers
 
@@ -93,7 +93,8 @@ class Recipe:
 
         solver = solver_named(estimator.solver, solvers)
         if solver is None:
-            solver = auto_solver(RegularizedSVM if slack is None else SlackSVM, estimator.budget)
+            form: type[MarginProblem] = RegularizedSVM if slack is None else SlackSVM
+            solver = auto_solver(form, estimator.budget, estimator.C, loss or "squared_hinge")
         slack_form = issubclass(solver.solves, SlackSVM)
         if slack is None and Trait.SEPARABLE in solver.requires:
             slack = 0.0

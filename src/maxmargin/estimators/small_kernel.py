@@ -71,7 +71,7 @@ class SmallKernelRows(SmallRows):
         self.g, self.h = kernel.rounding(sq_norms, width, UNIT)
         self.saved, self.cache_bytes = 0, cache_bytes
 
-    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> Smo:
+    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> Smo:
         return Smo()
 
     def sq_norms(self) -> Vector:

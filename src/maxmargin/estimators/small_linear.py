@@ -49,7 +49,7 @@ class SmallFeatureRows(SmallRows):
         self.given, self.strategy, self.keep_alpha, self.ledger = rows, strategy, keep_alpha, rows.matrix.ledger
         self.X: Vector = rows.matrix.dense(np.arange(rows.matrix.shape[0]))
 
-    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> Newton:
+    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> Newton:
         return Newton()
 
     def sq_norms(self) -> Vector:

@@ -36,7 +36,7 @@ class TrainingRows(ABC):
     ledger: Ledger
 
     @abstractmethod
-    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> AnySolver:
+    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> AnySolver:
         """The solver that is taken for a form of the problem where the user names none."""
 
     def largest_norm(self) -> float:
@@ -75,8 +75,8 @@ class RowsOfProblems(TrainingRows):
     def ledger(self) -> Ledger:  # type: ignore[override]
         return self.matrix.ledger
 
-    def auto_solver(self, form: type[MarginProblem], budget: int | None) -> AnySolver:
-        return auto_solver(form, self.matrix, budget)
+    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> AnySolver:
+        return auto_solver(form, self.matrix, budget, C=C, loss=loss)
 
     @abstractmethod
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:

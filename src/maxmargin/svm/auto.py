@@ -1,16 +1,127 @@
-"""The choice of a solver for `solver="auto"`."""
+"""The choice of a solver for `solver="auto"`: for linear SVMs with C, the one with the lower estimated cost.
+
+Each cost is a number of operations times what an operation takes. What an operation takes was measured, and how many
+there are was fitted, on problems of random shapes (`benchmarks/auto_linear.py --shapes`); docs/linear.md has the cost
+of choosing wrongly. Both costs are those of one binary problem: with several classes, both grow alike.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.core import Matrix
 from maxmargin.core.types import Rows
 from maxmargin.engine.problem import Problem
 from maxmargin.engine.solver import AnySolver
+from maxmargin.svm.losses import LOSSES
 from maxmargin.svm.regularized import RegularizedSVM
 
-NEWTON_FEATURES = 1000  # features up to which Newton is chosen: it solves dense systems of that many equations
+SAMPLED_ROWS = 64  # rows that are read to estimate the mean |x_i|^2, if it is not given: their norms vary little
+
+# Costs in microseconds, on one core. Only their ratios matter: a factor in all of them changes no choice.
+FIT_COST = 2000.0  # a fit of hardly any data, by either solver
+SAMPLE_COST = 0.35  # a sample, however often it is read: labels, norms, certificate
+VISIT_COST = 0.033  # sdca: a visit to a sample, without its entries
+SPARSE_VISIT_ENTRY_COST = 0.0012  # sdca: an entry of a sparse row, read once, with w in the cache
+DENSE_VISIT_ENTRY_COST = 0.00026  # sdca: an entry of a dense row, read once
+ITERATION_COST = 260.0  # newton: the Python code of an iteration
+SPARSE_ROW_COST = 0.024  # newton: a row in a pass over sparse data, without its entries
+DENSE_ROW_COST = 0.010  # newton: the same of dense data
+SPARSE_ENTRY_COST = 0.0026  # newton: an entry of a sparse row in a pass
+DENSE_ENTRY_COST = 0.0007  # newton: an entry of a dense row in a pass
+SPARSE_PRODUCT_COST = 0.00037  # newton: an entry of the outer product of a sparse row with itself
+DENSE_PRODUCT_COST = 0.000023  # newton: the same of a dense row, in a matrix product
+HESSIAN_ENTRY_COST = 0.0055  # newton: an entry of the Hessian in an iteration: copied, scaled, added to
+FACTOR_COST = 0.000011  # newton: one of the d^3 operations of a Cholesky factorisation, of which it makes a third
+
+FIRST_PASSES = 6.0  # newton: passes over the data beyond one an iteration: norms, new subsets, certificate
 
 
-def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnySolver:
+@dataclass(frozen=True)
+class Growth:
+    """How a number of passes or iterations grows with the problem: a product of powers.
+
+    The strength of a sample is C |x_i|^2. Below 1, the first visit takes its dual variable to the upper bound C, where
+    it stays; the larger it is, the more visits a variable needs. The crowding n / d is the number of samples per
+    feature: the larger it is, the more a change of one dual variable changes the best values of the others.
+    """
+
+    first: float  # the number for a small strength and a small crowding
+    strength: float  # the power of 1 + strength,
+    crowding: float  # of 1 + crowding,
+    both: float  # and of 1 + their product
+
+    def at(self, strength: float, crowding: float) -> float:
+        """The number for this strength and this crowding, at least 1."""
+        powers = self.strength * math.log1p(strength) + self.crowding * math.log1p(crowding)
+        return max(1.0, self.first * math.exp(powers + self.both * math.log1p(strength * crowding)))
+
+
+# By whether the loss is smooth. Labels matter as much as the shape and are not looked at: half of the costs
+# that follow from these are within a factor of 1.4 of the time measured, 95 % of them within 4.
+# Passes of sdca over the data, each of which reads an entry once: a visit that changes its variable counts as two.
+SDCA_PASSES = {False: Growth(12.3, 0.18, -0.21, 0.37), True: Growth(19.5, -0.31, -0.49, 0.62)}
+# Iterations of newton, on all of the data and on subsets.
+NEWTON_ITERATIONS = {False: Growth(5.8, 0.22, 0.0, 0.0), True: Growth(4.4, 0.23, -0.12, 0.0)}
+
+
+@dataclass(frozen=True)
+class LinearShape:
+    """What the cost of a linear SVM with C is estimated from.
+
+    Attributes
+    ----------
+    n, d : int
+        The number of samples and of features.
+    n_stored : int
+        The number of stored entries; less than n d of sparse data.
+    strength : float
+        C times the mean of |x_i|^2.
+    smooth : bool
+        Whether the loss is smooth.
+    """
+
+    n: int
+    d: int
+    n_stored: int
+    strength: float
+    smooth: bool
+
+    @property
+    def sparse(self) -> bool:
+        """Whether zeros are not stored."""
+        return self.n_stored < self.n * self.d
+
+    def sdca_cost(self) -> float:
+        """The estimated time of `Sdca`, in microseconds: passes over the data, visit by visit."""
+        passes = SDCA_PASSES[self.smooth].at(self.strength, self.n / self.d)
+        entry = SPARSE_VISIT_ENTRY_COST if self.sparse else DENSE_VISIT_ENTRY_COST
+        return FIT_COST + self.n * SAMPLE_COST + passes * (self.n * VISIT_COST + self.n_stored * entry)
+
+    def newton_cost(self) -> float:
+        """The estimated time of `Newton`, in microseconds: passes, outer products of rows, systems of d equations."""
+        iterations = NEWTON_ITERATIONS[self.smooth].at(self.strength, self.n / self.d)
+        row, entry, product = SPARSE_ROW_COST, SPARSE_ENTRY_COST, SPARSE_PRODUCT_COST
+        if not self.sparse:
+            row, entry, product = DENSE_ROW_COST, DENSE_ENTRY_COST, DENSE_PRODUCT_COST
+        a_pass = self.n * row + self.n_stored * entry
+        products = self.n_stored * (self.n_stored / self.n) * product
+        system = ITERATION_COST + HESSIAN_ENTRY_COST * self.d**2 + FACTOR_COST * self.d**3
+        return FIT_COST + self.n * SAMPLE_COST + products + (FIRST_PASSES + iterations) * a_pass + iterations * system
+
+
+def auto_solver(
+    form: type[Problem],
+    X: Rows,
+    budget: int | None = None,
+    *,
+    C: float = 1.0,
+    loss: str = "squared_hinge",
+    sq_norm: float | None = None,
+) -> AnySolver:
     """The solver for a problem of this form on data of this shape, as in the table of docs/solvers.md.
 
     Parameters
@@ -18,10 +129,16 @@ def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnyS
     form : type of Problem
         SlackSVM or RegularizedSVM.
     X : Rows
-        The data; of features only the shape matters.
+        The data.
     budget : int or None
         The number of entries that may be read, or None. With a budget, Newton is not chosen: it begins with several
         passes over the data.
+    C : float
+        The C of a RegularizedSVM.
+    loss : str
+        The name of its loss.
+    sq_norm : float or None
+        The mean of |x_i|^2. None: estimated from a few rows, which the ledger counts under "choice of the solver".
 
     Returns
     -------
@@ -33,9 +150,10 @@ def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnyS
     >>> from maxmargin.data import as_matrix
     >>> from maxmargin.problems import RegularizedSVM
     >>> from maxmargin.solvers import auto_solver
-    >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20)))).name
-    'newton'
-    >>> auto_solver(RegularizedSVM, as_matrix(np.zeros((1000, 20_000)))).name
+    >>> X = as_matrix(np.ones((1000, 20)))
+    >>> auto_solver(RegularizedSVM, X, C=1.0).name, auto_solver(RegularizedSVM, X, C=1e-4).name
+    ('newton', 'sdca')
+    >>> auto_solver(RegularizedSVM, as_matrix(np.ones((1000, 6000)))).name
     'sdca'
     """
     # Each solver is imported where it is taken: most fits take one of them.
@@ -52,11 +170,20 @@ def auto_solver(form: type[Problem], X: Rows, budget: int | None = None) -> AnyS
 
         return Simba()
     n, d = X.shape
-    # With many more rows than features the dual variables depend strongly on each other: coordinate ascent is slow.
-    if d <= NEWTON_FEATURES and n >= 2 * d and budget is None:
-        from maxmargin.svm.linear.newton import Newton
-
-        return Newton()
+    from maxmargin.svm.linear.newton import MOST_FEATURES, Newton
     from maxmargin.svm.linear.sdca import Sdca
 
-    return Sdca()
+    if budget is not None or not 0 < d <= MOST_FEATURES or not n:
+        return Sdca()
+    assert isinstance(X, Matrix)  # rows of features are
+    strength = C * (mean_sq_norm(X) if sq_norm is None else sq_norm)
+    shape = LinearShape(n, d, max(1, X.n_stored), strength, LOSSES[loss].smooth)
+    return Newton() if shape.newton_cost() < shape.sdca_cost() else Sdca()
+
+
+def mean_sq_norm(X: Matrix) -> float:
+    """The mean of |x_i|^2 over a few rows at equal distances; 0 if it is not finite, as such data is refused later."""
+    rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64))
+    with X.ledger.on("choice of the solver"), np.errstate(over="ignore", invalid="ignore"):
+        mean = float(np.square(X.dense(rows)).sum()) / rows.size
+    return mean if math.isfinite(mean) else 0.0

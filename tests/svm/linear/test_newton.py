@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin.data import as_matrix
+from maxmargin.problems import RegularizedSVM
+from maxmargin.solvers import Newton, solve
 from maxmargin.svm.linear._newton import add_outer_products, gap_of, reach, weigh
 
 
@@ -50,3 +52,13 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
 
     loss = np.maximum(1 - c, 0) ** 2 / (2 * q) if q else upper * np.maximum(1 - c, 0)
     np.testing.assert_allclose(gap_of(c, a, uppers, q_s), loss - a + 0.5 * q * a**2 + a * c, atol=1e-12)
+
+
+def test_a_small_C_with_more_samples_of_one_class() -> None:
+    """Nearly all dual variables are at their upper bounds, and the bias alone is left to move."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(571, 38)) / np.sqrt(38)
+    y = np.where(np.arange(571) < 278, 1.0, -1.0)
+    for C in (1e-4, 1e-3, 1e-2):
+        result = solve(RegularizedSVM(X, y, C=C, loss="hinge"), Newton(), tol=1e-4, max_iter=50, random_state=0)
+        assert result.status == "tol"

@@ -189,8 +189,10 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         if state.solved:
             self._move_centre(problem, state, subset)
         s, s_b = self._direction(problem, state, subset)
-        gain = abs(float((state.w - subset.v) @ s))
-        if state.whole and math.isfinite(state.gap) and gain <= LEAST_GAIN * abs(state.dual):
+        # The slope of the objective along the step, which is also twice what the step gains in the quadratic model.
+        stiffness = _stiffness(problem)
+        first = float((state.w - subset.v) @ s) + (stiffness * state.b - float(subset.a @ subset.y)) * s_b
+        if state.whole and math.isfinite(state.gap) and abs(first) <= LEAST_GAIN * abs(state.dual):
             return
         active = self._activate(problem, state, subset, s, s_b)
         rows, y, c = subset.rows[active], subset.y[active], subset.c[active]
@@ -198,8 +200,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         along = y * (problem.X.dot(s, rows) + s_b)
 
         # Line search: the objective is least where its slope is zero. Inactive samples add a constant to the slope.
-        stiffness, before = _stiffness(problem), subset.a[active]
-        first = float((state.w - subset.v) @ s) + (stiffness * state.b - float(subset.a @ subset.y)) * s_b
+        before = subset.a[active]
         start = first + float(before @ along)
         bend = float(s @ s) + stiffness * s_b**2
 
