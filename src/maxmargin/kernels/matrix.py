@@ -181,6 +181,12 @@ class KernelMatrix:
         """Say that these rows are not needed soon: the cache gives their memory to others first."""
         self._cache.release(indices)
 
+    def forget_rows(self) -> None:
+        """Empty the cache and give its memory back."""
+        saved = self.saved
+        self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype)
+        self.saved = saved
+
     def lookup(self) -> RowLookup:
         """The arrays of the cache for compiled code, which reports to `count_hits` how many whole rows it has used."""
         return self._cache.lookup()
@@ -199,15 +205,28 @@ class KernelMatrix:
 
     # Kernels that are not kept
 
-    def block(self, indices: Indices, columns: Selection | None = None, out: Block | None = None) -> Block:
-        """K[indices][:, columns], computed without the cache; into `out` if it is given, in its precision."""
+    def block(
+        self,
+        indices: Indices,
+        columns: Selection | None = None,
+        out: Block | None = None,
+        positions: Indices | None = None,
+    ) -> Block:
+        """K[indices][:, columns], computed without the cache; into `out` if it is given, in its precision.
+
+        If `positions` are given, these rows of `out` are written, and no others.
+        """
         if out is None:
             columns = slice(None) if columns is None else columns
             width = len(range(*columns.indices(self.shape[0]))) if isinstance(columns, slice) else columns.size
             out = np.empty((len(indices), width), self.dtype)
-        self.packed.block_of(indices, columns, out)
-        self.ledger.count(out.size)
+        self.packed.block_of(indices, columns, out, positions)
+        self.ledger.count(len(indices) * out.shape[1])
         return out
+
+    def add_products(self, indices: Indices, factors: Vector, columns: slice, f: Vector) -> None:
+        """f <- f + factors @ K[indices][:, columns], computed without the cache; negligible kernels are left out."""
+        self.ledger.count(self.packed.add_products(indices, factors, columns, f))
 
     def dot_precisely(self, beta: Vector, rows: Indices) -> Vector:
         """The products of the vector with these coefficients with some rows, computed in float64."""
@@ -249,9 +268,7 @@ class KernelMatrix:
         self.dtype = np.dtype(np.float64)
         if self.packed.dtype != self.dtype:
             self.packed = self.packed.in_precision(self.dtype)
-        saved = self.saved
-        self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype)
-        self.saved = saved
+        self.forget_rows()
 
     def shift(self, beta: Vector) -> float:
         """What centring subtracts from each decision value, given the coefficients of w, which sum to about 0."""
