@@ -121,7 +121,7 @@ class Kernel(ABC):
         return []
 
     def sq_reach(self, unit: float) -> float:
-        """The squared distance of two samples beyond which their kernel is negligible in a precision with this roundoff."""
+        """The squared distance of samples beyond which their kernel is negligible, given the unit roundoff."""
         return math.inf
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
@@ -260,7 +260,8 @@ class Rbf(_ProductKernel):
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         # The exponent is a sum of three products, whose sizes add up to at most twice the two squared norms together.
-        # 4 units cover the exponential itself, and kernels beyond `sq_reach` that are taken to be 0. Kernels lie between 0 and 1, so that bounds above 2 say nothing more.
+        # 4 units cover the exponential itself, and kernels beyond `sq_reach` that are taken to be 0. Kernels lie
+        # between 0 and 1, so that bounds above 2 say nothing more.
         exponent = 2 * relative_error(width + EXTRA_ROUNDINGS, unit) * self.gamma * sq_norms
         return np.full(sq_norms.size, math.sqrt(4 * unit)), np.expm1(np.minimum(2 * exponent, math.log(3)))
 

@@ -21,7 +21,7 @@ from maxmargin.kernels.rounding import factor_between, float32_suffices, product
 from maxmargin.kernels.row_cache import BATCH, RowCache, RowLookup, RowView
 from maxmargin.kernels.rows import KernelRows
 
-COLUMN_BATCH = 4 * BATCH  # columns of a block that is computed, multiplied by coefficients and thrown away
+SUMMED_ROWS = 16 * BATCH  # samples at a time that are packed to add up their kernels, which are not kept
 MAX_CACHE_SIZE = 1e12  # megabytes; larger limits are the same as none
 RECOMPUTED = 64  # products recomputed in float64 to measure what rounding did to all of them
 SMALLEST = float(np.finfo(np.float64).tiny)
@@ -240,12 +240,9 @@ class KernelMatrix:
 
     def _dot_by_blocks(self, beta: Vector, rows: Indices, dtype: DTypeLike) -> Vector:
         f, nonzero = np.zeros(rows.size), np.flatnonzero(beta)
-        for first in range(0, rows.size, COLUMN_BATCH):
-            columns = rows[first : first + COLUMN_BATCH]
-            for start in range(0, nonzero.size, BATCH):
-                some = nonzero[start : start + BATCH]
-                block = self.block(some, columns, np.empty((some.size, columns.size), dtype))
-                f[first : first + COLUMN_BATCH] += beta[some] @ block
+        for start in range(0, nonzero.size, SUMMED_ROWS):
+            some = nonzero[start : start + SUMMED_ROWS]
+            self.ledger.count(self.packed.add_products(some, beta[some], rows, f, dtype))
         return f
 
     # Precision

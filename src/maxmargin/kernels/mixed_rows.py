@@ -243,9 +243,7 @@ class SparseRows:
 
     def products(self, left: SparseRows, out: Floats, add: bool) -> None:
         """out <- the products of each row on the left with each of these rows, or out += that."""
-        x, z = (
-            (rows.data, rows.indices, rows.indptr, np.ascontiguousarray(rows.selected)) for rows in (left, self)
-        )
+        x, z = ((rows.data, rows.indices, rows.indptr, np.ascontiguousarray(rows.selected)) for rows in (left, self))
         sparse_products(*x, *z, self.width, add, out)
 
     def _compacted(self) -> SparseRows:

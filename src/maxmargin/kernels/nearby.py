@@ -28,7 +28,7 @@ class NearbyTiles:
     Attributes
     ----------
     members : list of arrays of int
-        The samples of each tile.
+        The samples of each tile, by their positions among these samples.
     low, high : arrays of shape (tiles, coordinates)
         The corners of each box.
 
@@ -37,7 +37,7 @@ class NearbyTiles:
     >>> import numpy as np
     >>> from maxmargin.kernels.nearby import NearbyTiles
     >>> points = np.linspace(0.0, 10.0, 1000).reshape(-1, 1)
-    >>> nearby = NearbyTiles.of(points, slice(0, 1000))
+    >>> nearby = NearbyTiles.of(points)
     >>> [nearby.near(points[[0, 999]], tile, sq_reach=1.0) for tile in range(2)]
     [array([0]), array([1])]
     """
@@ -47,12 +47,12 @@ class NearbyTiles:
     high: NDArray[np.float64]
 
     @classmethod
-    def of(cls, points: NDArray[np.float64], some: slice) -> NearbyTiles:
-        """Tiles of some samples, given coordinates of all; they keep their order if there are no coordinates.
+    def of(cls, points: NDArray[np.float64]) -> NearbyTiles:
+        """Tiles of the samples with these coordinates; they keep their order if there are no coordinates.
 
         The samples are halved at the median of the coordinate in which they spread most, until a tile holds them.
         """
-        order, coordinates = np.arange(some.start, some.stop), points[some].copy()
+        order, coordinates = np.arange(len(points)), points.copy()
         starts, waiting = list[int](), [slice(0, order.size)]
         while waiting:
             part = waiting.pop()

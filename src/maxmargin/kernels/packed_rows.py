@@ -220,31 +220,39 @@ class PackedRows:
             X = self.layout.pack(_dense_or_csr(X.astype(self._right.dtype, copy=False)))
         self._fill(self.kernel.left(X), self._right, None, out, None)
 
-    def add_products(self, indices: Indices, factors: Vector, columns: slice, f: Vector) -> int:
+    def add_products(
+        self, indices: Indices, factors: Vector, columns: Selection, f: Vector, dtype: DTypeLike = np.float32
+    ) -> int:
         """f <- f + sum_k factors[k] * the kernels of sample indices[k] with some samples; returns the evaluations.
 
         Kernels are computed tile by tile and not kept. Those of samples out of the kernel's reach are taken to be 0 and
-        not computed, see `nearby`.
+        not computed, see `nearby`. If `dtype` is a higher precision than that of the packed samples, kernels are
+        computed in that precision, from the samples as given.
         """
-        sq_reach = self.kernel.sq_reach(unit_roundoff(self.dtype))
+        precise = np.dtype(dtype).itemsize > self.dtype.itemsize
+        kind = np.dtype(dtype) if precise else self.dtype
+        sq_reach = self.kernel.sq_reach(unit_roundoff(kind))
         nearby, points = self._nearby_tiles(columns), self._coordinates[indices]
-        left = self.kernel.left(self._unpacked_right(indices))
+        left = self.kernel.left(self._packed_in_float64(indices) if precise else self._unpacked_right(indices))
         evaluations = np.zeros(len(nearby.members), dtype=np.int64)
 
         def add(tiles: Iterator[slice]) -> None:
             for tile in (some.start for some in tiles):
                 members = nearby.members[tile]
-                near, right, total = nearby.near(points, tile, sq_reach), self._right[members], np.zeros(members.size)
+                samples = members + columns.start if isinstance(columns, slice) else columns[members]
+                right = self.kernel.right(self._packed_in_float64(samples)) if precise else self._right[samples]
+                near, total = nearby.near(points, tile, sq_reach), np.zeros(members.size)
                 for start in range(0, near.size, BATCH):
                     some = near[start : start + BATCH]
-                    block = np.empty((some.size, members.size), dtype=self.dtype)
+                    block = np.empty((some.size, members.size), dtype=kind)
                     self.kernel.block(left[some], right, block)
                     add_rows(block, np.arange(some.size), factors[some], total)
-                f[members - columns.start] += total
+                f[members] += total
                 evaluations[tile] = near.size * members.size
 
         with limit_blas():
-            run_tiles(add, evaluations.size, 1, operations=indices.size * f.size, threads=self.threads)
+            operations = self._multiply_adds * indices.size * f.size
+            run_tiles(add, evaluations.size, 1, operations=operations, threads=self.threads)
         return int(evaluations.sum())
 
     @cached_property
@@ -252,10 +260,12 @@ class PackedRows:
         """Some coordinates of each sample, by which `nearby` tells which kernels are negligible."""
         return coordinates(self.source, self.kernel.sq_reach(unit_roundoff(self.dtype)))
 
-    def _nearby_tiles(self, columns: slice) -> NearbyTiles:
-        """Tiles of some samples; those that were asked for last are kept."""
+    def _nearby_tiles(self, columns: Selection) -> NearbyTiles:
+        """Tiles of some samples; those of a slice are kept until another slice is asked for."""
+        if not isinstance(columns, slice):
+            return NearbyTiles.of(self._coordinates[columns])
         if self._nearby is None or self._nearby[0] != columns:
-            self._nearby = columns, NearbyTiles.of(self._coordinates, columns)
+            self._nearby = columns, NearbyTiles.of(self._coordinates[columns])
         return self._nearby[1]
 
     def _unpacked_right(self, which: Selection) -> Any:

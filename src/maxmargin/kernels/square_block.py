@@ -15,6 +15,7 @@ from maxmargin.core.types import Block, Indices
 from maxmargin.kernels._blocks import mirror, move_columns
 
 TILE = 64  # rows that a thread copies at a time
+PADDING = 16  # entries after each row: entries of a column do not all compete for the same place in a processor's cache
 
 
 @dataclass
@@ -70,7 +71,8 @@ class SquareBlock:
         """
         before, size = self.size, self.size + new.size - replaced.size
         if size > len(self._memory):
-            larger = empty_by_pages((min(2 * size, most),) * 2, self.dtype)
+            side = min(2 * size, most)
+            larger = empty_by_pages((side, side + PADDING), self.dtype)
             larger[:before, :before] = self.entries
             self._memory = larger
         positions = np.concatenate([replaced, np.arange(before, size)])

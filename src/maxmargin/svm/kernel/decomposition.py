@@ -236,7 +236,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         wanted = np.concatenate([state.W, state.waiting])
         probes = 2 * PROBED_RESPONSES * (np.count_nonzero(state.alpha) + wanted.size)
         if state.recomputes:
-            return wanted.size * (state.m + state.waiting.size) + probes
+            return int(wanted.size * (state.m + state.waiting.size) + probes)
         return int(kernel_rows(problem.X).missing(wanted, state.m).sum() + probes)
 
     def _iterate(self, problem: RegularizedSVM, state: DecompositionState) -> None:
@@ -376,7 +376,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
 
     def _replaced(self, K: KernelRows, state: DecompositionState, short: Vector) -> Indices:
-        """The places that waiting samples take if W is full: of samples farthest from leaving a bound, then the oldest."""
+        """The places that waiting samples take if W is full: of samples far from leaving a bound, then the oldest."""
         excess = state.W.size + state.waiting.size - self._largest_working_set(K, state)
         order = np.lexsort((state.entered[state.W], -self._distance(state, short)))
         return np.sort(order[: max(0, excess)])
