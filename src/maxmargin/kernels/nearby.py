@@ -16,6 +16,7 @@ from maxmargin.kernels._blocks import within_reach
 from maxmargin.kernels.mixed_rows import Samples, as_dense, some_rows
 
 TILE = 512  # samples of a tile at most; smaller boxes have fewer samples within reach, but larger blocks are faster
+FEWEST_SAMPLES = 4 * TILE  # with fewer samples, finding out which are near costs more than their kernels
 MOST_COORDINATES = 8  # columns in which boxes are measured: those in which samples differ most
 SAMPLED_ROWS = 256  # samples by which the share of kernels that are not negligible is estimated
 LARGEST_SHARE = 0.5  # if more of the kernels than this are within reach, tiles are not worth their cost
@@ -76,9 +77,9 @@ class NearbyTiles:
 
 
 def coordinates(X: Samples, sq_reach: float) -> NDArray[np.float64]:
-    """The columns of X in which samples differ most; none if most samples are within reach of each other anyway."""
+    """The columns of X in which samples differ most; none if samples are few, or most within reach of each other."""
     none = np.empty((X.shape[0], 0))
-    if not np.isfinite(sq_reach):
+    if X.shape[0] < FEWEST_SAMPLES or not np.isfinite(sq_reach):
         return none
     some = as_dense(some_rows(X, SAMPLED_ROWS)).astype(np.float64)
     norms: Vector = np.square(some).sum(axis=1)

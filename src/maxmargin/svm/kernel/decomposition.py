@@ -27,14 +27,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxmargin.core import empty_by_pages
 from maxmargin.core.threads import run_tiles
 from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_one, ascend_by_pairs
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.row_cache import RowView
 from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.kernels.square_block import SquareBlock
 from maxmargin.svm.kernel._decomposition import measure
@@ -410,21 +408,13 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
 
     def _extend_products(self, problem: RegularizedSVM, state: DecompositionState, before: int) -> None:
         """Compute f of the samples from `before` to m, from all support vectors."""
-        K, m = kernel_rows(problem.X), state.m
-        if state.recomputes:
-            support = np.flatnonzero(state.alpha)
-            K.add_products(support, state.alpha[support] * problem.y[support], slice(before, m), state.f[before:m])
-            return
-        others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
-        scratch = empty_by_pages((min(self.block, others.size), m - before), K.dtype)
-        for numbers, kept in ((others, False), (state.W, True)):
-            for start in range(0, numbers.size, self.block):
-                some = numbers[start : start + self.block]
-                if kept:
-                    rows = K.fetch(some, m).columns(slice(before, m))
-                else:
-                    rows = RowView.of(K.block(some, slice(before, m), scratch[: some.size]))
-                rows.add_to(state.f[before:m], state.alpha[some] * problem.y[some], K.threads)
+        K, m, beta = kernel_rows(problem.X), state.m, state.alpha * problem.y
+        cached = state.W[:0] if state.recomputes else state.W
+        others = np.setdiff1d(np.flatnonzero(beta), cached)
+        K.add_products(others, beta[others], slice(before, m), state.f[before:m])
+        for start in range(0, cached.size, self.block):
+            some = cached[start : start + self.block]
+            K.fetch(some, m).columns(slice(before, m)).add_to(state.f[before:m], beta[some], K.threads)
 
     def solution(self, problem: RegularizedSVM, state: DecompositionState) -> Solution:
         f = state.f.copy()

@@ -335,7 +335,7 @@ class WithRowsKept(Iterates):
         """Whether rows are evicted before they are needed again: few fit, many were needed, and hardly any are wet."""
         if self.recomputes or K.cached_rows >= LEAST_CACHED_SHARE * self.n:
             return False
-        return max(points.size for points in wet) < self.draws and np.count_nonzero(self.alpha) > K.cached_rows
+        return max(points.size for points in wet) < self.draws and int(np.count_nonzero(self.alpha)) > K.cached_rows
 
     def _give_up_rows(self, K: KernelRows) -> None:
         """Compute the rows of each block anew from now on; steps and the mean of the iterates begin anew as well."""
