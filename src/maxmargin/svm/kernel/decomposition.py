@@ -12,6 +12,8 @@ The method needs few more:
 - violating samples enter the working set in blocks, so that their rows are one matrix product;
 - an iteration solves the dual over the working set by steps on pairs (SMO), with K between its samples stored densely;
 - samples whose dual variable is at a bound and far from leaving it are removed from the working set and from the cache;
+- if support vectors far outnumber the rows that fit in the cache, no rows are cached: the working set is larger, new
+  samples take the places of old ones in it, and f is updated by kernels that are computed and thrown away;
 - f is kept in float64, though rows are float32, and is recomputed in float64 when rounding may explain the gap.
 
 Symbols: the first m samples are in use, W is the working set, f = K beta with beta_i = alpha_i y_i. The violation of a
