@@ -37,6 +37,7 @@ from maxmargin.svm.slack import SlackSVM
 
 METHODS = ("kept", "paper")
 LEAST_CACHED_SHARE = 1 / 32  # rows are cached for good if the cache holds at least this share of them
+MOST_WEIGHTS = 256  # points with a weight up to which rows are cached even if few fit, by benchmarks/forest.py
 RECOMPUTED_BLOCK = 4096  # points drawn in the first iteration in which rows are not cached, by benchmarks/forest.py;
 RECOMPUTED_BLOCKS = 12  # but so few that there are this many blocks in all samples
 HALVING = 50  # iterations after which the block is smaller by sqrt(2); it shrinks as the square root of the iterations
@@ -260,7 +261,7 @@ class WithRowsKept(Iterates):
     more, the terms of u from before are removed, as their weights would loosen the bound for long.
 
     If there is nearly no slack, a wet point is dry again soon, so that its row is evicted from a small cache before it
-    is needed again. Once more points have a weight than rows fit, no row is cached any more: the lowest points are
+    is needed again. Once some hundred points have a weight, no row is cached any more: the lowest points are
     taken in blocks that begin large and become smaller, whose kernels are computed, added up and thrown away. The slack
     is then in effect larger at first, and tends to the one asked for.
 
@@ -335,7 +336,8 @@ class WithRowsKept(Iterates):
         """Whether rows are evicted before they are needed again: few fit, many were needed, and hardly any are wet."""
         if self.recomputes or K.cached_rows >= LEAST_CACHED_SHARE * self.n:
             return False
-        return max(points.size for points in wet) < self.draws and int(np.count_nonzero(self.alpha)) > K.cached_rows
+        weights = int(np.count_nonzero(self.alpha))
+        return max(points.size for points in wet) < self.draws and weights > min(K.cached_rows, MOST_WEIGHTS)
 
     def _give_up_rows(self, K: KernelRows) -> None:
         """Compute the rows of each block anew from now on; steps and the mean of the iterates begin anew as well."""
