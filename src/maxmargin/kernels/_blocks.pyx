@@ -31,11 +31,11 @@ def exp_of_negative(floating[:, :] values):
 
 
 def sparse_products(
-    const floating[::1] x_data, const int32_t[::1] x_indices, const int64_t[::1] x_indptr,
+    const floating[::1] x_data, const int32_t[::1] x_indices, const int64_t[::1] x_indptr, const int64_t[::1] x_rows,
     const floating[::1] z_data, const int32_t[::1] z_indices, const int64_t[::1] z_indptr,
     const int64_t[::1] z_rows, int64_t width, bool add, floating[:, :] out,
 ):
-    """out <- the product of each row x of a CSR matrix with each of the selected rows z of another one, both of `width` columns.
+    """out <- the product of each selected row x of a CSR matrix with each selected row z of another, both of `width` columns.
 
     Where `add` is set the products are added to `out`. Each row of `out` must be contiguous.
 
@@ -43,7 +43,7 @@ def sparse_products(
     for each row of the batch. Line 0 holds zeros, for all other columns. The products of a row x with the batch then are a
     weighted sum of a few lines.
     """
-    cdef int64_t LANES = line_bytes // sizeof(floating), n = z_rows.shape[0], rows = x_indptr.shape[0] - 1
+    cdef int64_t LANES = line_bytes // sizeof(floating), n = z_rows.shape[0], rows = x_rows.shape[0]
     cdef int64_t batch, start, size, i, j, k, row, used, stored = 0, largest = 0
     cdef int32_t[::1] line_of = np.zeros(width, dtype=np.int32)
     cdef floating[::1] sums = np.empty(LANES, dtype=np.asarray(x_data).dtype)
@@ -69,12 +69,13 @@ def sparse_products(
                         line_of[z_indices[k]] = <int32_t>used
                     table[line_of[z_indices[k]] * LANES + j] += z_data[k]
             for i in range(rows):
-                if add and x_indptr[i] == x_indptr[i + 1]:
+                row = x_rows[i]
+                if add and x_indptr[row] == x_indptr[row + 1]:
                     continue
                 if add and size < LANES:
                     memcpy(&sums[0], &out[i, start], size * sizeof(floating))
                 combine_lines(
-                    &x_data[0] + x_indptr[i], &x_indices[0] + x_indptr[i], x_indptr[i + 1] - x_indptr[i],
+                    &x_data[0] + x_indptr[row], &x_indices[0] + x_indptr[row], x_indptr[row + 1] - x_indptr[row],
                     &line_of[0], table, add, &out[i, start] if size == LANES else &sums[0],
                 )
                 if size < LANES:
@@ -106,3 +107,43 @@ def gather(const floating[:, :] rows, const int64_t[::1] positions, const int64_
             row = &rows[positions[k], 0]
             for j in range(columns.shape[0]):
                 out[k, j] = row[columns[j]]
+
+
+def within_reach(
+    const double[:, ::1] points, const double[::1] low, const double[::1] high, double sq_reach, int64_t[::1] found,
+):
+    """found <- the indices of the points whose squared distance from the box is at most `sq_reach`; returns their number."""
+    cdef int64_t i, j, count = 0
+    cdef double distance, below, above, sum_of_squares
+    with nogil:
+        for i in range(points.shape[0]):
+            sum_of_squares = 0.0
+            for j in range(points.shape[1]):
+                below, above = low[j] - points[i, j], points[i, j] - high[j]
+                distance = max(below, above, 0.0)
+                sum_of_squares += distance * distance
+            found[count] = i
+            count += sum_of_squares <= sq_reach
+    return count
+
+
+def mirror(floating[:, :] square, const int64_t[::1] rows, const int64_t[::1] positions):
+    """square[i, k] <- square[k, i] for each of these rows i, none of which is among the positions k."""
+    cdef int64_t start, stop, k, i
+    cdef const floating* source
+    with nogil:
+        for start in range(0, rows.shape[0], 16):  # 16 rows at a time: each line of the processor's cache is read once
+            stop = min(start + 16, rows.shape[0])
+            for k in range(positions.shape[0]):
+                source = &square[positions[k], 0]
+                for i in range(start, stop):
+                    square[rows[i], positions[k]] = source[rows[i]]
+
+
+def move_columns(floating[:, :] square, const int64_t[::1] sources, const int64_t[::1] targets):
+    """square[:, targets[k]] <- square[:, sources[k]]; no column is both a source and a target."""
+    cdef int64_t i, k
+    with nogil:
+        for i in range(square.shape[0]):
+            for k in range(sources.shape[0]):
+                square[i, targets[k]] = square[i, sources[k]]

@@ -37,6 +37,7 @@ FUNCTION_COST = 20  # multiply-adds that take as long as the function that turns
 LARGEST_REPEATED_POWER = 8  # up to this degree powers are repeated products, which are several times as fast
 EXTRA_ROUNDINGS = 8  # roundings of a product besides one a term: of the centre, the factor and the appended columns
 ASYMMETRY = 1e-5  # how much a kernel matrix may differ from its transpose, as a share of its largest entry
+NEGLIGIBLE_SHARE = 1 / 16  # Gaussian kernels below this share of the unit roundoff may be taken to be 0
 NEGLIGIBLE_EXPONENT = 1e-12  # Gaussian kernels with exponents below this are 1: it does not matter if norms underflow
 LARGEST_LOG, LARGEST_BOUND = 700.0, 1e300  # bounds are cut off here, so that they stay finite in float64
 SUMMED_ENTRIES = 1_000_000  # entries of X converted to float64 at a time, as a copy of X may not fit
@@ -119,6 +120,10 @@ class Kernel(ABC):
     def magnitudes(self, sq_norm: float) -> list[float]:
         """The sizes of the numbers on the way to the kernel of a sample of this squared norm with itself."""
         return []
+
+    def sq_reach(self, unit: float) -> float:
+        """The squared distance of samples beyond which their kernel is negligible, given the unit roundoff."""
+        return math.inf
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         r"""A bound on the rounding errors of kernels: :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j)`.
@@ -286,9 +291,13 @@ class Rbf(_ProductKernel):
         sizes = [self.factor, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
         return [max(size, 1.0) for size in sizes] + [sq_norm] * (sizes[-1] > NEGLIGIBLE_EXPONENT)
 
+    def sq_reach(self, unit: float) -> float:
+        return -math.log(NEGLIGIBLE_SHARE * unit) / self.gamma if self.gamma > 0 else math.inf
+
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         # The exponent is a sum of three products, whose sizes add up to at most twice the two squared norms together.
-        # 4 units cover the exponential itself. Kernels lie between 0 and 1, so that bounds above 2 say nothing more.
+        # 4 units cover the exponential itself, and kernels beyond `sq_reach` that are taken to be 0. Kernels lie
+        # between 0 and 1, so that bounds above 2 say nothing more.
         exponent = 2 * relative_error(width + EXTRA_ROUNDINGS, unit) * self.gamma * sq_norms
         return np.full(sq_norms.size, math.sqrt(4 * unit)), np.expm1(np.minimum(2 * exponent, math.log(3)))
 

@@ -21,7 +21,7 @@ from maxmargin.kernels.rounding import factor_between, float32_suffices, product
 from maxmargin.kernels.row_cache import BATCH, RowCache, RowLookup, RowView
 from maxmargin.kernels.rows import KernelRows
 
-COLUMN_BATCH = 4 * BATCH  # columns of a block that is computed, multiplied by coefficients and thrown away
+SUMMED_ROWS = 16 * BATCH  # samples at a time that are packed to add up their kernels, which are not kept
 MAX_CACHE_SIZE = 1e12  # megabytes; larger limits are the same as none
 RECOMPUTED = 64  # products recomputed in float64 to measure what rounding did to all of them
 SMALLEST = float(np.finfo(np.float64).tiny)
@@ -181,6 +181,12 @@ class KernelMatrix:
         """Say that these rows are not needed soon: the cache gives their memory to others first."""
         self._cache.release(indices)
 
+    def forget_rows(self) -> None:
+        """Empty the cache and give its memory back."""
+        saved = self.saved
+        self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype)
+        self.saved = saved
+
     def lookup(self) -> RowLookup:
         """The arrays of the cache for compiled code, which reports to `count_hits` how many whole rows it has used."""
         return self._cache.lookup()
@@ -199,15 +205,28 @@ class KernelMatrix:
 
     # Kernels that are not kept
 
-    def block(self, indices: Indices, columns: Selection | None = None, out: Block | None = None) -> Block:
-        """K[indices][:, columns], computed without the cache; into `out` if it is given, in its precision."""
+    def block(
+        self,
+        indices: Indices,
+        columns: Selection | None = None,
+        out: Block | None = None,
+        positions: Indices | None = None,
+    ) -> Block:
+        """K[indices][:, columns], computed without the cache; into `out` if it is given, in its precision.
+
+        If `positions` are given, these rows of `out` are written, and no others.
+        """
         if out is None:
             columns = slice(None) if columns is None else columns
             width = len(range(*columns.indices(self.shape[0]))) if isinstance(columns, slice) else columns.size
             out = np.empty((len(indices), width), self.dtype)
-        self.packed.block_of(indices, columns, out)
-        self.ledger.count(out.size)
+        self.packed.block_of(indices, columns, out, positions)
+        self.ledger.count(len(indices) * out.shape[1])
         return out
+
+    def add_products(self, indices: Indices, factors: Vector, columns: slice, f: Vector) -> None:
+        """f <- f + factors @ K[indices][:, columns], computed without the cache; negligible kernels are left out."""
+        self.ledger.count(self.packed.add_products(indices, factors, columns, f))
 
     def dot_precisely(self, beta: Vector, rows: Indices) -> Vector:
         """The products of the vector with these coefficients with some rows, computed in float64."""
@@ -221,12 +240,9 @@ class KernelMatrix:
 
     def _dot_by_blocks(self, beta: Vector, rows: Indices, dtype: DTypeLike) -> Vector:
         f, nonzero = np.zeros(rows.size), np.flatnonzero(beta)
-        for first in range(0, rows.size, COLUMN_BATCH):
-            columns = rows[first : first + COLUMN_BATCH]
-            for start in range(0, nonzero.size, BATCH):
-                some = nonzero[start : start + BATCH]
-                block = self.block(some, columns, np.empty((some.size, columns.size), dtype))
-                f[first : first + COLUMN_BATCH] += beta[some] @ block
+        for start in range(0, nonzero.size, SUMMED_ROWS):
+            some = nonzero[start : start + SUMMED_ROWS]
+            self.ledger.count(self.packed.add_products(some, beta[some], rows, f, dtype))
         return f
 
     # Precision
@@ -249,9 +265,7 @@ class KernelMatrix:
         self.dtype = np.dtype(np.float64)
         if self.packed.dtype != self.dtype:
             self.packed = self.packed.in_precision(self.dtype)
-        saved = self.saved
-        self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype)
-        self.saved = saved
+        self.forget_rows()
 
     def shift(self, beta: Vector) -> float:
         """What centring subtracts from each decision value, given the coefficients of w, which sum to about 0."""

@@ -58,7 +58,7 @@ class ColumnLayout:
     @classmethod
     def of(cls, X: Samples, centred: bool = False) -> ColumnLayout:
         """The cheapest layout for the columns of X, estimated from some of its rows."""
-        some = _some_rows(X)
+        some = some_rows(X, SAMPLED_ROWS)
         used = np.bincount(some.indices, minlength=X.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
         shares = used / some.shape[0]
         candidates = (shares < limit for limit in (0, RARE_SHARE, np.inf))  # none, the rare ones, all
@@ -66,7 +66,7 @@ class ColumnLayout:
         common = np.flatnonzero(~rare)
         centre = None
         if centred:
-            means = _dense(_some_columns(some, common)).mean(axis=0, dtype=np.float64)
+            means = as_dense(_some_columns(some, common)).mean(axis=0, dtype=np.float64)
             centre = np.where(np.isfinite(means), means, 0.0).astype(X.dtype)
         return cls(common, np.flatnonzero(rare), centre)
 
@@ -80,7 +80,7 @@ class ColumnLayout:
 
     def pack(self, X: Samples) -> MixedRows:
         """The rows of X in this layout."""
-        common = _dense(_some_columns(X, self.common))
+        common = as_dense(_some_columns(X, self.common))
         if self.centre is not None:
             common = common - self.centre
         return MixedRows(common, SparseRows.of(_some_columns(X, self.rare)))
@@ -242,9 +242,9 @@ class SparseRows:
         return np.asarray(np.bincount(row_of_entry, squares, len(rows.selected)), np.float64)
 
     def products(self, left: SparseRows, out: Floats, add: bool) -> None:
-        """out <- the products of each row of the matrix on the left with each of these rows, or out += that."""
-        x, z = ((rows.data, rows.indices, rows.indptr) for rows in (left, self))
-        sparse_products(*x, *z, np.ascontiguousarray(self.selected), self.width, add, out)
+        """out <- the products of each row on the left with each of these rows, or out += that."""
+        x, z = ((rows.data, rows.indices, rows.indptr, np.ascontiguousarray(rows.selected)) for rows in (left, self))
+        sparse_products(*x, *z, self.width, add, out)
 
     def _compacted(self) -> SparseRows:
         """The selected rows as a matrix of their own, in the order of the selection."""
@@ -257,14 +257,14 @@ class SparseRows:
 
 def far_from_zero(X: Samples) -> bool:
     """Whether products of dense rows lose digits that products of their differences from the mean would keep."""
-    some = _some_rows(X).astype(np.float64)
+    some = some_rows(X, SAMPLED_ROWS).astype(np.float64)
     mean = some.mean(axis=0)
     return bool(mean @ mean > FAR_FROM_ZERO**2 * float(np.square(some - mean).sum(axis=1).mean()))
 
 
-def _some_rows(X: Samples) -> Samples:
+def some_rows(X: Samples, count: int) -> Samples:
     """Rows spread evenly over the data, from which properties of all rows are estimated."""
-    return X[np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64))]
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, count).astype(np.int64))]
 
 
 def _cost(shares: Vector, rare: NDArray[np.bool_]) -> float:
@@ -280,5 +280,6 @@ def _some_columns(X: Samples, columns: Indices) -> Samples:
     return X[:, columns] if sp.issparse(X) else np.take(X, columns, axis=1)
 
 
-def _dense(X: Samples) -> Floats:
+def as_dense(X: Samples) -> Floats:
+    """X as a dense array."""
     return np.asarray(X.toarray() if sp.issparse(X) else X)

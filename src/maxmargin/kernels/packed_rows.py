@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from maxmargin.core.matrix import as_matrix
+from maxmargin.core.rounding import unit_roundoff
 from maxmargin.core.threads import limit_blas, run_tiles
 from maxmargin.core.types import Block, Indices, Vector
+from maxmargin.kernels._blocks import add_rows
 from maxmargin.kernels.functions import Kernel
-from maxmargin.kernels.mixed_rows import ColumnLayout, MixedRows, Samples, Selection
+from maxmargin.kernels.mixed_rows import ColumnLayout, Floats, MixedRows, Samples, Selection
+from maxmargin.kernels.nearby import NearbyTiles, coordinates
 
 BATCH = 512  # samples that are packed, or added up, at a time
 # The sizes of numbers between which a precision, given by its bytes, computes products without underflow or overflow:
@@ -87,6 +91,7 @@ class PackedRows:
             self._left = X if rows is None else kernel.part(X, rows)
             self._right, self.d = kernel.right(self._left), self._left.shape[1]
         self._X, self._rows = X, rows
+        self._nearby: tuple[slice, NearbyTiles] | None = None  # those of the samples that were asked for last
 
     def _pack(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any]) -> None:
         try:
@@ -131,6 +136,7 @@ class PackedRows:
         other = copy(self)
         other.sq_norms = np.zeros(self.n)
         other._pack(self._X, self._rows, np.dtype(dtype))
+        other._forget_coordinates()  # the reach of a kernel depends on the precision
         return other
 
     def part(self, indices: Indices) -> PackedRows:
@@ -140,7 +146,12 @@ class PackedRows:
         other = copy(self)
         other.n, other._rows = len(indices), indices if self._rows is None else self._rows[indices]
         other._right, other.sq_norms = self._right[indices], self.sq_norms[indices]
+        other._forget_coordinates()
         return other
+
+    def _forget_coordinates(self) -> None:
+        self._nearby = None
+        self.__dict__.pop("_coordinates", None)
 
     @property
     def source(self) -> Samples:
@@ -209,6 +220,56 @@ class PackedRows:
         if self.kernel.of_products:
             X = self.layout.pack(_dense_or_csr(X.astype(self._right.dtype, copy=False)))
         self._fill(self.kernel.left(X), self._right, None, out, None)
+
+    def add_products(
+        self, indices: Indices, factors: Vector, columns: Selection, f: Vector, dtype: DTypeLike = np.float32
+    ) -> int:
+        """f <- f + sum_k factors[k] * the kernels of sample indices[k] with some samples; returns the evaluations.
+
+        Kernels are computed tile by tile and not kept. Those of samples out of the kernel's reach are taken to be 0 and
+        not computed, see `nearby`. If `dtype` is a higher precision than that of the packed samples, kernels are
+        computed in that precision, from the samples as given.
+        """
+        if not indices.size:
+            return 0
+        precise = np.dtype(dtype).itemsize > self.dtype.itemsize
+        kind = np.dtype(dtype) if precise else self.dtype
+        sq_reach = self.kernel.sq_reach(unit_roundoff(kind))
+        nearby, points = self._nearby_tiles(columns), self._coordinates[indices]
+        left = self.kernel.left(self._packed_in_float64(indices) if precise else self._unpacked_right(indices))
+        evaluations = np.zeros(len(nearby.members), dtype=np.int64)
+
+        def add(tiles: Iterator[slice]) -> None:
+            for tile in (some.start for some in tiles):
+                members = nearby.members[tile]
+                samples = members + columns.start if isinstance(columns, slice) else columns[members]
+                right = self.kernel.right(self._packed_in_float64(samples)) if precise else self._right[samples]
+                near, total = nearby.near(points, tile, sq_reach), np.zeros(members.size)
+                for start in range(0, near.size, BATCH):
+                    some = near[start : start + BATCH]
+                    block = np.empty((some.size, members.size), dtype=kind)
+                    self.kernel.block(left[some], right, block)
+                    add_rows(block, np.arange(some.size), factors[some], total)
+                f[members] += total
+                evaluations[tile] = near.size * members.size
+
+        with limit_blas():
+            operations = self._multiply_adds * indices.size * f.size
+            run_tiles(add, evaluations.size, 1, operations=operations, threads=self.threads)
+        return int(evaluations.sum())
+
+    @cached_property
+    def _coordinates(self) -> Floats:
+        """Some coordinates of each sample, by which `nearby` tells which kernels are negligible."""
+        return coordinates(self.source, self.kernel.sq_reach(unit_roundoff(self.dtype)))
+
+    def _nearby_tiles(self, columns: Selection) -> NearbyTiles:
+        """Tiles of some samples; those of a slice are kept until another slice is asked for."""
+        if not isinstance(columns, slice):
+            return NearbyTiles.of(self._coordinates[columns])
+        if self._nearby is None or self._nearby[0] != columns:
+            self._nearby = columns, NearbyTiles.of(self._coordinates[columns])
+        return self._nearby[1]
 
     def _unpacked_right(self, which: Selection) -> Any:
         """Some of the samples without what `Kernel.right` has appended, to be given to `Kernel.left`."""

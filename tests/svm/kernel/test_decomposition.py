@@ -161,3 +161,49 @@ def test_a_small_cache_is_never_asked_for_more_rows_than_it_holds(kernel, cache_
     large = solve(RegularizedSVM(KernelMatrix(X, kernel), y, 1.0), Decomposition(), tol=1e-3)
     assert small.status == "tol"
     assert small.certificate.dual == pytest.approx(large.certificate.dual, rel=2e-3)
+
+
+def scattered(n, seed=0):
+    """Samples over a wide area, where most kernels of a narrow Gaussian are negligible, and half of all are noise."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(0, 40, size=(n, 2)), rng.random((n, 3)) < 0.1])
+    return X.astype(np.float32), np.where(np.sin(X[:, 0]) + rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_that_do_not_fit_are_recomputed_and_the_optimum_is_the_same(bias):
+    X, y = scattered(2500)
+    X = X.astype(np.float64)
+    problem = RegularizedSVM(KernelMatrix(X, Rbf(gamma=1.0), cache_size=2.0), y, 10.0, bias=bias)
+    result = solve(problem, Decomposition(first=300, block=64), tol=1e-3, max_iter=2000)
+    assert result.status == "tol"
+    assert result.state.recomputes
+    whole = solve(RegularizedSVM(KernelMatrix(X, Rbf(gamma=1.0)), y, 10.0, bias=bias), Decomposition(), tol=1e-3)
+    assert not whole.state.recomputes
+    assert result.certificate.dual == pytest.approx(whole.certificate.dual, rel=2e-3)
+    state = result.state
+    exact = KernelMatrix(X, Rbf(gamma=1.0)).block(np.arange(2500), None, np.empty((2500, 2500)))
+    np.testing.assert_allclose(state.f, exact @ (state.alpha * y), atol=1e-4)
+    np.testing.assert_allclose(state.inner.entries, exact[np.ix_(state.W, state.W)], atol=1e-5)
+
+
+@pytest.mark.parametrize("cache_size", [2.0, 100.0])
+def test_the_same_bits_for_any_number_of_threads(cache_size, monkeypatch):
+    monkeypatch.setattr("maxmargin.core.threads.LEAST_WORK", 1)
+    X, y = scattered(2500)
+    models = []
+    for threads in (1, 2, 3):
+        K = KernelMatrix(X, Rbf(gamma=1.0), cache_size=cache_size, threads=threads)
+        models.append(solve(RegularizedSVM(K, y, 10.0), Decomposition(first=300, block=64), tol=1e-2, max_iter=500))
+        assert models[-1].reads == models[0].reads
+        np.testing.assert_array_equal(models[-1].solution.p, models[0].solution.p)
+        np.testing.assert_array_equal(models[-1].solution.w.f, models[0].solution.w.f)
+
+
+def test_a_budget_is_kept_while_rows_are_recomputed():
+    X, y = scattered(2500)
+    K = KernelMatrix(X, Rbf(gamma=1.0), cache_size=2.0)
+    result = solve(RegularizedSVM(K, y, 10.0), Decomposition(first=300, block=64), tol=1e-6, budget=4_000_000)
+    assert result.status == "budget"
+    assert result.state.recomputes
+    assert result.reads["learning"] <= 4_000_000

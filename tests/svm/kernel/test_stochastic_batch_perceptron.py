@@ -338,3 +338,33 @@ def test_the_best_step(u, g, slope):
 def test_bad_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         StochasticBatchPerceptron(**parameters)
+
+
+@each_bias
+def test_rows_are_recomputed_once_they_do_not_fit_and_there_is_hardly_any_slack(bias):
+    """Products stay those of the weights, and no budget is exceeded."""
+    options = {"slack": 1e-9, "bias": bias, "n": 2500, "noise": 0.3, "cache_size": 0.65}
+    problem = make_problem(**options)
+    result = solve(problem, StochasticBatchPerceptron(), tol=1e-9, max_iter=100, random_state=0)
+    state, K = result.state, whole(problem).astype(np.float64)
+    assert state.recomputes
+    np.testing.assert_allclose(state.h, K @ (state.alpha * problem.y), atol=1e-6)
+    np.testing.assert_allclose(state.sum_h, K @ (state.sum_alpha * problem.y), atol=1e-6 * state.sum_alpha.sum())
+    assert math.isclose(state.alpha.sum(), 1.0, abs_tol=1e-9)
+    budget = result.reads["learning"] // 2
+    less = solve(make_problem(**options), StochasticBatchPerceptron(), tol=1e-9, budget=budget, random_state=0)
+    assert less.status == "budget"
+    assert less.reads["learning"] <= budget
+    draws = []
+    for state.t in (1, 50, 10**3, 10**6):
+        draws.append(state.draws)
+    assert draws == sorted(draws, reverse=True)
+    assert draws[-1] == (8 if bias else 16)
+
+
+@each_bias
+def test_sums_of_wet_points_are_kept_where_there_is_slack(bias):
+    problem = make_problem(slack=0.02, bias=bias, n=2500, noise=0.3, cache_size=0.65)
+    result = solve(problem, StochasticBatchPerceptron(), tol=0.05, random_state=0)
+    assert result.status == "tol"
+    assert not result.state.recomputes

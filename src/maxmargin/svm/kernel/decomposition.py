@@ -12,6 +12,8 @@ The method needs few more:
 - violating samples enter the working set in blocks, so that their rows are one matrix product;
 - an iteration solves the dual over the working set by steps on pairs (SMO), with K between its samples stored densely;
 - samples whose dual variable is at a bound and far from leaving it are removed from the working set and from the cache;
+- if support vectors far outnumber the rows that fit in the cache, no rows are cached: the working set is larger, new
+  samples take the places of old ones in it, and f is updated by kernels that are computed and thrown away;
 - f is kept in float64, though rows are float32, and is recomputed in float64 when rounding may explain the gap.
 
 Symbols: the first m samples are in use, W is the working set, f = K beta with beta_i = alpha_i y_i. The violation of a
@@ -21,20 +23,21 @@ sample is the distance of its margin from 1, if its dual variable can change in 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maxmargin.core import empty_by_pages
-from maxmargin.core.types import Indices, Vector
+from maxmargin.core.threads import run_tiles
+from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_one, ascend_by_pairs
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.row_cache import RowView
 from maxmargin.kernels.rows import KernelRows, kernel_rows
+from maxmargin.kernels.square_block import SquareBlock
+from maxmargin.svm.kernel._decomposition import measure
 from maxmargin.svm.regularized import RegularizedSVM
 
 JUMP_TO_ALL = 0.25  # if more than this share of the subset are support vectors, use all samples next
@@ -43,6 +46,9 @@ FIRST_TOLERANCE_OF_ALL = 1e-3  # the same if the working set holds all samples f
 SAFE_DISTANCE = 0.4  # distance of the margin from 1 above which a sample at the right bound may leave the working set
 LEAVING_SHARE = 0.15  # such samples leave only if they are more than this share of the working set: K is copied
 MOST_BLOCKS = 4  # blocks that enter the working set at once, at most, if violating samples are many
+RECOMPUTE_FACTOR = 2  # rows of K are no longer cached if this many times the largest W may be support vectors
+RECOMPUTED_BLOCKS = 16  # blocks in the working set, at most, if rows of K are not cached; half of them enter at once
+TILE = 16_384  # samples that a thread measures at a time
 PATIENCE = 4  # iterations without a better error on a holdout before early stopping, counted
 NEAR_OPTIMUM = 0.05  # from this relative gap on: before, the error varies with the bias
 PROBED_RESPONSES = 64  # entries of f recomputed in float64 to measure their rounding error
@@ -64,13 +70,15 @@ class DecompositionState:
     alpha: Vector
     f: Vector  # valid for the first m samples
     m: int
-    W: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # the working set
-    inner: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # K between samples of W
+    entered: Indices  # the iteration at which each sample entered the working set last
+    inner: SquareBlock  # K between the samples of the working set
     b: float = 0.0
     tolerance: float = FIRST_TOLERANCE  # violations up to this are ignored
+    replaced: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # places in W that waiting ones take
     waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # samples that enter W next
     grows: bool = False  # whether the subset grows next
     error: float = 0.0  # rounding error of f: as it was measured, plus a bound of what was added since
+    recomputes: bool = False  # whether rows of K are computed anew for each sum, as those of W do not fit in the cache
     rounded: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # samples whose f is recomputed next
     gap: float = math.inf
     dual: float = -math.inf
@@ -79,6 +87,11 @@ class DecompositionState:
     converged: bool = True  # whether the last iteration solved the dual over W
     settled: bool = False  # whether no violation exceeds rounding
     near_at: int | None = None  # the iteration at which the gap on all samples fell below NEAR_OPTIMUM
+
+    @property
+    def W(self) -> Indices:
+        """The working set."""
+        return self.inner.samples
 
     @property
     def whole(self) -> bool:
@@ -145,19 +158,24 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         ):
             return warm
         upper, _ = problem.loss.dual_box(problem.u)
+        inner = SquareBlock(kernel_rows(problem.X).dtype, kernel_rows(problem.X).threads)
+        entered = np.zeros(upper.size, dtype=np.int64)
         if isinstance(warm, Solution) and warm.p is not None:
             alpha, w = problem.dual_point(warm.p)
-            state = DecompositionState(problem.dual_signature, upper, alpha, Expansion.of(w).f, upper.size, b=warm.b)
+            f = Expansion.of(w).f
+            state = DecompositionState(problem.dual_signature, upper, alpha, f, upper.size, entered, inner, b=warm.b)
             kernel_rows(problem.X).release(np.arange(upper.size))
             self._select(problem, state)
             return state
         m = self._first_size(problem, upper)
-        state = DecompositionState(problem.dual_signature, upper, np.zeros(upper.size), np.zeros(upper.size), m)
-        all_fit = upper.size <= self._room(kernel_rows(problem.X))
+        zeros = np.zeros(upper.size), np.zeros(upper.size)
+        state = DecompositionState(problem.dual_signature, upper, *zeros, m, entered, inner)
+        room = self._room(kernel_rows(problem.X), state)
+        all_fit = upper.size <= room
         if all_fit:  # the working set holds all samples from the start
             state.tolerance = FIRST_TOLERANCE_OF_ALL
         # Equally many of each class, as nothing is known yet.
-        most = upper.size if all_fit else self._room(kernel_rows(problem.X)) // 2
+        most = upper.size if all_fit else room // 2
         classes = [np.flatnonzero((problem.y[:m] == label) & (upper[:m] > 0))[:most] for label in (1, -1)]
         state.waiting = np.sort(np.concatenate(classes))
         return state
@@ -165,10 +183,15 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
     def deterministic(self, problem: RegularizedSVM) -> bool:
         return True
 
-    def _room(self, K: KernelRows, blocks: int = 1) -> int:
+    def _room(self, K: KernelRows, state: DecompositionState, blocks: int = 1) -> int:
         """How many samples may enter W at once: some blocks, and at most half of the largest W unless that is all."""
-        most = _largest_working_set(K)
+        most = self._largest_working_set(K, state)
         return min(blocks * self.block, most if most == K.shape[0] else most // 2)
+
+    def _largest_working_set(self, K: KernelRows, state: DecompositionState) -> int:
+        """The largest W whose block of K is no larger than the cache, and whose rows fit in it if they are cached."""
+        most = max(K.cached_rows, RECOMPUTED_BLOCKS * self.block) if state.recomputes else K.cached_rows
+        return min(K.shape[0], most, math.isqrt(K.cache_bytes // K.dtype.itemsize))
 
     def _first_size(self, problem: RegularizedSVM, upper: Vector) -> int:
         """The size m of the first subset; that of all samples if it would hold too few of a class."""
@@ -210,25 +233,29 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
             return int(np.count_nonzero(state.alpha)) * self._next_size(state)
         if state.rounded.size:
             return int(np.count_nonzero(state.alpha)) * (state.rounded.size + 2 * PROBED_RESPONSES)
-        K = kernel_rows(problem.X)
         wanted = np.concatenate([state.W, state.waiting])
         probes = 2 * PROBED_RESPONSES * (np.count_nonzero(state.alpha) + wanted.size)
-        return int(K.missing(wanted, state.m).sum() + probes)
+        if state.recomputes:
+            return int(wanted.size * (state.m + state.waiting.size) + probes)
+        return int(kernel_rows(problem.X).missing(wanted, state.m).sum() + probes)
 
     def _iterate(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Add the waiting samples to W, solve the dual over W, and update f."""
         y, upper, K = problem.y, state.upper, kernel_rows(problem.X)
-        rows = self._extend_working_set(K, state)
+        self._extend_working_set(K, state)
         W = state.W
         alpha, e = state.alpha[W], y[W] - state.f[W]
         ascend = ascend_by_pairs if problem.free_bias else ascend_by_one
-        inner = state.inner[: W.size, : W.size]
+        inner = state.inner.entries
         most = STEPS_PER_ROW * W.size
         steps, _, state.b = ascend(inner, y[W], upper[W], alpha, e, state.tolerance, most)
         state.steps, state.converged = state.steps + steps, steps < most
         change = (alpha - state.alpha[W]) * y[W]
         changed = np.flatnonzero(change)
-        rows[changed].add_to(state.f[: state.m], change[changed], K.threads)
+        if state.recomputes:
+            K.add_products(W[changed], change[changed], slice(0, state.m), state.f[: state.m])
+        else:
+            K.fetch(W[changed], state.m).add_to(state.f[: state.m], change[changed], K.threads)
         state.error += ENTRY_ROUNDING[K.dtype.itemsize] * float(
             np.abs(inner.diagonal()).max(initial=0) * np.abs(change).sum()
         )
@@ -245,52 +272,56 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         rising, falling = np.where(y > 0, more, less), np.where(y > 0, less, more)
         return 0.5 * float(e[rising].max() + e[falling].min())
 
-    def _extend_working_set(self, K: KernelRows, state: DecompositionState) -> RowView:
-        """Add the waiting samples to W; return the rows of K of all samples in W."""
-        before, new = state.W.size, state.waiting
-        state.W = np.concatenate([state.W, new])
-        size = state.W.size
-        if size > len(state.inner):
-            larger = empty_by_pages((min(2 * size, _largest_working_set(K)),) * 2, K.dtype)
-            larger[:before, :before] = state.inner[:before, :before]
-            state.inner = larger
-        rows = K.fetch(state.W, state.m)
-        rows[before:].copy_columns(state.W, state.inner[before:size, :size])
-        state.inner[:before, before:size] = state.inner[before:size, :before].T
-        return rows
+    def _extend_working_set(self, K: KernelRows, state: DecompositionState) -> None:
+        """Add the waiting samples to W, with the block of K between all samples in W."""
 
-    def _keep(self, state: DecompositionState, which: NDArray[np.bool_]) -> None:
-        """Reduce W to the marked samples."""
-        kept = np.flatnonzero(which)
-        rows = RowView(state.inner, kept)
-        # Rows move up in order: none is overwritten before it is read.
-        rows.copy_columns(kept, state.inner[: kept.size, : kept.size])
-        state.W = state.W[kept]
+        def compute(W: Indices, out: Block, positions: Indices) -> None:
+            if state.recomputes:
+                K.block(W[positions], W, out, positions)
+            else:  # none is replaced: the new samples come last
+                K.fetch(W, state.m)[positions].copy_columns(W, out[W.size - positions.size :], K.threads)
+
+        state.inner.enter(state.waiting, state.replaced, self._largest_working_set(K, state), compute)
+        state.entered[state.waiting] = state.done
 
     def _select(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Measure the gap on the samples in use, and choose the samples that leave and enter W, or a larger subset."""
-        short = self._measure(problem, state)
+        short, pull = self._measure(problem, state)
         state.rounded = self._rounded(problem, state)
         if state.rounded.size:
             return
-        self._shrink_working_set(kernel_rows(problem.X), state, short)
-        state.waiting = self._violators(problem, state, short)
+        K = kernel_rows(problem.X)
+        self._give_up_rows(K, state, pull)
+        if not state.recomputes:
+            self._shrink_working_set(K, state, short)
+        state.waiting = self._violators(K, state, pull)
+        if state.recomputes:
+            state.replaced = self._replaced(K, state, short)
         state.grows = not state.whole and state.waiting.size < self.block // 2
         if state.whole and not state.waiting.size and state.converged:
             state.tolerance /= 4
             state.settled = state.tolerance < LEAST_TOLERANCE
 
-    def _measure(self, problem: RegularizedSVM, state: DecompositionState) -> Vector:
-        """1 minus the margin of each sample in use; updates the gap and the dual value."""
+    def _measure(self, problem: RegularizedSVM, state: DecompositionState) -> tuple[Vector, Vector]:
+        """1 minus the margin of each sample in use, and its violation; updates the gap and the dual value.
+
+        The violation is positive if a rising beta_i closes it, negative if a falling one does.
+        """
         m = state.m
-        y, f, alpha = problem.y[:m], state.f[:m], state.alpha[:m]
-        short: Vector = 1 - y * (f + state.b)
-        square = float((alpha * y) @ f)
-        state.dual = float(alpha.sum()) - 0.5 * square
-        state.gap = 0.5 * square + float(state.upper[:m] @ np.maximum(0.0, short)) - state.dual
+        short, pull, sums = np.empty(m), np.empty(m), np.zeros((-(-m // TILE), 3))
+
+        def work(tiles: Iterator[slice]) -> None:
+            for some in tiles:
+                y, f, alpha, upper = problem.y[some], state.f[some], state.alpha[some], state.upper[some]
+                sums[some.start // TILE] = measure(y, f, state.b, alpha, upper, short[some], pull[some])
+
+        run_tiles(work, m, TILE, operations=m, threads=kernel_rows(problem.X).threads)
+        total, square, loss = (float(part) for part in sums.sum(axis=0))
+        state.dual = total - 0.5 * square
+        state.gap = 0.5 * square + loss - state.dual
         if state.near_at is None and state.whole and state.gap <= NEAR_OPTIMUM * (abs(state.dual) + state.gap):
             state.near_at = state.done + 1
-        return short
+        return short, pull
 
     def _rounded(self, problem: RegularizedSVM, state: DecompositionState) -> Indices:
         """The samples whose f must be recomputed, as its rounding error may explain too much of the gap.
@@ -313,22 +344,42 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         state.error = 0.0
         self._select(problem, state)
 
-    def _violators(self, problem: RegularizedSVM, state: DecompositionState, short: Vector) -> Indices:
+    def _most_blocks(self, state: DecompositionState) -> int:
+        """How many blocks may enter W at once; rows that are recomputed for each sum should serve large changes."""
+        return RECOMPUTED_BLOCKS // 2 if state.recomputes else MOST_BLOCKS
+
+    def _give_up_rows(self, K: KernelRows, state: DecompositionState, pull: Vector) -> None:
+        """Recompute rows of K from now on if far more samples are, or may become, support vectors than rows fit."""
+        if state.recomputes:
+            return
+        concerned = np.count_nonzero((state.alpha[: state.m] > 0) | (np.abs(pull) > state.tolerance))
+        if concerned > RECOMPUTE_FACTOR * self._largest_working_set(K, state):
+            state.recomputes = True
+            K.forget_rows()
+
+    def _violators(self, K: KernelRows, state: DecompositionState, pull: Vector) -> Indices:
         """The most violating samples outside of W, half of them with a rising and half with a falling beta_i.
 
         If all changed beta_i in one direction, the bias would oscillate from one iteration to the next.
         """
-        K, m = kernel_rows(problem.X), state.m
-        y, alpha, upper = problem.y[:m], state.alpha[:m], state.upper[:m]
-        pull = np.where(alpha < upper, np.maximum(short, 0), 0) - np.where(alpha > 0, np.maximum(-short, 0), 0)
-        pull *= y
         pull[state.W] = 0
         sides = [np.flatnonzero(side * pull > state.tolerance) for side in (1, -1)]
-        many = sum(side.size for side in sides) // (2 * MOST_BLOCKS)
-        block = min(max(many, self._room(K)), self._room(K, MOST_BLOCKS))
+        many = sum(side.size for side in sides) // (1 if state.recomputes else 2 * MOST_BLOCKS)
+        block = min(max(many, self._room(K, state)), self._room(K, state, self._most_blocks(state)))
         half = block // 2
         worst = [side[np.argpartition(-abs(pull[side]), half)[:half]] if side.size > half else side for side in sides]
         return np.sort(np.concatenate(worst))
+
+    def _distance(self, state: DecompositionState, short: Vector) -> Vector:
+        """How far the margin of each sample in W is from 1, if its dual variable is at the right bound; else -inf."""
+        W, alpha = state.W, state.alpha[state.W]
+        return np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
+
+    def _replaced(self, K: KernelRows, state: DecompositionState, short: Vector) -> Indices:
+        """The places that waiting samples take if W is full: of samples far from leaving a bound, then the oldest."""
+        excess = state.W.size + state.waiting.size - self._largest_working_set(K, state)
+        order = np.lexsort((state.entered[state.W], -self._distance(state, short)))
+        return np.sort(order[: max(0, excess)])
 
     def _shrink_working_set(self, K: KernelRows, state: DecompositionState, short: Vector) -> None:
         """Remove samples from W whose dual variable is at a bound and far from leaving it, and release their rows.
@@ -336,40 +387,36 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         If the cache has no room for the rows of W, further samples at a bound leave, the farthest first; they can
         return.
         """
-        W, alpha = state.W, state.alpha[state.W]
-        distance = np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
+        W, distance = state.W, self._distance(state, short)
         leaving = distance > SAFE_DISTANCE
-        most = _largest_working_set(K)
-        excess = 0 if most == K.shape[0] else W.size - (most - self._room(K, MOST_BLOCKS))
+        most = self._largest_working_set(K, state)
+        excess = 0 if most == K.shape[0] else W.size - (most - self._room(K, state, self._most_blocks(state)))
         if excess > np.count_nonzero(leaving):
             leaving[np.argsort(-distance, kind="stable")[:excess]] = True
         elif excess <= 0 and (np.count_nonzero(leaving) <= LEAVING_SHARE * W.size or W.size <= self.block):
             return
         K.release(W[leaving])
-        self._keep(state, ~leaving)
+        state.inner.keep(~leaving)
 
     def _grow(self, problem: RegularizedSVM, state: DecompositionState) -> None:
         """Enlarge the subset: reduce W to support vectors, and compute f of the new samples."""
-        weighted = state.alpha[state.W] > 0
-        kernel_rows(problem.X).release(state.W[~weighted])
-        self._keep(state, weighted)
+        if not state.recomputes:
+            weighted = state.alpha[state.W] > 0
+            kernel_rows(problem.X).release(state.W[~weighted])
+            state.inner.keep(weighted)
         before, state.m = state.m, self._next_size(state)
         self._extend_products(problem, state, before)
         self._select(problem, state)
 
     def _extend_products(self, problem: RegularizedSVM, state: DecompositionState, before: int) -> None:
         """Compute f of the samples from `before` to m, from all support vectors."""
-        K, m = kernel_rows(problem.X), state.m
-        others = np.setdiff1d(np.flatnonzero(state.alpha), state.W)
-        scratch = empty_by_pages((min(self.block, others.size), m - before), K.dtype)
-        for numbers, kept in ((others, False), (state.W, True)):
-            for start in range(0, numbers.size, self.block):
-                some = numbers[start : start + self.block]
-                if kept:
-                    rows = K.fetch(some, m).columns(slice(before, m))
-                else:
-                    rows = RowView.of(K.block(some, slice(before, m), scratch[: some.size]))
-                rows.add_to(state.f[before:m], state.alpha[some] * problem.y[some], K.threads)
+        K, m, beta = kernel_rows(problem.X), state.m, state.alpha * problem.y
+        cached = state.W[:0] if state.recomputes else state.W
+        others = np.setdiff1d(np.flatnonzero(beta), cached)
+        K.add_products(others, beta[others], slice(before, m), state.f[before:m])
+        for start in range(0, cached.size, self.block):
+            some = cached[start : start + self.block]
+            K.fetch(some, m).columns(slice(before, m)).add_to(state.f[before:m], beta[some], K.threads)
 
     def solution(self, problem: RegularizedSVM, state: DecompositionState) -> Solution:
         f = state.f.copy()
@@ -395,8 +442,3 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         if not state.whole or state.rounded.size:
             return math.inf
         return state.gap / (abs(state.dual) + state.gap) if state.gap > 0 else 0.0
-
-
-def _largest_working_set(K: KernelRows) -> int:
-    """The largest W whose rows fit in the cache and whose square block of K is no larger than the cache."""
-    return min(K.cached_rows, math.isqrt(K.cache_bytes // K.dtype.itemsize))

@@ -36,6 +36,11 @@ from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.slack import SlackSVM
 
 METHODS = ("kept", "paper")
+LEAST_CACHED_SHARE = 1 / 32  # rows are cached for good if the cache holds at least this share of them
+MOST_WEIGHTS = 256  # points with a weight up to which rows are cached even if few fit, by benchmarks/forest.py
+RECOMPUTED_BLOCK = 4096  # points drawn in the first iteration in which rows are not cached, by benchmarks/forest.py;
+RECOMPUTED_BLOCKS = 12  # but so few that there are this many blocks in all samples
+HALVING = 50  # iterations after which the block is smaller by sqrt(2); it shrinks as the square root of the iterations
 
 
 @dataclass(frozen=True)
@@ -255,6 +260,11 @@ class WithRowsKept(Iterates):
     all cached: each such iteration computes a new row, so there are at most n. Once no point needs to be drawn any
     more, the terms of u from before are removed, as their weights would loosen the bound for long.
 
+    If there is nearly no slack, a wet point is dry again soon, so that its row is evicted from a small cache before it
+    is needed again. Once some hundred points have a weight, no row is cached any more: the lowest points are
+    taken in blocks that begin large and become smaller, whose kernels are computed, added up and thrown away. The slack
+    is then in effect larger at first, and tends to the one asked for.
+
     Attributes
     ----------
     alpha, h : arrays of shape (n,)
@@ -265,11 +275,14 @@ class WithRowsKept(Iterates):
         |u|^2, e^2, and the square root of the larger one.
     sums : list of arrays of shape (n,)
         For each basin, :math:`\sum_i s_i y_i K_i` over the points marked in `inside`.
+    recomputes : bool
+        Whether rows are no longer cached.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator, block: int, average: float) -> None:
         super().__init__(problem, rng)
-        self.draws, self.average = max(1, block // len(self.basins)), average
+        self.block, self.average = block, average
+        self.recomputes = False
         self.alpha, self.h, self.cap = np.zeros(self.n), np.zeros(self.n), 0.0
         self.sq_norm, self.sq_noise, self.size = 0.0, 0.0, 1.0
         self.sums = [np.zeros(self.n) for _ in self.basins]
@@ -284,7 +297,10 @@ class WithRowsKept(Iterates):
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
         K = kernel_rows(problem.X)
         c = problem.y * self.h / (problem.scale**2 * self.size)
-        wet = [self._enough(K, c, *basin) for basin in zip(self.basins, self.wet(problem, c), strict=True)]
+        wet = self.wet(problem, c)
+        if self._rows_are_useless(K, wet):
+            self._give_up_rows(K)
+        wet = [self._enough(K, c, *basin) for basin in zip(self.basins, wet, strict=True)]
         if self.drawn is None:
             self.drawn = self.draw(problem, wet)
         drawn, summed = np.concatenate(self.drawn), np.zeros(self.n, dtype=bool)
@@ -292,16 +308,46 @@ class WithRowsKept(Iterates):
             summed[points] = self.known(K, points)
         summed[drawn] = False
         changed = np.flatnonzero(summed != self.inside)
-        if _evaluations(K, changed) + _evaluations(K, drawn) > budget:
+        drawn_cost = drawn.size * self.n if self.recomputes else _evaluations(K, drawn)
+        if _evaluations(K, changed) + drawn_cost > budget:
             return False
         self._update_sums(K, problem, changed)
         weights, shares = self.weights(problem, wet, self.drawn)
         h = np.sum([share * total for share, total in zip(shares, self.sums, strict=True)], axis=0)
-        _add(K, drawn, weights[drawn] * problem.y[drawn], h)
+        if self.recomputes:
+            K.add_products(drawn, weights[drawn] * problem.y[drawn], slice(0, self.n), h)
+        else:
+            _add(K, drawn, weights[drawn] * problem.y[drawn], h)
         self.t += 1
         self._move(problem, weights, h, max(shares), float(weights[drawn] @ weights[drawn]))
         self.drawn = None
         return True
+
+    @property
+    def draws(self) -> int:
+        """The number of points to be drawn of each basin."""
+        block = self.block
+        if self.recomputes:
+            first = min(RECOMPUTED_BLOCK, self.n // RECOMPUTED_BLOCKS)
+            block = max(block, round(first / math.sqrt(1 + self.t / HALVING)))
+        return max(1, block // len(self.basins))
+
+    def _rows_are_useless(self, K: KernelRows, wet: list[Indices]) -> bool:
+        """Whether rows are evicted before they are needed again: few fit, many were needed, and hardly any are wet."""
+        if self.recomputes or K.cached_rows >= LEAST_CACHED_SHARE * self.n:
+            return False
+        weights = int(np.count_nonzero(self.alpha))
+        return max(points.size for points in wet) < self.draws and weights > min(K.cached_rows, MOST_WEIGHTS)
+
+    def _give_up_rows(self, K: KernelRows) -> None:
+        """Compute the rows of each block anew from now on; steps and the mean of the iterates begin anew as well."""
+        self.recomputes, self.drawn, self.t = True, None, 0
+        self.inside[:] = False
+        for total in self.sums:
+            total[:] = 0.0
+        self._mark_old()
+        self.restart_mean()
+        K.forget_rows()
 
     def _enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Indices) -> Indices:
         """The wet points; if they are fewer than the draws, the lowest points, until all of their rows are cached."""
@@ -313,6 +359,8 @@ class WithRowsKept(Iterates):
 
     def known(self, K: KernelRows, points: Indices) -> NDArray[np.bool_]:
         """Which points can be summed exactly: their rows are in the sums, or cached."""
+        if self.recomputes:
+            return np.zeros(points.size, dtype=bool)
         return np.asarray(self.inside[points] | (K.missing(points) == 0))
 
     def draw(self, problem: SlackSVM, wet: list[Indices]) -> list[Indices]:

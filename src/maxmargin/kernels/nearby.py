@@ -1,0 +1,90 @@
+"""Tiles of samples that are near each other: kernels that are negligible at a distance are not computed for far tiles.
+
+A Gaussian kernel of samples that are farther apart than its reach is smaller than the rounding error of a kernel. If a
+sample is that far from the box around a tile, its kernels with all samples of the tile are taken to be 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core.types import Indices, Vector
+from maxmargin.kernels._blocks import within_reach
+from maxmargin.kernels.mixed_rows import Samples, as_dense, some_rows
+
+TILE = 512  # samples of a tile at most; smaller boxes have fewer samples within reach, but larger blocks are faster
+FEWEST_SAMPLES = 4 * TILE  # with fewer samples, finding out which are near costs more than their kernels
+MOST_COORDINATES = 8  # columns in which boxes are measured: those in which samples differ most
+SAMPLED_ROWS = 256  # samples by which the share of kernels that are not negligible is estimated
+LARGEST_SHARE = 0.5  # if more of the kernels than this are within reach, tiles are not worth their cost
+
+
+@dataclass(frozen=True)
+class NearbyTiles:
+    """Some samples in tiles of samples that are near each other, with a box around each tile.
+
+    Attributes
+    ----------
+    members : list of arrays of int
+        The samples of each tile, by their positions among these samples.
+    low, high : arrays of shape (tiles, coordinates)
+        The corners of each box.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels.nearby import NearbyTiles
+    >>> points = np.linspace(0.0, 10.0, 1000).reshape(-1, 1)
+    >>> nearby = NearbyTiles.of(points)
+    >>> [nearby.near(points[[0, 999]], tile, sq_reach=1.0) for tile in range(2)]
+    [array([0]), array([1])]
+    """
+
+    members: list[Indices]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, points: NDArray[np.float64]) -> NearbyTiles:
+        """Tiles of the samples with these coordinates; they keep their order if there are no coordinates.
+
+        The samples are halved at the median of the coordinate in which they spread most, until a tile holds them.
+        """
+        order, coordinates = np.arange(len(points)), points.copy()
+        starts, waiting = list[int](), [slice(0, order.size)]
+        while waiting:
+            part = waiting.pop()
+            inside, size = coordinates[part], part.stop - part.start
+            if size <= TILE:
+                starts.append(part.start)
+                continue
+            middle = TILE * (-(-size // TILE) // 2)
+            if inside.shape[1]:
+                widest = int(np.argmax(np.ptp(inside, axis=0)))
+                sides = np.argpartition(inside[:, widest], middle)
+                order[part], coordinates[part] = order[part][sides], inside[sides]
+            waiting += [slice(part.start + middle, part.stop), slice(part.start, part.start + middle)]
+        low, high = (end.reduceat(coordinates, starts) for end in (np.minimum, np.maximum))
+        return cls(np.split(order, starts[1:]), low, high)
+
+    def near(self, points: NDArray[np.float64], tile: int, sq_reach: float) -> Indices:
+        """Which of these points are within reach of a tile."""
+        found = np.empty(len(points) + 1, dtype=np.int64)
+        return found[: within_reach(points, self.low[tile], self.high[tile], sq_reach, found)]
+
+
+def coordinates(X: Samples, sq_reach: float) -> NDArray[np.float64]:
+    """The columns of X in which samples differ most; none if samples are few, or most within reach of each other."""
+    none = np.empty((X.shape[0], 0))
+    if X.shape[0] < FEWEST_SAMPLES or not np.isfinite(sq_reach):
+        return none
+    some = as_dense(some_rows(X, SAMPLED_ROWS)).astype(np.float64)
+    norms: Vector = np.square(some).sum(axis=1)
+    sq_distances = norms[:, None] + norms - 2 * some @ some.T
+    if np.mean(sq_distances <= sq_reach) > LARGEST_SHARE:
+        return none
+    widest = np.sort(np.argsort(-some.var(axis=0), kind="stable")[:MOST_COORDINATES])
+    return np.ascontiguousarray(as_dense(X[:, widest]), dtype=np.float64)
