@@ -110,11 +110,11 @@ def maxmargin(name: str | None = None, most_features: float = math.inf) -> Calla
 
         if X.shape[1] > most_features:
             raise LookupError(f"it is for at most {most_features:,} features")
-        solver = SOLVERS[name]() if name else auto_solver(RegularizedSVM, as_matrix(X))
         data = as_matrix(X, threads or thread_count(None))  # the first call imports much, which is not part of a fit
 
         def fit(loss: str, C: float, rung: float) -> Any:
             problem = RegularizedSVM(data.fork(), y, C=C, loss=loss, bias=False)
+            solver = SOLVERS[name]() if name else auto_solver(RegularizedSVM, problem.X, C=C, loss=loss)
             return solve(problem, solver, tol=rung, random_state=0).solution.w
 
         return fit

@@ -152,7 +152,7 @@ def test_every_solver_can_be_named(run, rows, solver):
 
 
 def test_the_form_with_C(run, rows):
-    options = ["--loss", "hinge", "--intercept-scaling", "2", "--n-jobs", "2"]
+    options = ["--solver", "newton", "--loss", "hinge", "--intercept-scaling", "2", "--n-jobs", "2"]
     text = run("train", rows, *options, "--plot", "run.png").stdout
     assert re.search(r"certificate +the objective is within .* at this C", text)
     assert re.search(r"stopped +the gap reached tol", text)

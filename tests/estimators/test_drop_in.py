@@ -226,7 +226,8 @@ def test_one_warning_for_all_classes(kind):
 
 def test_no_warning_where_no_tol_was_to_be_reached():
     X, y = two_classes(n=400)
-    for options in ({"slack": 0.2}, {"solver": "pegasos"}, {"max_time": 1e-9, "solver": "sdca"}, {"tol": 0.9}):
+    newton = {"tol": 0.9, "solver": "newton"}
+    for options in ({"slack": 0.2}, {"solver": "pegasos"}, {"max_time": 1e-9, "solver": "sdca"}, newton):
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
             warnings.filterwarnings("ignore", "The model predicts the same class")

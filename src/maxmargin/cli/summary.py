@@ -24,6 +24,7 @@ STOPPED = {
 }
 PURPOSES = {
     "learning": "to learn",
+    "choice of the solver": "to choose the solver",
     "validation": "to check that all values are finite",
     "scale": "to find the norms of the rows",
     "norms of X": "to find the norms of the rows",

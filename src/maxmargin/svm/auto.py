@@ -19,6 +19,7 @@ from maxmargin.engine.solver import AnySolver
 from maxmargin.svm.losses import LOSSES
 from maxmargin.svm.regularized import RegularizedSVM
 
+MOST_STRENGTH = 1e100  # C times |x_i|^2, at most, so that costs do not overflow: beyond it no choice changes
 SAMPLED_ROWS = 64  # rows that are read to estimate the mean |x_i|^2, if it is not given: their norms vary little
 
 # Costs in microseconds, on one core. Only their ratios matter: a factor in all of them changes no choice.
@@ -176,7 +177,9 @@ def auto_solver(
     if budget is not None or not 0 < d <= MOST_FEATURES or not n:
         return Sdca()
     assert isinstance(X, Matrix)  # rows of features are
-    strength = C * (mean_sq_norm(X) if sq_norm is None else sq_norm)
+    # Numbers that cannot be computed with are refused later, by the problem.
+    strength = min(C, MOST_STRENGTH) * (mean_sq_norm(X) if sq_norm is None else sq_norm)
+    strength = max(0.0, min(strength, MOST_STRENGTH))
     shape = LinearShape(n, d, max(1, X.n_stored), strength, LOSSES[loss].smooth)
     return Newton() if shape.newton_cost() < shape.sdca_cost() else Sdca()
 
