@@ -17,7 +17,7 @@ from maxmargin.svm.linear import one_vs_rest
 
 def general(monkeypatch, **parameters):
     """The same classifier on the path of large data."""
-    monkeypatch.setattr(small_linear, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(small_linear, "MOST_FEATURES", 0)
     return LinearSVC(**parameters)
 
 

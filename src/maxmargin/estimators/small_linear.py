@@ -23,6 +23,8 @@ from maxmargin.svm.many_problems import SolvedProblems, Stop
 # Entries of the matrix, up to which it is copied and all binary problems are solved on all of its rows. Larger data
 # gains more from the growing parts of the general path than it loses by the work around each binary problem.
 MOST_ENTRIES = 500_000
+# The same for dense data of no more rows than this, on which the general path would not begin with a part of them.
+FEW_ROWS, MOST_DENSE_ENTRIES = 5000, 2_500_000
 MOST_FEATURES = 500  # a system of as many equations is solved in each iteration
 SAFE_SQ_NORMS = 1e-100, 1e100  # of the largest row; beyond, the general path says what cannot be computed with
 UNEVEN = 1e6  # norm of the largest row, in units of the median: beyond, Newton's steps are led by that row alone
@@ -123,7 +125,8 @@ def small_feature_rows(
     `u` is C times the weight of each sample.
     """
     n, d = rows.matrix.shape
-    if n * d > MOST_ENTRIES or d > MOST_FEATURES:
+    dense = rows.matrix.n_stored == n * d
+    if n * d > (MOST_DENSE_ENTRIES if dense and n <= FEW_ROWS else MOST_ENTRIES) or d > MOST_FEATURES:
         return None
     sq_norms = rows.sq_norms()
     largest = float(sq_norms.max())
