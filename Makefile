@@ -46,7 +46,7 @@ package: .venv/dev
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 .venv/demo: .venv/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet "meson-python>=0.17" "meson>=1.5" ninja "Cython>=3.1"
+	$(BIN)/python -m pip install --quiet "meson-python>=0.17" "meson>=1.5" ninja "Cython>=3.1" scipy
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[demo]"
 	touch $@
 
