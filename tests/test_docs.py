@@ -56,7 +56,7 @@ class Shown:
 def run(page: str) -> Shown:
     """Run the Python blocks of a page in order, in one namespace, as a reader would who types them all."""
     names: dict[str, Any] = {"__name__": Path(page).stem}
-    known = dict(registry._registered)
+    known = dict(registry._all_registered())
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             for block in blocks(page, "python"):

@@ -11,7 +11,7 @@ from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, CoreSet, K
 
 @pytest.fixture(autouse=True)
 def a_registry_of_its_own(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(registry, "_registered", dict(registry._all_registered()))
 
 
 def define(**attributes):

@@ -23,9 +23,8 @@ def defined_on_demand(define: Callable[[], None]) -> Callable[[], None]:
 def _all_registered() -> dict[tuple[str, bool], type[AnySolver]]:
     for define in list(_on_demand):
         define()
-        _on_demand[:] = [
-            other for other in _on_demand if other is not define
-        ]  # not before: it may fail, and be retried
+        # Not before: it may fail, and be called again.
+        _on_demand[:] = [other for other in _on_demand if other is not define]
     return _registered
 
 

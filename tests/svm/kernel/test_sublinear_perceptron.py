@@ -224,7 +224,9 @@ def test_it_is_found_by_its_name():
 
 def test_slack_is_refused():
     X, y = rings()
-    with pytest.raises(ValueError, match=r"needs slack 0, for separable data; got slack=0\.1\. Solvers that .*: perceptron, sbp"):
+    with pytest.raises(
+        ValueError, match=r"needs slack 0, for separable data; got slack=0\.1\. Solvers that .*: perceptron, sbp"
+    ):
         solve(SlackSVM(KernelMatrix(X, Rbf(gamma=1.0)), y, 0.1), KernelSublinearPerceptron())
 
 
