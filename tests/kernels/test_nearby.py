@@ -58,6 +58,8 @@ def test_precise_products_leave_out_nothing_that_float64_shows():
 
 
 def test_no_coordinates_where_most_samples_are_within_reach():
-    assert coordinates(scattered(), np.inf).shape == (3000, 0)
-    assert coordinates(scattered(), 1e5).shape == (3000, 0)
-    assert coordinates(scattered(), 10.0).shape == (3000, 5)
+    assert coordinates(scattered(), None, np.inf).shape == (3000, 0)
+    assert coordinates(scattered(), None, 1e5).shape == (3000, 0)
+    assert coordinates(scattered(), None, 10.0).shape == (3000, 5)
+    some = np.arange(2999, 0, -1)
+    np.testing.assert_array_equal(coordinates(scattered(), some, 10.0), coordinates(scattered()[some], None, 10.0))

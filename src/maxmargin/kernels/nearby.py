@@ -76,15 +76,20 @@ class NearbyTiles:
         return found[: within_reach(points, self.low[tile], self.high[tile], sq_reach, found)]
 
 
-def coordinates(X: Samples, sq_reach: float) -> NDArray[np.float64]:
-    """The columns of X in which samples differ most; none if samples are few, or most within reach of each other."""
-    none = np.empty((X.shape[0], 0))
-    if X.shape[0] < FEWEST_SAMPLES or not np.isfinite(sq_reach):
+def coordinates(X: Samples, rows: Indices | None, sq_reach: float) -> NDArray[np.float64]:
+    """The columns in which samples differ most; none if samples are few, or most within reach of each other.
+
+    The samples are these rows of X, or all: X is not copied for them, but for the columns that are returned.
+    """
+    n = X.shape[0] if rows is None else rows.size
+    none = np.empty((n, 0))
+    if n < FEWEST_SAMPLES or not np.isfinite(sq_reach):
         return none
-    some = as_dense(some_rows(X, SAMPLED_ROWS)).astype(np.float64)
+    some = as_dense(some_rows(X, SAMPLED_ROWS) if rows is None else X[some_rows(rows, SAMPLED_ROWS)]).astype(np.float64)
     norms: Vector = np.square(some).sum(axis=1)
     sq_distances = norms[:, None] + norms - 2 * some @ some.T
     if np.mean(sq_distances <= sq_reach) > LARGEST_SHARE:
         return none
     widest = np.sort(np.argsort(-some.var(axis=0), kind="stable")[:MOST_COORDINATES])
-    return np.ascontiguousarray(as_dense(X[:, widest]), dtype=np.float64)
+    columns = as_dense(X[:, widest])
+    return np.ascontiguousarray(columns if rows is None else columns[rows], dtype=np.float64)

@@ -261,7 +261,7 @@ class PackedRows:
     @cached_property
     def _coordinates(self) -> Floats:
         """Some coordinates of each sample, by which `nearby` tells which kernels are negligible."""
-        return coordinates(self.source, self.kernel.sq_reach(unit_roundoff(self.dtype)))
+        return coordinates(self._X, self._rows, self.kernel.sq_reach(unit_roundoff(self.dtype)))
 
     def _nearby_tiles(self, columns: Selection) -> NearbyTiles:
         """Tiles of some samples; those of a slice are kept until another slice is asked for."""

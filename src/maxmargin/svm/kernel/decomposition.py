@@ -46,7 +46,7 @@ FIRST_TOLERANCE_OF_ALL = 1e-3  # the same if the working set holds all samples f
 SAFE_DISTANCE = 0.4  # distance of the margin from 1 above which a sample at the right bound may leave the working set
 LEAVING_SHARE = 0.15  # such samples leave only if they are more than this share of the working set: K is copied
 MOST_BLOCKS = 4  # blocks that enter the working set at once, at most, if violating samples are many
-RECOMPUTE_FACTOR = 2  # rows of K are no longer cached if this many times the largest W may be support vectors
+RECOMPUTE_FACTOR = 2  # rows of K are no longer cached if support vectors are this many times the largest W
 RECOMPUTED_BLOCKS = 16  # blocks in the working set, at most, if rows of K are not cached; half of them enter at once
 TILE = 16_384  # samples that a thread measures at a time
 PATIENCE = 4  # iterations without a better error on a holdout before early stopping, counted
@@ -291,7 +291,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         if state.rounded.size:
             return
         K = kernel_rows(problem.X)
-        self._give_up_rows(K, state, pull)
+        self._give_up_rows(K, state)
         if not state.recomputes:
             self._shrink_working_set(K, state, short)
         state.waiting = self._violators(K, state, pull)
@@ -348,12 +348,11 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         """How many blocks may enter W at once; rows that are recomputed for each sum should serve large changes."""
         return RECOMPUTED_BLOCKS // 2 if state.recomputes else MOST_BLOCKS
 
-    def _give_up_rows(self, K: KernelRows, state: DecompositionState, pull: Vector) -> None:
-        """Recompute rows of K from now on if far more samples are, or may become, support vectors than rows fit."""
+    def _give_up_rows(self, K: KernelRows, state: DecompositionState) -> None:
+        """Recompute rows of K from now on if far more samples are support vectors than rows fit."""
         if state.recomputes:
             return
-        concerned = np.count_nonzero((state.alpha[: state.m] > 0) | (np.abs(pull) > state.tolerance))
-        if concerned > RECOMPUTE_FACTOR * self._largest_working_set(K, state):
+        if np.count_nonzero(state.alpha) > RECOMPUTE_FACTOR * self._largest_working_set(K, state):
             state.recomputes = True
             K.forget_rows()
 
