@@ -1,13 +1,12 @@
 """Fits of few samples, whose binary problems are solved together: the services and attributes of any other fit."""
 
 import pickle
-import signal
-import time
 from itertools import combinations
 
 import numpy as np
 import pytest
 import sklearn.svm
+from ctrl_c import ctrl_c_at_look
 from kernel_cases import close, clouds, exact
 from scipy.sparse import csr_array
 from sklearn.callback import ProgressBar
@@ -146,21 +145,8 @@ def test_max_time_ends_it_with_a_proved_model_of_each_problem(classes, monkeypat
 def test_ctrl_c_keeps_a_model(monkeypatch):
     X, y = clouds(n=400, classes=3, distance=1.0)
     monkeypatch.setattr(many_problems, "ENTRIES_PER_CALL", 1)
-    before, calls, clock = signal.signal(signal.SIGINT, signal.default_int_handler), 0, time.perf_counter
-
-    def pressing():
-        nonlocal calls
-        calls += 1
-        if calls == 4:
-            signal.raise_signal(signal.SIGINT)
-        return clock()
-
-    monkeypatch.setattr(time, "perf_counter", pressing)
-    try:
-        with pytest.warns(ConvergenceWarning, match="interrupted"):
-            model = SVC(C=100.0, n_jobs=1).fit(X, y)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with ctrl_c_at_look(monkeypatch, 4), pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = SVC(C=100.0, n_jobs=1).fit(X, y)
     assert "interrupted" in model.stopped_
     assert model.score(X, y) > 0.4
 

@@ -1,12 +1,11 @@
 """Linear fits of few samples, whose one-vs-rest problems are solved together: as any other fit."""
 
 import pickle
-import signal
-import time
 
 import numpy as np
 import pytest
 from clouds import clouds
+from ctrl_c import ctrl_c_at_look
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
@@ -77,21 +76,8 @@ def test_max_time_and_ctrl_c_leave_a_proved_model_of_each_class(monkeypatch):
     assert "max_time" in model.stopped_
     assert all(certificate.primal >= certificate.dual for certificate in model.certificate_)
 
-    before, calls, clock = signal.signal(signal.SIGINT, signal.default_int_handler), 0, time.perf_counter
-
-    def pressing():
-        nonlocal calls
-        calls += 1
-        if calls == 4:
-            signal.raise_signal(signal.SIGINT)
-        return clock()
-
-    monkeypatch.setattr(time, "perf_counter", pressing)
-    try:
-        with pytest.warns(ConvergenceWarning, match="interrupted"):
-            model = LinearSVC(tol=1e-9, n_jobs=1).fit(X, y)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with ctrl_c_at_look(monkeypatch, 4), pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = LinearSVC(tol=1e-9, n_jobs=1).fit(X, y)
     assert "interrupted" in model.stopped_
     assert model.score(X, y) > 0.4
 

@@ -113,11 +113,12 @@ class FitCallbacks:
             self.progress.solved += 1
             self.advance(k, 1.0, None)
 
-    def solved_together(self, which: Sequence[int], traces: Sequence[Trace]) -> bool:
+    def solved_together(self, which: Sequence[int], traces_of_all: Callable[[], Sequence[Trace]]) -> bool:
         """Some problems were solved in one call, each with one check; whether a callback asks to stop."""
         verbose = self.estimator.verbose
         if not (self.heard or verbose) or not which:
             return False
+        traces = traces_of_all()
         with self.lock:
             self.progress.solved += len(which)
             for k in which:

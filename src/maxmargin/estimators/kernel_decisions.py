@@ -21,7 +21,7 @@ from maxmargin.estimators.packed_vectors import CHUNK, PackedVectors, by_chunks
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK
 from maxmargin.kernels.functions import Kernel, Precomputed
 from maxmargin.kernels.mixed_rows import far_from_zero
-from maxmargin.kernels.packed_rows import SAFE_RANGE
+from maxmargin.kernels.packed_rows import in_safe_range
 
 # Multiply-adds of a prediction, up to which its rows are decided one by one in compiled code: a matrix product may have
 # twice the speed, but it begins 0.15 ms later. Chosen with benchmarks/everyday.py.
@@ -103,9 +103,8 @@ class KernelDecisions:
         vectors = np.zeros((-(-n // SAMPLES_PER_BLOCK) * SAMPLES_PER_BLOCK, d))
         np.subtract(self.vectors, centre, out=vectors[:n])
         largest = float(np.einsum("ij,ij->i", vectors, vectors).max())
-        least, most = SAFE_RANGE[8]
-        sizes = [size for size in [largest, *self.kernel.magnitudes(largest)] if size != 0]
-        rows = self.kernel.dense_rows(vectors) if all(least < size < most for size in sizes) else None
+        safe = in_safe_range([largest, *self.kernel.magnitudes(largest)], vectors.itemsize)
+        rows = self.kernel.dense_rows(vectors) if safe else None
         if rows is None:
             return None
         at_zero, at_one = self.kernel.shift(np.array([0.0, 1.0])).tolist()

@@ -17,7 +17,7 @@ from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.multiclass import MulticlassStrategy
 from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
 from maxmargin.kernels._row_sources import RowSource, WholeMatrix
-from maxmargin.kernels.packed_rows import SAFE_RANGE
+from maxmargin.kernels.packed_rows import in_safe_range
 from maxmargin.problems import Kernel, KernelMatrix, MarginProblem
 from maxmargin.solvers import Smo
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder, SampleTerms, solve_many
@@ -161,8 +161,7 @@ def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: flo
     largest = float(sq_norms.max())
     if largest == 0 and Z.any():
         return None
-    least, most = SAFE_RANGE[8]
-    if not (largest == 0 or all(least < size < most for size in [largest, *kernel.magnitudes(largest)] if size != 0)):
+    if not (largest == 0 or in_safe_range([largest, *kernel.magnitudes(largest)], Z.itemsize)):
         return None
     source = kernel.dense_rows(Z)
     if source is None or not math.isfinite(largest):

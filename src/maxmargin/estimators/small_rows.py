@@ -71,7 +71,7 @@ class SmallRows(TrainingRows):
             nonlocal why
             with lock:
                 seconds[solved] = time.perf_counter() - began
-                asked = rules.callbacks.solved_together(solved, self._traces(results, seconds, tol))
+                asked = rules.callbacks.solved_together(solved, lambda: self._traces(results, seconds, tol))
                 if interrupt.asked:
                     why = "interrupted"
                 elif not why and (asked or rules.deadline.passed):

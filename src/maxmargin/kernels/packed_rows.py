@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,12 @@ BATCH = 512  # samples that are packed, or added up, at a time
 # the square roots of its smallest and largest number, less some orders of magnitude, as products are added up.
 SAFE_RANGE = {4: (1e-30, 1e30), 8: (1e-280, 1e280)}
 TILE = 1024  # columns of a block computed at a time: few enough to be in the processor's cache for the kernel function
+
+
+def in_safe_range(sizes: Iterable[float], itemsize: int) -> bool:
+    """Whether numbers of these sizes are computed with in a precision of so many bytes; zeros always are."""
+    least, most = SAFE_RANGE[itemsize]
+    return all(least < size < most for size in sizes if size != 0)
 
 
 class _OutOfRange(Exception):
@@ -121,8 +127,7 @@ class PackedRows:
         largest = float(batch.sq_norms.max(initial=0.0))
         least, most = SAFE_RANGE[batch.dtype.itemsize]
         vanishes = largest == 0 and (batch.common.any() or batch.rare.data.any())
-        sizes = [size for size in self.kernel.magnitudes(largest) if size != 0]
-        if vanishes or not all(least < size < most for size in sizes):
+        if vanishes or not in_safe_range(self.kernel.magnitudes(largest), batch.dtype.itemsize):
             raise _OutOfRange(
                 f"the {self.kernel.name} kernel of X cannot be computed: a row has the squared norm {largest:.3g}, and "
                 f"numbers on the way to the kernel leave the range of {least:g} to {most:g} of {batch.dtype}. Scale X, "
