@@ -39,13 +39,12 @@ from maxmargin.svm.slack import SlackSVM
 
 METHODS = ("kept", "paper")
 LEAST_CACHED_SHARE = 1 / 32  # rows are cached for good if the cache holds at least this share of them
-MOST_WEIGHTS = 256  # points with a weight up to which rows are cached even if few fit, by benchmarks/forest.py
 # If rows are not cached:
 FIRST, GROWTH = 6000, 3.0  # samples of the first subset, and the largest factor by which it grows, as in decomposition
 LARGEST_BLOCK = 8192  # points drawn in an iteration at most, by benchmarks/forest.py;
 LEAST_BLOCKS = 12  # but so few that there are this many blocks in the subset
 FAR_BELOW = 0.5  # the subset grows once fewer points than a block lack more than this share of the dual bound
-BIAS_PRECISION = 1e-6  # error of the bias that makes the basins equal, as a share of the dual bound
+BIAS_PRECISION = 1e-4  # error of the bias that makes the basins equal, as a share of the dual bound
 
 
 @dataclass(frozen=True)
@@ -266,7 +265,7 @@ class WithRowsKept(Iterates):
     more, the terms of u from before are removed, as their weights would loosen the bound for long.
 
     If there is nearly no slack, a wet point is dry again soon, so that its row is evicted from a small cache before it
-    is needed again. Once some hundred points have a weight, `WithoutRows` takes over.
+    is needed again. Once more points have a weight than a cache holds at least, `WithoutRows` takes over.
 
     Attributes
     ----------
@@ -338,7 +337,7 @@ class WithRowsKept(Iterates):
         if K.cached_rows >= LEAST_CACHED_SHARE * self.n:
             return False
         weights = int(np.count_nonzero(self.alpha))
-        return max(points.size for points in wet) < self.draws and weights > min(K.cached_rows, MOST_WEIGHTS)
+        return max(points.size for points in wet) < self.draws and weights > MIN_ROWS
 
     def _enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Indices) -> Indices:
         """The wet points; if they are fewer than the draws, the lowest points, until all of their rows are cached."""
