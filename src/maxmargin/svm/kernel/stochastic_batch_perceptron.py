@@ -56,7 +56,8 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
     method : {"kept", "paper"}, default="kept"
         "paper": one draw an iteration, :math:`\eta_t = 1/\sqrt t`, projection on the unit ball, and the mean of all
         iterates. "kept": wet points whose rows are cached enter the super-gradient exactly, and only the others are
-        sampled; the step is the best one for the dual bound. `docs/sbp.md` compares them.
+        sampled; the step is the best one for the dual bound. If there is nearly no slack and few rows fit, points are
+        drawn by how deep they lie below the dual bound, on a growing subset. `docs/sbp.md` compares them.
     block : int, default=16
         With "kept": the number of points drawn in an iteration; their rows are computed by one matrix product.
     average : float, default=1
@@ -442,10 +443,10 @@ class WithoutRows(Iterates):
     The subset grows if few points lie far below the level, or as many points were drawn as it has: then the responses
     of the new samples to u are computed, and a new mean of the iterates begins.
 
-    p* minimises :math:`\sum_i p_i c_i + V\max_i p_i/s_i + \frac\lambda2\sum_i p_i^2/s_i` for some :math:`\lambda`: without
-    the last term, that is the game of the paper; with it, g is the gradient of a smoothed level. The smoothing vanishes
-    with the gap: once the level is D, a is 0, and p* is that of the paper. As ever, alpha is a dual point. Samples
-    beyond m have weight 0 in it, so its bound is valid for all samples.
+    For some :math:`\lambda`, p* minimises :math:`\sum_i p_i c_i + V\max_i p_i/s_i + \frac\lambda2\sum_i p_i^2/s_i`.
+    Without the last term, that is the game of the paper; with it, g is the gradient of a smoothed level. The smoothing
+    vanishes with the gap: once the level is D, a is 0, and p* is that of the paper. As ever, alpha is a dual point.
+    Samples beyond m have weight 0 in it, so its bound is valid for all samples.
 
     Attributes
     ----------
