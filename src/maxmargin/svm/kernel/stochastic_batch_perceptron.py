@@ -44,7 +44,7 @@ FIRST, GROWTH = 6000, 3.0  # samples of the first subset, and the largest factor
 LARGEST_BLOCK = 8192  # points drawn in an iteration at most, by benchmarks/forest.py;
 LEAST_BLOCKS = 12  # but so few that there are this many blocks in the subset
 FAR_BELOW = 0.5  # the subset grows once fewer points than a block lack more than this share of the dual bound
-BIAS_PRECISION = 1e-4  # error of the bias that makes the basins equal, as a share of the dual bound
+BIAS_PRECISION = 1e-3  # error of the bias at which the basins are equal, as a share of the dual bound
 
 
 @dataclass(frozen=True)
@@ -499,29 +499,37 @@ class WithoutRows(Iterates):
         self.drawn = None
         return True
 
-    def _fill(self, problem: SlackSVM, c: Vector) -> tuple[Vector, Vector, float]:
+    def _fill(self, problem: SlackSVM, responses: Vector) -> tuple[Vector, Vector, float]:
         """p* for these responses, what samples in use lack of the level as a share of the dual bound, and the bias."""
         used = np.flatnonzero(problem.s[: self.m])
-        c, y, s = c[used], problem.y[used], problem.s[used]
+        c, y, s = responses[used], problem.y[used], problem.s[used]
         volume = problem.slack * float(s.sum())
         bound = math.sqrt(self.sq_norm) + volume * problem.cap(self.alpha) or 1.0  # at first, all have the same depth
+        above = bound - c  # how far the level without a bias is above each sample
 
-        def weights(b: float) -> Vector:
-            depth = np.maximum(0.0, bound - y * b - c)
-            wet = depth > 0
-            most = -water_level(-depth[wet], volume, s[wet]) if wet.any() else 0.0
-            return np.asarray(s * np.minimum(1.0, depth / most) if most > 0 else s * wet)
+        def weights(b: float) -> tuple[Indices, Vector]:
+            depth = above - y * b
+            wet = np.flatnonzero(depth > 0)
+            depth, widths = depth[wet], s[wet]
+            most = -water_level(-depth, volume, widths) if wet.size else 0.0
+            return wet, widths * np.minimum(1.0, depth / most) if most > 0 else widths
+
+        def imbalance(b: float) -> float:
+            wet, found = weights(b)
+            return float(y[wet] @ found)
 
         b = 0.0
         if problem.bias:
             limit = bound + float(np.abs(c).max())
-            b = float(brentq(lambda b: float(y @ weights(b)), -limit, limit, xtol=BIAS_PRECISION * bound))
-        p, found = np.zeros(self.n), weights(b)
-        for basin in (y > 0, y < 0) if problem.bias else (y != 0,):
-            if not found[basin].any():  # all samples reach the bound
-                found[basin] = c[basin] == c[basin].min()
-            p[used[basin]] = found[basin] / (len(self.basins) * found[basin].sum())
-        return p, (bound - y * b - c) / bound, b
+            b = float(brentq(imbalance, -limit, limit, xtol=BIAS_PRECISION * bound))
+        p, (wet, found) = np.zeros(self.n), weights(b)
+        p[used[wet]] = found
+        for basin in self.basins:
+            if not p[basin].any():  # all samples reach the bound: the lowest has all of the weight
+                inside = basin[: np.searchsorted(basin, self.m)]
+                p[inside[np.argmin(responses[inside])]] = 1.0
+            p[basin] /= len(self.basins) * p[basin].sum()
+        return p, (above - y * b) / bound, b
 
     def _move(self, problem: SlackSVM, weights: Vector, h: Vector, cap: float) -> None:
         """Move u towards g, and update the mean of the iterates."""
