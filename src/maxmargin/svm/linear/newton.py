@@ -47,9 +47,7 @@ KINK_SHARE = 20  # and at least one in this many samples of the subset
 GROWTH = 6  # factor by which the subset grows
 SOLVED = 0.5  # the centre moves once the norm of the gradient is at most this share of the distance to the new centre
 FIRST_CURVATURE = 1e-2  # q + softness m at the start, at least; unit: the mean |x_i|^2
-SOFTNESS_DIVISOR = (
-    12.0  # the softness is divided by this over the number of steps from one centre to the next, if above 1
-)
+MANY_STEPS = 12  # with fewer from one centre to the next, the softness is multiplied by their number over this one
 SHORT_STEP = 0.1  # share of Newton's step below which the squared hinge is softened
 LEAST_KINK = 1e-9  # softness times m times the mean dual variable, at least: an error of a margin is divided by it
 STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness stays as it is: less would only add rounding
@@ -294,10 +292,9 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
     def _move_centre(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
         """Let the dual variables be the next centre, and divide the softness. Inactive samples stay at their bounds."""
         subset.centre = subset.a.copy()
-        positive = np.count_nonzero(subset.a)
-        kink = state.softness * float(subset.m @ subset.a) / max(1, positive)
+        kink = state.softness * float(subset.m @ subset.a) / max(1, int(np.count_nonzero(subset.a)))
         if kink > LEAST_KINK and state.gap > STIFF_ENOUGH * (state.dual + state.gap):
-            state.softness /= max(1.0, SOFTNESS_DIVISOR / max(1, state.steps))
+            state.softness *= min(1.0, max(1, state.steps) / MANY_STEPS)
             if problem.loss.smooth:
                 state.softness = _at_least_1(state.softness)
             subset.soft = state.softness * subset.m
