@@ -105,9 +105,7 @@ class Subset:
     reach: Vector  # distance of (w, b) from `reference` up to which the dual variable of an inactive sample is fixed
     reference: Vector  # (w, b) when all margins were last known
     inside: NDArray[np.bool_]  # the samples strictly between the bounds that `products` sums over
-    shift: (
-        Vector  # the mean row if the bias is free and rows are dense: with it the products do not lose digits; else 0
-    )
+    shift: Vector  # with dense rows and a free bias about their mean, so that products keep their digits; else 0
     products: Vector  # lower triangle of the sum of (x_i - shift, 1)(x_i - shift, 1)^T / m_i
     soft: Vector  # the softness times m
     exact: bool = True  # whether `products` seems to be exact: samples that leave it take digits with them
@@ -211,7 +209,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             return
         active = self._activate(problem, state, subset, s, s_b)
         rows, y, c = subset.rows[active], subset.y[active], subset.c[active]
-        parameters, upper = subset.weight_parameters(active), subset.upper[active]
+        parameters = subset.weight_parameters(active)
         along = y * (problem.X.dot(s, rows) + s_b)
 
         # Line search: the objective is least where its slope is zero. Inactive samples add a constant to the slope.
@@ -233,7 +231,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         subset.v += problem.features.dot_transposed((a - before) * y, rows)
         subset.c[active], subset.a[active] = c, a
         # If no sample came between its bounds or left, Newton's step ends at the minimum, if the products are exact.
-        subset.exact = t == 1 or not np.array_equal(_between(a, upper), _between(before, upper))
+        subset.exact = t == 1 or not np.array_equal(_between(a, parameters[1]), _between(before, parameters[1]))
         # Inactive samples add nothing to the gap: their dual variables are optimal.
         state.gap = float(gap_of(c, a, *parameters[1:3]).sum())
         if t < SHORT_STEP and state.reserve:
@@ -284,7 +282,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         inside, products = np.zeros(rows.size, dtype=bool), np.zeros((v.size + 1, v.size + 1))
         reference, shift = np.append(state.w, state.b), np.zeros(v.size)
         if problem.free_bias and not _is_sparse(problem.features):
-            shift = problem.features.dot_transposed(np.full(rows.size, 1 / rows.size), rows)
+            shift = problem.features.dense(rows[:: 1 + rows.size // DENSE_ROWS]).mean(axis=0, dtype=np.float64)
         return Subset(
             rows, y, upper, q, m, norms, centre, c, a, v, known, reach_of, reference, inside, shift, products, soft
         )
