@@ -164,6 +164,10 @@ class Kernel(ABC):
         """The kernels of dense samples with each other, in float64; None where it is no function of products."""
         return None
 
+    def dense_blocks(self, Z: Vector) -> Callable[[Vector], Vector] | None:
+        """Computes the kernels of dense rows with samples Z, in float64; None where it is no function of products."""
+        return None
+
     def left(self, X: Any) -> Any:
         """Samples prepared for the left of a block; given as `MixedRows` if the kernel is a function of products."""
         return X
@@ -228,9 +232,7 @@ class _ProductKernel(Kernel):
         return DenseSamples(X, np.ascontiguousarray(blocks), self.factor, shift, name, degree)
 
     def dense_matrix(self, X: Vector, threads: int) -> Vector:
-        columns = self.columns(np.einsum("ij,ij->i", X, X))
-        left, right = np.hstack([self.factor * X, columns[0]]), np.hstack([X, columns[1]])
-        K = np.empty((len(X), len(X)))
+        left, right, K = self._dense_left(X), self._dense_right(X), np.empty((len(X), len(X)))
 
         def fill(start: int) -> None:
             end = start + MATRIX_ROWS
@@ -242,6 +244,22 @@ class _ProductKernel(Kernel):
         with limit_blas():
             run_parallel([partial(fill, start) for start in reversed(range(0, len(X), MATRIX_ROWS))], threads)
         return K
+
+    def dense_blocks(self, Z: Vector) -> Callable[[Vector], Vector]:
+        right = self._dense_right(Z)
+
+        def block(X: Vector) -> Vector:
+            K: Vector = self._dense_left(X) @ right.T
+            self.finish(K)
+            return K
+
+        return block
+
+    def _dense_left(self, X: Vector) -> Vector:
+        return np.hstack([self.factor * X, self.columns(np.einsum("ij,ij->i", X, X))[0]])
+
+    def _dense_right(self, X: Vector) -> Vector:
+        return np.hstack([X, self.columns(np.einsum("ij,ij->i", X, X))[1]])
 
     def magnitudes(self, sq_norm: float) -> list[float]:
         return [sq_norm, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
