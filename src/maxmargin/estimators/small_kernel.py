@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from maxmargin.core import Ledger
 from maxmargin.core.rounding import UNIT
+from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.engine.row_problem import INDEFINITE, SEMIDEFINITE
@@ -134,7 +135,7 @@ def small_kernel_rows(
     strategy: MulticlassStrategy,
     *,
     cache_bytes: float,
-    threads: int,
+    n_jobs: int | None,
 ) -> SmallKernelRows | None:
     """The rows of few samples; None where the samples are many, or their numbers need the care of the general path.
 
@@ -151,8 +152,8 @@ def small_kernel_rows(
     if kernel.of_products and not issparse(X):
         few = 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
         if few or _matrix_fits(order, cache_bytes):
-            found = _rows_of_samples(X, kernel, order, few, cache_bytes, threads)
-    return found or _rows_of_matrix(X, kernel, order, cache_bytes, threads)
+            found = _rows_of_samples(X, kernel, order, few, cache_bytes, n_jobs)
+    return found or _rows_of_matrix(X, kernel, order, cache_bytes, n_jobs)
 
 
 def _matrix_fits(order: ClassOrder, cache_bytes: float) -> bool:
@@ -160,7 +161,7 @@ def _matrix_fits(order: ClassOrder, cache_bytes: float) -> bool:
 
 
 def _rows_of_samples(
-    X: Any, kernel: Kernel, order: ClassOrder, one_by_one: bool, cache_bytes: float, threads: int
+    X: Any, kernel: Kernel, order: ClassOrder, one_by_one: bool, cache_bytes: float, n_jobs: int | None
 ) -> SmallKernelRows | None:
     """Rows that are computed from dense samples: each when a step needs it, or all of them now."""
     Z = np.asarray(X, dtype=np.float64)[order.samples]
@@ -179,7 +180,7 @@ def _rows_of_samples(
     if one_by_one:
         source = kernel.dense_rows(Z)
     else:
-        matrix = kernel.dense_matrix(Z, threads)
+        matrix = kernel.dense_matrix(Z, thread_count(n_jobs, 0.5 * len(Z) * Z.size))
         source = None if matrix is None else WholeMatrix(matrix)
         ledger.count(len(Z) * (len(Z) + 1) // 2)  # it is symmetric
     if source is None:
@@ -191,13 +192,13 @@ def _rows_of_samples(
 
 
 def _rows_of_matrix(
-    X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float, threads: int
+    X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float, n_jobs: int | None
 ) -> SmallKernelRows | None:
     """Rows of the kernel matrix of all samples, for sparse data and for kernels that are given by the user."""
     if not _matrix_fits(order, cache_bytes):
         return None
     n = order.samples.size
-    K = KernelMatrix(X, kernel, cache_size=cache_bytes / 1e6, threads=threads)
+    K = KernelMatrix(X, kernel, cache_size=cache_bytes / 1e6, threads=thread_count(n_jobs))
     matrix = K.block(order.samples, order.samples, np.empty((n, n)))
     diagonal, sq_norms = K.row_sq_norms()[order.samples], K.packed.sq_norms[order.samples]
     return SmallKernelRows(
