@@ -25,8 +25,8 @@ NAMES = {
     "maxmargin.solvers": """
         BatchPerceptron CoreSet Decomposition ExponentiatedGradient Holdout Hybrid KERNEL_SOLVERS KernelPegasos
         KernelPerceptron KernelSdca KernelSublinearPerceptron LazyGradient Learned Newton NoModelYet OTHER_SOLVERS
-        OnlineSolver Pegasos Perceptron Player PrimalDual Progress Result Row RunningMean SOLVERS Sdca SdpAnswer
-        SdpResult SdpTry Simba Smo Solver StochasticBatchPerceptron StochasticGradient SublinearBall
+        OnlineSolver Pegasos Perceptron Player PrimalDual Progress Result Row RunningMean SOLVERS Sdca SdcaThenNewton
+        SdpAnswer SdpResult SdpTry Simba Smo Solver StochasticBatchPerceptron StochasticGradient SublinearBall
         SublinearPerceptron SublinearSdp Trace Traces auto_solver decide decided listen_for_interrupt solve
         solve_for_C solve_sdp
     """,
@@ -66,6 +66,7 @@ PARAMETERS = {
 HYPERPARAMETERS = {
     "Newton": "first",
     "Sdca": "shrink extrapolate",
+    "SdcaThenNewton": "newton_passes",
     "Simba": "method columns rows eps tolerance average",
     "BatchPerceptron": "",
     "Hybrid": "shrinking growth memory points",
@@ -85,7 +86,9 @@ HYPERPARAMETERS = {
     "SublinearSdp": "eps method exactly confidence constant",
     "SublinearBall": "eps confidence constant columns update centred",
 }
-LINEAR_SOLVERS = "batch_perceptron hybrid newton pegasos perceptron sdca simba stochastic_gradient sublinear_perceptron"
+LINEAR_SOLVERS = (
+    "batch_perceptron hybrid newton pegasos perceptron sdca sdca_newton simba stochastic_gradient sublinear_perceptron"
+)
 KERNEL_SOLVERS = "decomposition pegasos perceptron sbp sdca smo sublinear_perceptron"
 STOP_RULES = "tol max_iter max_time budget holdout early_stopping certify callback random_state warm"
 

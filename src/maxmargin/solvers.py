@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
     from maxmargin.svm.kernel.sublinear_perceptron import KernelSublinearPerceptron
     from maxmargin.svm.linear.batch_perceptron import BatchPerceptron
+    from maxmargin.svm.linear.hand_over import SdcaThenNewton
     from maxmargin.svm.linear.hybrid import Hybrid
     from maxmargin.svm.linear.newton import Newton
     from maxmargin.svm.linear.online import OnlineSolver
@@ -62,6 +63,7 @@ _HOMES = {
     "maxmargin.svm.kernel.stochastic_batch_perceptron": "StochasticBatchPerceptron",
     "maxmargin.svm.kernel.sublinear_perceptron": "KernelSublinearPerceptron",
     "maxmargin.svm.linear.batch_perceptron": "BatchPerceptron",
+    "maxmargin.svm.linear.hand_over": "SdcaThenNewton",
     "maxmargin.svm.linear.hybrid": "Hybrid",
     "maxmargin.svm.linear.newton": "Newton",
     "maxmargin.svm.linear.online": "OnlineSolver",
@@ -122,6 +124,7 @@ __all__ = [
     "Row",
     "RunningMean",
     "Sdca",
+    "SdcaThenNewton",
     "SdpAnswer",
     "SdpResult",
     "SdpTry",

@@ -1,5 +1,7 @@
 """The choice of a solver for `solver="auto"`: for linear SVMs with C, the one with the lower estimated cost.
 
+Where sdca seems to be the faster one, but not by far, it is watched, and newton takes over if it was a wrong choice.
+
 Each cost is a number of operations times what an operation takes. What an operation takes was measured, and how many
 there are was fitted, on problems of random shapes (`benchmarks/auto_linear.py --shapes`); docs/linear.md has the cost
 of choosing wrongly. Both costs are those of one binary problem: with several classes, both grow alike.
@@ -38,7 +40,9 @@ DENSE_PRODUCT_COST = 0.000023  # newton: the same of a dense row, in a matrix pr
 HESSIAN_ENTRY_COST = 0.0055  # newton: an entry of the Hessian in an iteration: copied, scaled, added to
 FACTOR_COST = 0.000011  # newton: one of the d^3 operations of a Cholesky factorisation, of which it makes a third
 
-SDCA_RISK = 2.0  # where labels matter, sdca is chosen if it seems that many times as fast
+# How many times as fast as newton sdca must seem to be chosen for good: labels may cost it as many times the estimate.
+# Where it seems less fast, it hands over to newton if its gap falls too slowly.
+UNSURE = 10.0
 FIRST_PASSES = 6.0  # newton: passes over the data beyond one an iteration: norms, new subsets, certificate
 
 
@@ -67,7 +71,7 @@ class Growth:
 # Passes of sdca over the data, each of which reads an entry once: a visit that changes its variable counts as two.
 SDCA_PASSES = {False: Growth(12.3, 0.18, -0.21, 0.37), True: Growth(19.5, -0.31, -0.49, 0.62)}
 # Iterations of newton, on all of the data and on subsets.
-NEWTON_ITERATIONS = {False: Growth(5.8, 0.22, 0.0, 0.0), True: Growth(4.4, 0.23, -0.12, 0.0)}
+NEWTON_ITERATIONS = {False: Growth(9.2, 0.10, 0.0, 0.0), True: Growth(2.7, 0.09, 0.08, 0.0)}
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,12 @@ class LinearShape:
 
     def sdca_cost(self) -> float:
         """The estimated time of `Sdca`, in microseconds: passes over the data, visit by visit."""
-        passes = SDCA_PASSES[self.smooth].at(self.strength, self.n / self.d)
+        return self.fixed_cost() + SDCA_PASSES[self.smooth].at(self.strength, self.n / self.d) * self.sdca_pass_cost()
+
+    def sdca_pass_cost(self) -> float:
+        """The time of one of these passes."""
         entry = SPARSE_VISIT_ENTRY_COST if self.sparse else DENSE_VISIT_ENTRY_COST
-        return FIT_COST + self.n * SAMPLE_COST + passes * (self.n * VISIT_COST + self.n_stored * entry)
+        return self.n * VISIT_COST + self.n_stored * entry
 
     def newton_cost(self) -> float:
         """The estimated time of `Newton`, in microseconds: passes, outer products of rows, systems of d equations."""
@@ -112,7 +119,15 @@ class LinearShape:
         a_pass = self.n * row + self.n_stored * entry
         products = self.n_stored * (self.n_stored / self.n) * product
         system = ITERATION_COST + HESSIAN_ENTRY_COST * self.d**2 + FACTOR_COST * self.d**3
-        return FIT_COST + self.n * SAMPLE_COST + products + (FIRST_PASSES + iterations) * a_pass + iterations * system
+        return self.fixed_cost() + products + (FIRST_PASSES + iterations) * a_pass + iterations * system
+
+    def newton_passes(self) -> float:
+        """The same, without what either solver takes for any data, in passes of `Sdca`."""
+        return (self.newton_cost() - self.fixed_cost()) / self.sdca_pass_cost()
+
+    def fixed_cost(self) -> float:
+        """What either solver takes, however many passes or iterations it makes."""
+        return FIT_COST + self.n * SAMPLE_COST
 
 
 def auto_solver(
@@ -171,6 +186,7 @@ def auto_solver(
 
         return Simba()
     n, d = X.shape
+    from maxmargin.svm.linear.hand_over import SdcaThenNewton
     from maxmargin.svm.linear.newton import MOST_FEATURES, Newton
     from maxmargin.svm.linear.sdca import Sdca
 
@@ -181,10 +197,11 @@ def auto_solver(
     strength = min(C, MOST_STRENGTH) * (mean_sq_norm(X) if sq_norm is None else sq_norm)
     strength = max(0.0, min(strength, MOST_STRENGTH))
     shape = LinearShape(n, d, max(1, X.n_stored), strength, LOSSES[loss].smooth)
-    # Labels decide how many passes sdca makes: on noisy data with more samples than features, ten times the estimate.
-    # Not so below a strength of 1: there the first visits take most dual variables to their upper bounds.
-    risk = SDCA_RISK if n >= 2 * d and strength > 1 else 1.0
-    return Newton() if shape.newton_cost() < risk * shape.sdca_cost() else Sdca()
+    if shape.newton_cost() < shape.sdca_cost():
+        return Newton()
+    if shape.newton_cost() > UNSURE * shape.sdca_cost():
+        return Sdca()
+    return SdcaThenNewton(shape.newton_passes())
 
 
 def mean_sq_norm(X: Matrix) -> float:

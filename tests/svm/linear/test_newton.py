@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin.data import as_matrix
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.problems import RegularizedSVM
 from maxmargin.solvers import Newton, solve
 from maxmargin.svm.linear._newton import add_outer_products, gap_of, reach, weigh
@@ -110,3 +111,21 @@ def test_all_dual_variables_at_a_bound_and_classes_of_different_sizes() -> None:
     y = np.where(np.arange(1000) < 498, 1.0, -1.0)
     result = solve(RegularizedSVM(X, y, C=1e-3), Newton(), tol=1e-6, max_iter=50, random_state=0)
     assert result.status == "tol"
+
+
+def test_products_are_updated_where_all_samples_are_active() -> None:
+    """A step of any length that changes which samples are between their bounds says nothing against the products."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(1500) < 0.5, 1.0, -1.0)
+    X = rng.normal(size=(1500, 10)) + 0.3 * y[:, None]
+    problem, solver = RegularizedSVM(X, y, 1.0, loss="hinge"), Newton()
+    state = solver.start(problem, rng)
+    seen = 0
+    for _ in range(8):
+        solver.step(problem, state, 1, UNLIMITED)
+        assert state.subset is not None
+        now = (state.subset.a > 0) & (state.subset.a < state.subset.upper)
+        if (now != state.subset.inside).any():
+            seen += 1
+            assert state.subset.exact
+    assert seen > 2

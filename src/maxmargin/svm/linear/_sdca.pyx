@@ -152,7 +152,7 @@ cdef class Descent:
         cdef int64_t done = 0, made
         cdef Lines* rows = self.X.need_rows()
         self.make_own()
-        while done < iterations:
+        while done < iterations or self.stage == ALL_VISITED:
             if self.stage == BETWEEN_SWEEPS:
                 if self.active == 0:  # no sample is active: alpha is optimal
                     self.gap = 0.0
@@ -171,6 +171,12 @@ cdef class Descent:
                 break
             self.stage = BETWEEN_SWEEPS
         return done
+
+    def sweep(self, int64_t budget):
+        """Make a sweep, or what is left of the present one, within the budget; return whether it came to its end."""
+        cdef int64_t before = self.sweeps
+        self.run(self.active - self.position if self.active else 1, budget)
+        return self.sweeps > before or self.active == 0
 
     cdef int begin_sweep(self) except -1:
         """Shuffle the active samples, and store where the sweep begins if it will be extrapolated."""

@@ -229,9 +229,9 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         a = weigh(c, *parameters)
         # Rows with an unchanged a_i are not read.
         subset.v += problem.features.dot_transposed((a - before) * y, rows)
-        subset.c[active], subset.a[active] = c, a
         # If no sample came between its bounds or left, Newton's step ends at the minimum, if the products are exact.
         subset.exact = t == 1 or not np.array_equal(_between(a, parameters[1]), _between(before, parameters[1]))
+        subset.c[active], subset.a[active] = c, a  # `before` may be a view of these
         # Inactive samples add nothing to the gap: their dual variables are optimal.
         state.gap = float(gap_of(c, a, *parameters[1:3]).sum())
         if t < SHORT_STEP and state.reserve:

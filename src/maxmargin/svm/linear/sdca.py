@@ -103,10 +103,14 @@ class Sdca(Solver[RegularizedSVM, Descent]):
 
     def next_check(self, problem: RegularizedSVM, state: Descent, done: int) -> int:
         """At the end of a sweep, or of several if they are short."""
-        entries = problem.features.n_stored / problem.y.size * max(1, state.active)
-        sweeps = min(state.sweeps // 4, MOST_SWEEPS_BETWEEN_CHECKS, int(ENTRIES_BETWEEN_CHECKS / (1 + entries)))
-        return done + (state.active - state.position) + sweeps * state.active
+        return done + (state.active - state.position) + (sweeps_between_checks(problem, state) - 1) * state.active
 
     def estimated_gap(self, problem: RegularizedSVM, state: Descent) -> float:
         """From the gap terms of the last sweep, each at its visit: an overestimate, as the gap falls during a sweep."""
         return state.gap / (abs(state.dual()) + state.gap) if np.isfinite(state.gap) else np.inf
+
+
+def sweeps_between_checks(problem: RegularizedSVM, state: Descent) -> int:
+    """The number of sweeps until the next check: several if they are short, and the more, the more were made."""
+    entries = problem.features.n_stored / problem.y.size * max(1, state.active)
+    return 1 + min(state.sweeps // 4, MOST_SWEEPS_BETWEEN_CHECKS, int(ENTRIES_BETWEEN_CHECKS / (1 + entries)))

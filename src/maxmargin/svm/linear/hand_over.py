@@ -1,0 +1,182 @@
+r"""Dual coordinate ascent that hands over to Newton's method where it turns out to be slow.
+
+Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
+dual point that proves how good they are.
+
+How many sweeps coordinate ascent needs depends on the labels as much as on the shape of the data. So it begins, which
+is cheap, and the fall of its gap from sweep to sweep tells how many more it needs. If these would cost more than
+Newton's method, that one takes over.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxmargin.engine.problem import Problem, Solution
+from maxmargin.engine.solver import Reason, Solver, Step
+from maxmargin.svm.linear._sdca import Descent
+from maxmargin.svm.linear.newton import Newton, NewtonState
+from maxmargin.svm.linear.sdca import Sdca, sweeps_between_checks
+from maxmargin.svm.regularized import RegularizedSVM
+
+EPS = float(np.finfo(np.float64).eps)
+USUAL_TOL = 1e-3  # the default tolerance, a relative gap
+LOOK_GROWTH = 1.05  # the gap is recorded after a sweep if the passes have grown by this factor since it last was
+FEWEST_LOOKS = 3  # recorded gaps before their fall tells anything
+MOST_PASSES, MOST_NEWTON_ITERATIONS = 2000, 1000  # a fit without any limit ends then, as it does by either solver alone
+WORTH_KEEPING = 0.5  # relative gap above which Newton's method begins at 0: on subsets that grow, it is as fast there
+# Both are the best of a few on 150 problems of random shapes (`benchmarks/auto_linear.py --shapes`): with less, sweeps
+# were given up that would soon have ended. The unit is the cost of Newton's method.
+TRIAL = 0.3  # what sweeps cost before they may be given up: so much is lost if they are
+MARGIN = 1.5  # sweeps are given up if more than this seems to be left of them
+
+
+@dataclass
+class HandOverState:
+    """The state of coordinate ascent and what its sweeps have shown; after the hand-over, also that of Newton."""
+
+    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
+    descent: Descent
+    newton: NewtonState | None = None
+    newton_iterations: int = 0
+    read: int = 0  # entries that coordinate ascent has read
+    passes: list[float] = field(default_factory=list)  # the same at the end of some sweeps; unit: all stored entries
+    gaps: list[float] = field(default_factory=list)  # the estimated relative gap at the end of these sweeps
+    slow: bool = False  # whether the gap has fallen so slowly that Newton's method is to take over
+
+
+@dataclass(frozen=True)
+class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
+    r"""Dual coordinate ascent that hands over to Newton's method if it is the slower one on this data.
+
+    An iteration is a sweep of :class:`~maxmargin.solvers.Sdca` over its active samples, or an iteration of
+    :class:`~maxmargin.solvers.Newton`. From sweep to sweep, what is left to read until the default tolerance is
+    extrapolated from the fall of the gap; beyond it, until a thousandth of the present gap. The clock plays no part.
+
+    Parameters
+    ----------
+    newton_passes : float, default=30
+        What Newton's method is expected to cost; unit: a pass of coordinate ascent, in which each stored entry is read
+        once. ``auto_solver`` estimates it from the shape of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import RegularizedSVM, solve
+    >>> from maxmargin.solvers import SdcaThenNewton
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(500) < 0.5, -1.0, 1.0)
+    >>> X = rng.normal(size=(500, 5)) + 0.2 * y[:, None]
+    >>> result = solve(RegularizedSVM(X, y, C=100.0), SdcaThenNewton(), random_state=0)
+    >>> result.status, result.state.newton is not None
+    ('tol', True)
+    """
+
+    name: ClassVar[str] = "sdca_newton"
+    solves: ClassVar[type[Problem]] = RegularizedSVM
+    default_tol: ClassVar[float | None] = USUAL_TOL
+    resumes: ClassVar[bool] = True
+
+    newton_passes: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.newton_passes >= 0:
+            raise ValueError(f"newton_passes must be a number of at least 0; got {self.newton_passes!r}")
+
+    def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> HandOverState:
+        if isinstance(warm, HandOverState):
+            if all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
+                return warm
+            warm = self.solution(problem, warm)
+        return HandOverState(problem.dual_signature, Sdca().start(problem, rng, warm))
+
+    def step(self, problem: RegularizedSVM, state: HandOverState, iterations: int, budget: int) -> Step:
+        ledger = problem.X.ledger
+        last = ledger.entries_read + budget
+        for done in range(iterations):
+            if state.newton is None and state.slow:
+                state.newton = self._start_newton(problem, state)
+            left = last - ledger.entries_read
+            if state.newton is None:
+                made = self._sweep(problem, state, left)
+            else:
+                made = Newton().step(problem, state.newton, 1, left).iterations == 1
+                state.newton_iterations += made
+            if not made:
+                return Step(done, Reason.BUDGET)
+        return Step(iterations)
+
+    def _sweep(self, problem: RegularizedSVM, state: HandOverState, budget: int) -> bool:
+        """Make a sweep, or what is left of one that a budget ended; False if this budget ends it, too."""
+        before = problem.X.ledger.entries_read
+        made = state.descent.sweep(budget)
+        state.read += problem.X.ledger.entries_read - before
+        passes = state.read / max(1, problem.features.n_stored)
+        if made and (not state.passes or passes >= LOOK_GROWTH * state.passes[-1]):
+            state.passes.append(passes)
+            state.gaps.append(Sdca().estimated_gap(problem, state.descent))
+            state.slow = self._is_slow(state)
+        return made
+
+    def _start_newton(self, problem: RegularizedSVM, state: HandOverState) -> NewtonState:
+        here = Sdca().solution(problem, state.descent) if state.gaps[-1] < WORTH_KEEPING else None
+        return Newton().start(problem, state.descent.rng, here)
+
+    def _is_slow(self, state: HandOverState) -> bool:
+        """Whether coordinate ascent is expected to cost more from here on than Newton's method."""
+        if len(state.gaps) < FEWEST_LOOKS or state.passes[-1] < TRIAL * self.newton_passes:
+            return False
+        return passes_left(state.passes, state.gaps, USUAL_TOL) > MARGIN * self.newton_passes
+
+    def solution(self, problem: RegularizedSVM, state: HandOverState) -> Solution:
+        if state.newton is None or state.newton.subset is None:
+            return Sdca().solution(problem, state.descent)
+        return Newton().solution(problem, state.newton)
+
+    def default_iterations(self, problem: RegularizedSVM) -> int:
+        return 2000
+
+    def next_check(self, problem: RegularizedSVM, state: HandOverState, done: int) -> int:
+        return done + (sweeps_between_checks(problem, state.descent) if state.newton is None else 1)
+
+    def exhausted(self, problem: RegularizedSVM, state: HandOverState) -> bool:
+        most = MOST_PASSES * problem.features.n_stored
+        return state.read >= most > 0 or state.newton_iterations >= MOST_NEWTON_ITERATIONS
+
+    def estimated_gap(self, problem: RegularizedSVM, state: HandOverState) -> float:
+        if state.newton is None or state.newton.subset is None:
+            return Sdca().estimated_gap(problem, state.descent)
+        return Newton().estimated_gap(problem, state.newton)
+
+
+def passes_left(passes: list[float], gaps: list[float], tol: float) -> float:
+    """How many passes are left until the relative gap is `tol`, or if it is already, a thousandth of what it is.
+
+    The gap divided by the dual value falls by about equal factors: it goes on as in the second half of the passes.
+
+    Parameters
+    ----------
+    passes : list of float
+        The number of passes up to the end of each sweep.
+    gaps : list of float
+        The relative gap at these times: the gap divided by its sum with the dual value.
+    tol : float
+        The relative gap to come to.
+    """
+    now = gaps[-1]
+    if now <= 0:
+        return 0.0
+    half = max(0, bisect_right(passes, 0.5 * passes[-1]) - 1)
+    fall = _log_ratio(gaps[half]) - _log_ratio(now)
+    way = _log_ratio(now) - _log_ratio(tol if now > tol else 1e-3 * now)
+    return way / fall * (passes[-1] - passes[half]) if fall > 0 else math.inf
+
+
+def _log_ratio(gap: float) -> float:
+    """The logarithm of the gap divided by the dual value, from the relative gap."""
+    return math.log(gap) - math.log(max(1 - gap, EPS))
