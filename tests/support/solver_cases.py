@@ -20,7 +20,6 @@ from maxmargin.solvers import (
     Newton,
     Pegasos,
     Perceptron,
-    SdcaThenNewton,
     Simba,
     Smo,
     Solver,
@@ -42,7 +41,6 @@ LINEAR = {name: solver() for name, solver in SOLVERS.items()} | {
     "simba, many columns": Simba(columns=4, average=0),
     "sublinear perceptron, few rounds": SublinearPerceptron(eps=0.9, constant=5),
     "newton, from a few rows": Newton(first=10),
-    "sdca_newton, handed over at once": SdcaThenNewton(newton_passes=0.0),
     "hybrid, all at once, no shrinking": Hybrid("none", growth=math.inf),
 }
 KERNEL_VARIANTS = {

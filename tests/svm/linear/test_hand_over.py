@@ -38,6 +38,9 @@ def test_passes_left_at_the_ends():
     assert passes_left([1.0, 2.0], [0.5, 0.5], 1e-3) == math.inf
     assert passes_left([1.0, 2.0], [1.0, 1.0], 1e-3) == math.inf
     assert 0 < passes_left([1.0, 2.0], [1.0, 0.5], 1e-3) < 1
+    assert passes_left([1.0, 2.0], [0.0, 0.5], 1e-3) == math.inf
+    assert passes_left([1.0, 2.0], [math.inf, math.inf], 1e-3) == math.inf
+    assert passes_left([1.0, 2.0], [0.5, 5e-324], 1e-3) >= 0
 
 
 @losses

@@ -24,7 +24,7 @@ from maxmargin.svm.linear.newton import Newton, NewtonState
 from maxmargin.svm.linear.sdca import Sdca, sweeps_between_checks
 from maxmargin.svm.regularized import RegularizedSVM
 
-EPS = float(np.finfo(np.float64).eps)
+EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 USUAL_TOL = 1e-3  # the default tolerance, a relative gap
 LOOK_GROWTH = 1.05  # the gap is recorded after a sweep if the passes have grown by this factor since it last was
 FEWEST_LOOKS = 3  # recorded gaps before their fall tells anything
@@ -179,4 +179,4 @@ def passes_left(passes: list[float], gaps: list[float], tol: float) -> float:
 
 def _log_ratio(gap: float) -> float:
     """The logarithm of the gap divided by the dual value, from the relative gap."""
-    return math.log(gap) - math.log(max(1 - gap, EPS))
+    return math.log(max(gap, TINY)) - math.log(max(1 - gap, EPS))  # a dual value of 0 or less is no reason to fail
