@@ -112,9 +112,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         with C and plays no part with `fit_intercept=False`.
     max_iter : int or None, default=None
         Stop after so many passes over the data, as in scikit-learn, or so many iterations of a solver that does not
-        visit samples one by one ("newton", "hybrid", "batch_perceptron"). None: no limit but the solver's own, which
-        for "sdca" is 2000 passes and for "newton" 1000 iterations. A fit that ends so before its `tol` emits a
-        ConvergenceWarning.
+        visit samples one by one ("newton", "sdca_newton", "hybrid", "batch_perceptron"). None: no limit but the
+        solver's own, which for "sdca" is 2000 passes and for "newton" 1000 iterations. A fit that ends so before its
+        `tol` emits a ConvergenceWarning.
     max_time : float or None, default=None
         Stop after so many seconds; with more than two classes the binary problems share them.
     budget : int or None, default=None
@@ -412,7 +412,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
             self._refuse_not_finite(rows.matrix)
         if from_scratch and self._plain_fit:
             keep_alpha = self.keep_dual or self.warm_start
-            small = small_feature_rows(rows, label, self.C * weights, self._strategy, keep_alpha=keep_alpha)
+            smooth = self.loss is None or LOSSES[self.loss].smooth
+            small = small_feature_rows(
+                rows, label, self.C * weights, self._strategy, smooth=smooth, keep_alpha=keep_alpha
+            )
             if small is not None:
                 return small, None
         return rows, None

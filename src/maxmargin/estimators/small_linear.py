@@ -17,6 +17,7 @@ from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
 from maxmargin.estimators.training_rows import FeatureRows
 from maxmargin.problems import MarginProblem
 from maxmargin.solvers import Newton
+from maxmargin.svm.auto import LinearShape
 from maxmargin.svm.linear.one_vs_rest import solve_many
 from maxmargin.svm.many_problems import SolvedProblems, Stop
 
@@ -26,6 +27,9 @@ MOST_ENTRIES = 500_000
 # The same for dense data of no more rows than this, on which the general path would not begin with a part of them.
 FEW_ROWS, MOST_DENSE_ENTRIES = 5000, 2_500_000
 MOST_FEATURES = 500  # a system of as many equations is solved in each iteration
+# Estimated cost of `newton` in units of that of `sdca` above which the general path is taken: here, an iteration of
+# Newton's method takes 0.4 to 0.9 of what it takes there (benchmarks/auto_linear.py).
+SLOWER_BY = 1.5
 SAFE_SQ_NORMS = 1e-100, 1e100  # of the largest row; beyond, the general path says what cannot be computed with
 UNEVEN = 1e6  # norm of the largest row, in units of the median: beyond, Newton's steps are led by that row alone
 ITERATIONS = 10  # of a binary problem, about, each a few passes over the entries: tells whether several threads pay
@@ -118,11 +122,12 @@ class SmallFeatureRows(SmallRows):
 
 
 def small_feature_rows(
-    rows: FeatureRows, label: Indices, u: Vector, strategy: OneVsRest, *, keep_alpha: bool
+    rows: FeatureRows, label: Indices, u: Vector, strategy: OneVsRest, *, smooth: bool, keep_alpha: bool
 ) -> SmallFeatureRows | None:
     """The rows of few samples; None where they are many, or their numbers need the care of the general path.
 
-    `u` is C times the weight of each sample.
+    None too where coordinate ascent is estimated to be faster than Newton's method. `u` is C times the weight of each
+    sample, and `smooth` whether the loss is.
     """
     n, d = rows.matrix.shape
     dense = rows.matrix.n_stored == n * d
@@ -132,5 +137,8 @@ def small_feature_rows(
     largest = float(sq_norms.max())
     even = SAFE_SQ_NORMS[0] < largest < min(SAFE_SQ_NORMS[1], UNEVEN**2 * float(np.median(sq_norms)))
     if not (even and weights_are_safe(u, label, strategy.classes.size)):
+        return None
+    shape = LinearShape(n, d, n * d, float(u.mean()) * float(sq_norms.mean()), smooth)
+    if shape.newton_cost() > SLOWER_BY * shape.sdca_cost():
         return None
     return SmallFeatureRows(rows, strategy, keep_alpha)

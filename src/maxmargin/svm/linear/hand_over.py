@@ -60,7 +60,7 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
 
     Parameters
     ----------
-    newton_passes : float, default=30
+    newton_passes : float, default=100
         What Newton's method is expected to cost; unit: a pass of coordinate ascent, in which each stored entry is read
         once. ``auto_solver`` estimates it from the shape of the data.
 
@@ -82,7 +82,7 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
     default_tol: ClassVar[float | None] = USUAL_TOL
     resumes: ClassVar[bool] = True
 
-    newton_passes: float = 30.0
+    newton_passes: float = 100.0
 
     def __post_init__(self) -> None:
         if not self.newton_passes >= 0:
