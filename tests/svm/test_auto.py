@@ -115,3 +115,13 @@ def test_the_lower_cost_decides_and_a_small_difference_may_be_corrected(d: int, 
     assert solver.name == ("newton" if ratio < 1 else "sdca_newton" if ratio <= UNSURE else "sdca")
     if isinstance(solver, SdcaThenNewton):
         assert solver.newton_passes == shape.newton_passes() > 0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_small_dense_data_too_is_left_to_sdca_where_that_is_faster(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 400))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    solvers = [LinearSVC(C=C, loss=loss, random_state=0).fit(X, y).solver_ for C in (1e-3, 10.0)]
+    assert solvers[0] in ("sdca", "sdca_newton")
+    assert solvers[1] == "newton"
