@@ -76,7 +76,7 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch):
 def test_what_the_readme_prints():
     printed = run("README.md").printed
     assert "of the best possible at this slack" in printed
-    assert "of the best possible at this C\nnewton tol\n" in printed
+    assert "of the best possible at this C\nsdca_newton tol\n" in printed
 
 
 def test_what_the_page_on_semidefinite_programs_prints():
