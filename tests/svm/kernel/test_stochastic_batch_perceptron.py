@@ -189,8 +189,8 @@ def test_a_rare_class_of_the_same_mass_reaches_the_tolerance(duplicated, seed):
 def test_draws_stand_for_what_they_are_drawn_from():
     """The mean of g over many blocks is the super-gradient, whatever the weights.
 
-    A point is drawn or not, with a known probability: the mean of 2000 is off by seven deviations in less than one of
-    a billion runs for each of the 400 points.
+    A point is drawn or not, with a known probability: by the binomial distributions of the points, one of them is off
+    by seven deviations in three of a billion runs.
     """
     s = np.random.default_rng(1).choice([0.0, 1.0, 4.0, 40.0], size=400, p=[0.1, 0.5, 0.3, 0.1])
     problem = make_problem(0.05, n=400, noise=0.4, sample_weight=s)
