@@ -36,7 +36,7 @@ NAMES = {
         read_table refuse_not_finite required_labels write_libsvm write_sdpa
     """,
     "maxmargin.core": """
-        Ledger Matrix TopWeights WeightTree empty_by_pages l1_sample l1_samples l2_sample water_level
+        Ledger Matrix TopWeights Water WeightTree empty_by_pages l1_sample l1_samples l2_sample pour water_level
         water_levels
     """,
     "maxmargin.display": """

@@ -5,17 +5,19 @@ from maxmargin.core._sampling import WeightTree
 from maxmargin.core._selection import TopWeights
 from maxmargin.core.memory import empty_by_pages
 from maxmargin.core.samples import l1_sample, l1_samples, l2_sample
-from maxmargin.core.water import water_level, water_levels
+from maxmargin.core.water import Water, pour, water_level, water_levels
 
 __all__ = [
     "Ledger",
     "Matrix",
     "TopWeights",
+    "Water",
     "WeightTree",
     "empty_by_pages",
     "l1_sample",
     "l1_samples",
     "l2_sample",
+    "pour",
     "water_level",
     "water_levels",
 ]

@@ -5,10 +5,21 @@ Shalev-Shwartz and Srebro (2012), and section 3.6 for two basins, one for each c
 makes.
 """
 
+import math
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.core.types import Indices
+
+SORTED = 16384  # points of a basin that are sorted, at most: of more, most are decided on by selection first
+PIVOT_OF = 255  # points whose median is a pivot of the selection, drawn at random
+EPSILON = float(np.finfo(np.float64).eps)
+
+Pivot = Callable[[NDArray[np.float64]], float]  # chooses a height near the median of some points
 
 
 def water_level(
@@ -98,60 +109,265 @@ def water_levels(
     left side grows with m and jumps only where a point of either basin is just covered. At the best m, both basins
     are wet over the mass m: each level lies between Q(m-) and Q(m+).
     """
+    basins = [
+        _check_basin("positive", positive, "positive_weights", positive_weights),
+        _check_basin("negative", negative, "negative_weights", negative_weights),
+    ]
     _check_volume(volume)
-    basins = (
-        _Basin(*_check_basin("positive", positive, "positive_weights", positive_weights)),
-        _Basin(*_check_basin("negative", negative, "negative_weights", negative_weights)),
-    )
-    if volume == 0.0:
-        return basins[0].least, basins[1].least
-    limit = min(basin.mass[-1] for basin in basins)
+    return _share([_Basin(*basin) for basin in basins], volume)[0]
 
-    def used(m: float) -> float:
-        return sum(m * basin.quantile(m, "left") - basin.lowest(m) for basin in basins)
 
-    # The last mass at which a point of either basin is just covered before the volume is used up.
-    candidates = []
-    for basin in basins:
-        possible = np.searchsorted(basin.mass, limit, side="right")
-        last = bisect_left(basin.mass, volume, hi=int(possible), key=used) - 1
-        candidates += [float(basin.mass[last])] if last >= 0 else []
-    m = max(candidates)
-    total = (volume + sum(basin.lowest(m) for basin in basins)) / m
-    (low, high), (other_low, other_high) = ((basin.quantile(m, "left"), basin.quantile(m, "right")) for basin in basins)
-    level = (max(low, total - other_high) + min(high, total - other_low)) / 2
-    return basins[0].least + level, basins[1].least + (total - level)
+@dataclass(frozen=True)
+class Water:
+    """Water over one basin or two.
+
+    Attributes
+    ----------
+    levels : list of float
+        The level in each basin.
+    wet : list of arrays
+        The share of each point that is wet: 1 at the lowest points, 0 at the highest, and the same for all points at
+        the height between them.
+    """
+
+    levels: list[float]
+    wet: list[NDArray[np.float64]]
+
+
+def pour(heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLike | None] | None = None) -> Water:
+    r"""Pour a volume over one basin or two, as `water_level` and `water_levels` do, and tell what becomes wet.
+
+    All basins are wet over the same mass m, the sum of s times the wet share. For K basins, the weights
+    :math:`p_i = s_i\,\text{wet}_i / (Km)` solve the dual problem
+
+    .. math:: \min_{p\ge0} \sum_i p_i c_i + V\max_i p_i/s_i
+
+    over p with the sum 1/K in each basin, whose value is the mean of the levels: they are the minimax p* of section 3.2
+    of the paper.
+
+    Parameters
+    ----------
+    heights : one or two array-likes
+        The heights c in each basin.
+    volume : float
+        The volume V >= 0.
+    weights : as many array-likes, optional
+        The widths s > 0, by default all 1.
+
+    Returns
+    -------
+    Water
+        The levels, and the wet share of each point.
+
+    Examples
+    --------
+    >>> water = pour([[0.0], [0.0, 0.1]], 1.5, [[5.0], [1.0, 9.0]])
+    >>> [share.tolist() for share in water.wet]  # 5 units of mass of either basin
+    [[1.0], [1.0, 0.4444444444444444]]
+
+    Notes
+    -----
+    With :math:`t = \max_i p_i/s_i` and p = t q, the dual is to choose parts q_i of the masses s_i, of the sum
+    m = 1/(Kt) in each basin. At a given m, the lowest parts are best, so that at most the points at one height of a
+    basin are wet in part; the best m is that of `water_levels`. Points at that height may share what is left for
+    them in any way; equal shares treat a point twice as one of twice the weight. In one basin, all of them may be
+    wet: m can be the mass of the points below the level, of those up to it, or anything between.
+    """
+    basins = [
+        _check_basin(f"heights[{k}]", c, f"weights[{k}]", s)
+        for k, (c, s) in enumerate(zip(heights, weights or [None] * len(heights), strict=True))
+    ]
+    if len(basins) == 1:
+        c, s = basins[0]
+        level = water_level(c, volume, s)
+        return Water([level], [(c <= level).astype(np.float64)])
+    if len(basins) != 2:
+        raise ValueError(f"heights must be those of one basin or of two, got {len(basins)}.")
+    _check_volume(volume)
+    undecided = [_Basin(*basin) for basin in basins]
+    levels, m, tops = _share(undecided, volume)
+    wet = []
+    for (c, s), basin, top in zip(basins, undecided, tops, strict=True):
+        height = c - basin.least
+        below, tied = np.flatnonzero(height < top), np.flatnonzero(height == top)
+        rest, most = m - _mass(below, s), _mass(tied, s)
+        rounding = c.size * EPSILON * m  # of both masses
+        share = np.zeros(c.size)
+        share[below] = 1.0
+        share[tied] = 0.0 if rest <= rounding else 1.0 if rest >= most - rounding else rest / most
+        wet.append(share)
+    return Water(list(levels), wet)
 
 
 def _newton(volume: float, c: NDArray[np.float64], s: NDArray[np.float64] | None) -> float:
     """The level at which the volume stands over all points of a basin."""
-    return float((volume + c.sum()) / c.size if s is None else (volume + s @ c) / s.sum())
+    return float((volume + c.sum()) / c.size if s is None else (volume + (s * c).sum()) / s.sum())
+
+
+def _mass(points: Indices, s: NDArray[np.float64] | None) -> float:
+    """The mass of these points."""
+    return float(points.size if s is None else s[points].sum())
 
 
 class _Basin:
-    """Sorted heights, counted from the least one, with cumulative sums of s and of s c."""
+    """The points of a basin for which it is not decided yet whether they are wet.
+
+    Heights are counted from the least one. Of the points that were decided, only sums are kept.
+
+    Attributes
+    ----------
+    c, s : arrays
+        The heights and masses of the undecided points; `s` is None if all are 1.
+    mass, sum : float
+        The sums of s and of s c over points that are wet, which are not above any others.
+    top, next : float
+        The height of the highest of these points, and of the lowest one that was left out, which may be wet in part.
+    """
 
     def __init__(self, c: NDArray[np.float64], s: NDArray[np.float64] | None) -> None:
+        self.least = float(c.min())
+        self.c, self.s = c - self.least, s
+        self.total = float(c.size if s is None else s.sum())
+        self.mass = self.sum = self.top = 0.0
+        self.next = np.inf
+
+    def up_to(self, height: float) -> tuple[float, float]:
+        """The sums of s and of s c over the points up to a height."""
+        wet = np.flatnonzero(self.c <= height)  # taking by number is several times faster than by mask
+        c = self.c[wet]
+        if self.s is None:
+            return self.mass + c.size, self.sum + float(c.sum())
+        s = self.s[wet]
+        return self.mass + float(s.sum()), self.sum + float((s * c).sum())
+
+    def quantile(self, m: float, pivot: Pivot) -> float:
+        """Q(m-): the least height up to which the mass is at least m."""
+        c, s, left = self.c, self.s, m - self.mass
+        while c.size:
+            height = pivot(c)
+            some = np.flatnonzero(c < height)
+            lower = _mass(some, s)
+            if left > lower:
+                some = np.flatnonzero(c > height)
+                upper = (c.size if s is None else float(s.sum())) - _mass(some, s)
+                if left <= upper:
+                    return height
+                left -= upper
+            c, s = c[some], None if s is None else s[some]
+        # All undecided points are lower; rounding may make it so of all points.
+        return self.next if self.next < np.inf else float(max(self.c.max(initial=0.0), self.top))
+
+    def take(self, height: float) -> None:
+        """Decide that the points up to a height are wet."""
+        self.mass, self.sum = self.up_to(height)
+        self.top = max(self.top, height)
+        self._keep(self.c > height)
+
+    def leave(self, height: float) -> None:
+        """Decide that the points from a height on are not wet, but perhaps in part."""
+        self.next = min(self.next, height)
+        self._keep(self.c < height)
+
+    def _keep(self, mask: NDArray[np.bool_]) -> None:
+        some = np.flatnonzero(mask)
+        self.c, self.s = self.c[some], None if self.s is None else self.s[some]
+
+
+class _Sorted:
+    """The undecided points of a basin in the order of their heights, with cumulative sums of s and of s c.
+
+    The first one stands for all wet points, the last one for those that were left out.
+    """
+
+    def __init__(self, basin: _Basin) -> None:
+        c, s = basin.c, basin.s
         if s is None:
-            c = np.sort(c)
-            self.mass = np.arange(1.0, c.size + 1.0)
+            c, s = np.sort(c), np.ones(c.size)
         else:
-            order = np.argsort(c)
+            order = np.argsort(c, kind="stable")
             c, s = c[order], s[order]
-            self.mass = np.cumsum(s)
-        self.least = float(c[0])
-        self.height = c - self.least
-        self.sum = np.cumsum(self.height if s is None else s * self.height)
+        beyond = [basin.next] if basin.next < np.inf else []
+        self.height = np.concatenate([[basin.top], c, beyond])
+        self.mass = np.cumsum(np.concatenate([[basin.mass], s]))
+        self.sum = np.cumsum(np.concatenate([[basin.sum], s * c]))
 
     def quantile(self, m: float, side: str) -> float:
         """Q(m-) or Q(m+): the height of the last point within the mass m, or of the first one beyond it."""
-        i = np.searchsorted(self.mass, m, side=side)  # type: ignore[call-overload]
+        i = int(np.searchsorted(self.mass, m, side=side))  # type: ignore[call-overload]
+        if side == "left":
+            i = min(i, self.height.size - 1)  # rounding may put m beyond all points
         return float(self.height[i]) if i < self.height.size else np.inf
 
     def lowest(self, m: float) -> float:
         """G(m): the least sum of s c over a part of mass m."""
-        i = np.searchsorted(self.mass, m)
-        return float(self.sum[i] - (self.mass[i] - m) * self.height[i])
+        i = min(max(1, int(np.searchsorted(self.mass, m))), self.height.size - 1)
+        return float(self.sum[i - 1] + (m - self.mass[i - 1]) * self.height[i])
+
+
+def _share(basins: Sequence[_Basin], volume: float) -> tuple[tuple[float, float], float, tuple[float, float]]:
+    """The best levels of two basins, the mass m over which each is wet, and Q(m-) counted from their least heights."""
+    # Masses that differ by less than the rounding of their sums count as equal.
+    rounding = EPSILON * sum(basin.c.size for basin in basins)
+    less, more = 1 - rounding, 1 + rounding
+    limit = more * min(basin.total for basin in basins)
+    # Without a volume, the points of the least heights count as just covered: no volume is used up to there.
+    enough = max(volume, np.finfo(np.float64).tiny)
+    _narrow(basins, enough, limit, less)
+    found = [_Sorted(basin) for basin in basins]
+
+    def used(m: float) -> float:
+        return sum(m * basin.quantile(m * less, "left") - basin.lowest(m) for basin in found)
+
+    # The last mass at which a point of either basin is just covered before the volume is used up.
+    m = 0.0
+    for basin in found:
+        possible = max(1, int(np.searchsorted(basin.mass, limit, side="right")))
+        last = bisect_left(basin.mass, enough, 1, possible, key=used) - 1
+        m = max(m, float(basin.mass[last]))
+    low, other_low = (basin.quantile(m * less, "left") for basin in found)
+    high, other_high = (basin.quantile(m * more, "right") for basin in found)
+    total = (volume + sum(basin.lowest(m) for basin in found)) / m
+    level = (max(low, total - other_high) + min(high, total - other_low)) / 2
+    return (basins[0].least + level, basins[1].least + (total - level)), m, (low, other_low)
+
+
+def _narrow(basins: Sequence[_Basin], volume: float, limit: float, less: float) -> None:
+    """Decide on all but a few points.
+
+    A round takes expected time in proportion to the undecided points, and decides on about half of them in the basin
+    that has more: all rounds together take linear time. Pivots depend on nothing but the heights, and sums are over
+    points in the given order, so that the bits are the same in each call.
+    """
+    if max(basin.c.size for basin in basins) <= SORTED:
+        return
+    rng = np.random.default_rng(0)
+
+    def pivot(c: NDArray[np.float64]) -> float:
+        some = c if c.size <= PIVOT_OF else c[rng.integers(c.size, size=PIVOT_OF)]
+        return float(np.partition(some, some.size // 2)[some.size // 2])
+
+    covered, uncovered = 0.0, math.inf  # the best m is at least the first and below the second, up to the limit
+    while max(basin.c.size for basin in basins) > SORTED:
+        one, other = sorted(basins, key=lambda basin: -basin.c.size)
+        height = pivot(one.c)
+        m, lowest = one.up_to(height)
+        if m > limit or m >= uncovered:  # the other basin has no such mass, or rounding differs from an earlier round
+            one.leave(height)
+        elif m <= covered:
+            one.take(height)
+        else:
+            other_height = other.quantile(m * less, pivot)
+            mass, other_lowest = other.up_to(other_height)
+            other_lowest -= (mass - m) * other_height
+            if m * (height + other_height) - lowest - other_lowest < volume:
+                covered = m
+                one.take(height)
+                # Points at that height that are covered in part are not decided on.
+                other.take(other_height if mass <= m else math.nextafter(other_height, -math.inf))
+            else:
+                uncovered = m
+                one.leave(height)
+                other.leave(other_height)
 
 
 def _check_basin(
@@ -168,7 +384,7 @@ def _check_basin(
             f"{weights_name} must be {c.size} finite numbers above zero, got {_describe(s)}. "
             "Leave out points of weight zero."
         )
-    # Weights of 1 are the usual case, and sorting without them is several times faster.
+    # Weights of 1 are the usual case, which is twice as fast without them.
     return c, None if (s == 1.0).all() else s
 
 

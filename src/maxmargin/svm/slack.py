@@ -18,7 +18,7 @@ import reprlib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.core import water_level, water_levels
+from maxmargin.core import pour, water_level
 from maxmargin.core.line_search import least
 from maxmargin.core.rounding import SUM_ROUNDINGS, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
@@ -111,7 +111,7 @@ class SlackSVM(MarginProblem):
     # Evaluation of a point
 
     def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
-        """The value at w with its best bias, or the given one, and dual weights on the wet samples."""
+        """The value at w with its best bias, or the given one, and the minimax dual weights."""
         c, norm = self.responses(w), length(w)
         at = self.evaluate_responses(w, c, b)
         if norm in (0, 1):
@@ -122,22 +122,28 @@ class SlackSVM(MarginProblem):
 
     def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
         """As `evaluate`, for a w whose responses c are known: no data is read."""
-        groups = self.groups
-        if self.bias and b is None:
-            up, down = groups
-            g_up, g_down = water_levels(c[up], c[down], self.volume, self.s[up], self.s[down])
-            margin, b = (g_up + g_down) / 2, (g_down - g_up) / 2
-            levels = [g_up, g_down]
+        levels, wet = self.pour(c)
+        margin = sum(levels) / len(levels)
+        if not self.bias:
+            b = 0.0
+        elif b is None:
+            b = (levels[1] - levels[0]) / 2
         else:
-            b = float(b or 0.0) if self.bias else 0.0
             used = self.s > 0
             margin = water_level((c + self.y * b)[used], self.volume, self.s[used])
-            levels = [margin - b, margin + b] if self.bias else [margin]
-        wet = np.zeros(c.size)
-        for level, among in zip(levels, groups, strict=True):
-            below = among & ((c < level) | (c == c[among].min()))
-            wet[below] = self.s[below] / (len(groups) * self.s[below].sum())
-        return MarginEvaluation(w, float(margin), wet, responses=c, b=float(b))
+        return MarginEvaluation(w, float(margin), self.on_simplex(self.s * wet), responses=c, b=float(b))
+
+    def pour(self, c: Vector) -> tuple[list[float], Vector]:
+        """The water levels of the groups over these responses, with the best bias, and the wet share of each sample.
+
+        On the simplex, s times the wet shares are the minimax dual weights p*: a super-gradient of the value is
+        sum p*_i y_i x_i.
+        """
+        groups, wet = self.groups, np.zeros(c.size)
+        water = pour([c[group] for group in groups], self.volume, [self.s[group] for group in groups])
+        for group, share in zip(groups, water.wet, strict=True):
+            wet[group] = share
+        return water.levels, wet
 
     # The centroid, a model without a solver
 
@@ -147,9 +153,7 @@ class SlackSVM(MarginProblem):
         On a kernel matrix, where each sample costs a row, the means are over some samples of each class.
         """
         weights = self.s if self.sums_are_cheap else self._weights_of_some(CENTROID_SAMPLES)
-        weights = weights / weights.sum()
-        if self.bias:
-            weights = self._balance(weights)
+        weights = self.on_simplex(weights)
         v: Point = self.X.dot_transposed(weights * self.y) / self.scale
         size = length(v)
         direction: Point = v / size if size > 0 else 0.0 * v
@@ -176,10 +180,10 @@ class SlackSVM(MarginProblem):
             some[those] = self.s[those]
         return some
 
-    def _balance(self, p: Vector) -> Vector:
-        """p scaled so that the weights of each class sum to 1/2."""
+    def on_simplex(self, p: Vector) -> Vector:
+        """p scaled to sum to 1; with a bias, to 1/2 in each class."""
         up = self.y > 0
-        return np.asarray(p / np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()))
+        return np.asarray(p / (np.where(up, 2 * p[up].sum(), 2 * p[~up].sum()) if self.bias else p.sum()))
 
     def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
         """p on the simplex (balanced, with a bias), and sum p_i y_i x_i.
@@ -194,7 +198,7 @@ class SlackSVM(MarginProblem):
         if min(sums) <= 0:
             raised = self.s if self.sums_are_cheap else self._weights_of_some(1)
             p = p + raised / raised.sum()
-        p = self._balance(p) if self.bias else p / p.sum()
+        p = self.on_simplex(p)
         return p, self.X.dot_transposed(p * self.y) / self.scale
 
     def _best_mixture(self, one: Dual, other: Dual) -> Dual:

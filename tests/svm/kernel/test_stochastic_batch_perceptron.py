@@ -136,28 +136,87 @@ def test_a_weight_of_two_is_the_row_twice(solver, bias):
     assert found.dual >= wanted.primal - 1e-6
 
 
+@each_method
+def test_a_point_that_is_covered_in_part_has_a_part_of_its_weight(solver):
+    """Of the wet mass of 5 in each class, the last point has 4 of its 9."""
+    problem = SlackSVM(KernelMatrix(np.eye(3), Rbf(gamma=1.0)), [1.0, -1.0, -1.0], 0.1, sample_weight=[5.0, 1.0, 9.0])
+    at = problem.evaluate_responses(np.zeros(3), np.array([0.0, 0.0, 0.1]))
+    np.testing.assert_allclose(at.wet, [0.5, 0.1, 0.4])
+    assert at.value == pytest.approx(at.wet @ at.responses + problem.volume * problem.cap(at.wet))
+    state = solver.start(problem, np.random.default_rng(0))
+    assert state.iterate(problem, UNLIMITED)
+    if solver.method == "kept":
+        np.testing.assert_allclose(state.alpha, [0.5, 0.05, 0.45])  # at first, all responses are the same
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    c=st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12),
+    slack=st.sampled_from([0.0, 0.1, 0.7, 5.0]),
+    bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_weights_on_wet_samples_prove_the_value(c, slack, bias, seed):
+    """Whatever the ties and weights, zero ones too: p* is on the simplex, and its bound is the value."""
+    n, rng = len(c), np.random.default_rng(seed)
+    s, y = rng.choice([0.0, 1.0, 2.0, 0.3], size=n), rng.choice([-1.0, 1.0], size=n)
+    s[:2], y[:2] = 1.0, [1.0, -1.0]
+    problem = SlackSVM(np.eye(n), y, slack, bias=bias, sample_weight=s)
+    at = problem.evaluate_responses(np.zeros(n), np.array(c))
+    assert (at.wet >= 0).all()
+    assert not at.wet[s == 0].any()
+    assert at.wet.sum() == pytest.approx(1, abs=1e-12)
+    if bias:
+        assert at.wet @ y == pytest.approx(0, abs=1e-12)
+    assert at.wet @ c + problem.volume * problem.cap(at.wet) == pytest.approx(at.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("duplicated", [False, True], ids=["weights", "rows repeated"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_class_of_the_same_mass_reaches_the_tolerance(duplicated, seed):
+    """A few samples of a large weight, or the same rows many times: the water covers some of them in part."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(60) < 6, 1.0, -1.0)
+    X, s = rng.normal(size=(60, 3)) + 0.8 * (y > 0)[:, None], np.where(y > 0, 9.0, 1.0)
+    if duplicated:
+        X, y, s = np.repeat(X, s.astype(int), axis=0), np.repeat(y, s.astype(int)), None
+    problem = SlackSVM(KernelMatrix(X, Rbf(gamma=0.3)), y, 0.05, sample_weight=s)
+    result = solve(problem, StochasticBatchPerceptron(), random_state=0)
+    assert result.status == "tol"
+    assert result.certificate.relative_gap < 0.01
+
+
 def test_draws_stand_for_what_they_are_drawn_from():
-    """The mean of g over many draws is the super-gradient: off by six deviations in one run of ten million."""
-    problem = make_problem(0.05, sample_weight=np.random.default_rng(1).choice([1.0, 4.0], size=80))
-    state = StochasticBatchPerceptron(block=2).start(problem, np.random.default_rng(0))
-    for _ in range(5):
-        state.iterate(problem, UNLIMITED)
-    c = problem.y * state.h / math.sqrt(state.sq_norm)
-    wet = state.wet(problem, c)
-    known = state.known(problem.X, np.arange(80))
-    assert 0 < np.count_nonzero(known[np.concatenate(wet)]) < np.concatenate(wet).size
-    exactly, g, repeats = np.zeros(80), np.zeros((2000, 80)), 2000
-    for points in wet:
-        exactly[points] = problem.s[points] / problem.s[points].sum() / 2
-    state.inside[:] = False
-    for points in wet:
-        state.inside[points] = known[points]
-    for k in range(repeats):
-        drawn = state.draw(problem, wet)
-        g[k] = state.weights(problem, wet, drawn)[0]
-    deviation = g.std(axis=0) / math.sqrt(repeats)
-    assert (np.abs(g.mean(axis=0) - exactly) <= 6 * deviation + 1e-12).all()
-    np.testing.assert_allclose(g.sum(axis=1), 1)
+    """The mean of g over many blocks is the super-gradient, whatever the weights.
+
+    A point is drawn or not, with a known probability: by the binomial distributions of the points, one of them is off
+    by seven deviations in three of a billion runs.
+    """
+    s = np.random.default_rng(1).choice([0.0, 1.0, 4.0, 40.0], size=400, p=[0.1, 0.5, 0.3, 0.1])
+    problem = make_problem(0.05, n=400, noise=0.4, sample_weight=s)
+    state = StochasticBatchPerceptron(block=16).start(problem, np.random.default_rng(0))
+    for _ in range(3):
+        assert state.iterate(problem, UNLIMITED)
+    _, wet = problem.pour(problem.y * state.h / math.sqrt(state.sq_norm))
+    p, _ = state.minimax(problem, wet)
+    unknown = np.where(state.known(problem.X, np.arange(400)), 0.0, p)
+    assert np.count_nonzero(unknown) > 100
+    drawn, repeats = np.array([state.draw(unknown) for _ in range(2000)]), 2000
+    assert (np.count_nonzero(drawn, axis=1) == 16).all()
+    for group in problem.groups:
+        np.testing.assert_allclose(drawn[:, group].sum(axis=1), unknown[group].sum())
+    most = drawn.max(axis=0)
+    deviation = np.sqrt(np.maximum(0.0, unknown * (most - unknown)) / repeats)
+    assert (np.abs(drawn.mean(axis=0) - unknown) <= 7 * deviation + 1e-12).all()
+    certain = (drawn > 0).all(axis=0)
+    np.testing.assert_allclose(drawn[:, certain], np.tile(unknown[certain], (repeats, 1)))
+
+
+def test_one_heavy_point_is_always_drawn_with_its_own_weight():
+    drawn = np.array([_sample(np.random.default_rng(seed), np.array([100.0, 1.0, 1.0]), 2) for seed in range(400)])
+    assert (drawn[:, 0] == 100).all()
+    assert (drawn[:, 1:].sum(axis=1) == 2).all()
+    assert abs(drawn[:, 1].mean() - 1) < 6 / math.sqrt(400)  # six deviations: one run in a billion
 
 
 # What is kept up

@@ -10,10 +10,13 @@ the sample weights s_i (all 1: m of them). Given: a batch size k. Returned: w_{T
 From w_1 = 0, for t = 1, ..., T, with :math:`\eta_t = 1/(\lambda t)`:
 
 1. choose A_t, k samples;
-2. :math:`w_{t+1} = (1 - \eta_t\lambda) w_t + \frac{\eta_t}{k} \sum_{A_t^+} y \phi(x)`, over the samples with a loss.
+2. :math:`w_{t+1} = (1 - \eta_t\lambda) w_t + \frac{\eta_t}{k} \sum_{A_t^+} y \phi(x)`, over the samples with a loss;
+3. if asked for, :math:`w_{t+1} \leftarrow \min\{1, 1 / (\sqrt\lambda |w_{t+1}|)\}\ w_{t+1}`, the projection of the
+   paper of 2007, which that of 2011 leaves out on a kernel.
 
-So :math:`w_{t+1} = v_{t+1} / t` for a sum v of rows that only grows, by :math:`y\phi(x) / (\lambda k)` for each sample
-with a loss: a step costs the rows of K of these samples, unless they are cached.
+So :math:`w_{t+1} = v_{t+1} / t` for a sum v of rows that grows by :math:`y\phi(x) / (\lambda k)` for each sample with a
+loss: a step costs the rows of K of these samples, unless they are cached. A projection shrinks v. It is due only after
+a sample with a loss, as w becomes shorter in all other iterations.
 """
 
 from __future__ import annotations
@@ -36,9 +39,9 @@ from maxmargin.svm.regularized import RegularizedSVM
 class Descent(Visits):
     """The state of Pegasos: v, its average, and the bias."""
 
-    def __init__(self, problem: RegularizedSVM, order: Order, batch: int, average: float | None) -> None:
+    def __init__(self, problem: RegularizedSVM, order: Order, batch: int, average: float | None, project: bool) -> None:
         super().__init__(problem, order, batch)
-        self.average = average
+        self.average, self.project = average, project
         self.sum = Sum(self.K, average is not None)
         self.free_bias = problem.free_bias
         self.feature2 = problem.bias_feature**2  # a penalised bias adds this to every entry of K
@@ -60,9 +63,15 @@ class Descent(Visits):
         self.sum.add(numbers, change)
         total = float(change.sum())
         self.offset += total
+        t = self.t + 1
         if self.free_bias:
-            t = self.t + 1
             self.b += min(1.0 / t, self.regularization / math.sqrt(t)) * total
+        if self.project:
+            size = math.sqrt(max(0.0, float(self.sum.beta @ self.sum.f)) + self.feature2 * self.offset**2)
+            longest = t / math.sqrt(self.regularization)
+            if size > longest:
+                self.sum.shrink(longest / size)
+                self.offset *= longest / size
 
     def advance(self, rows: Indices) -> None:
         if self.average is not None:
@@ -96,6 +105,8 @@ class KernelPegasos(Solver[RegularizedSVM, Descent]):
     average : float or None, default=3
         The answer is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and larger
         values favour late iterates. None: the last iterate (the paper).
+    project : bool, default=False
+        Whether to project (step 3). A projection takes time in proportion to the samples, and no kernel evaluations.
 
     Notes
     -----
@@ -129,6 +140,7 @@ class KernelPegasos(Solver[RegularizedSVM, Descent]):
     batch: int = 1
     order: str = "permuted"
     average: float | None = 3.0
+    project: bool = False
 
     def __post_init__(self) -> None:
         check_order(self.order)
@@ -146,7 +158,7 @@ class KernelPegasos(Solver[RegularizedSVM, Descent]):
         if isinstance(warm, Descent):
             warm.set_C(problem)
             return warm
-        return Descent(problem, Order(problem.s, self.order, rng), self.batch, self.average)
+        return Descent(problem, Order(problem.s, self.order, rng), self.batch, self.average, self.project)
 
     def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> Step:
         return Step.of(state.run(iterations, budget), iterations)

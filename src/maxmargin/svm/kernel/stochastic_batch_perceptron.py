@@ -6,11 +6,12 @@ rows of K. Returned: a mean of the iterates, for which :math:`f(\bar w) \ge \max
 probability :math:`1-\delta` (Lemma 3.2), and dual weights that prove how good it is.
 
 The responses are known without further evaluations, and so are the wet points, those below the water level. Their mean
-:math:`\sum_i p^*_i y_i x_i` is a super-gradient of f (Lemma 3.1, :math:`p^*_i \propto s_i` on wet points). A draw
-:math:`j \sim p^*` is an unbiased estimate of it that costs one row of K.
+:math:`\sum_i p^*_i y_i x_i` is a super-gradient of f (Lemma 3.1). Here :math:`p^*_i \propto s_i` times the share of the
+point that is wet, which is less than 1 for points at the level: see :func:`maxmargin.core.pour`. A draw
+:math:`j \sim p^*` is an unbiased estimate of the super-gradient that costs one row of K.
 
 Symbols as in the paper: w = sum alpha_i y_i x_i, c, gamma, p*, eta. A free bias makes two basins, one per class, with
-wet points of the same mass (section 3.6): p* has half of its weight on each. x_i is the sample in the kernel's space
+the same wet mass (section 3.6): p* has half of its weight on each. x_i is the sample in the kernel's space
 over `problem.scale`, which brings it into the unit ball; the norm of w is the square root of sum alpha_i c_i (section
 3.3 leaves out the root).
 """
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from maxmargin.core import water_level, water_levels
+from maxmargin.core import water_level
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.problem import Problem, Solution, Trait, length
 from maxmargin.engine.solver import Reason, Solver, Step
@@ -169,18 +169,6 @@ class Iterates(ABC):
     def restart_mean(self) -> None:
         """Begin a new mean of the iterates."""
 
-    def wet(self, problem: SlackSVM, c: Vector) -> list[Indices]:
-        """The points of each basin at or below its water level."""
-        heights = [c[basin] for basin in self.basins]
-        widths = [problem.s[basin] for basin in self.basins]
-        levels: Sequence[float]
-        if len(heights) == 2:
-            levels = water_levels(heights[0], heights[1], problem.volume, widths[0], widths[1])
-        else:
-            levels = [water_level(heights[0], problem.volume, widths[0])]
-        found = zip(self.basins, heights, levels, strict=True)
-        return [basin[height <= max(level, height.min())] for basin, height, level in found]
-
 
 class AsWritten(Iterates):
     """The method of the paper, section 3.4, step by step.
@@ -202,7 +190,8 @@ class AsWritten(Iterates):
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
         K, y = kernel_rows(problem.X), problem.y
         if self.drawn is None:
-            self.drawn = int(self.rng.choice(self.n, p=self._minimax_p(problem)))  # steps 1 and 2
+            _, wet = problem.pour(self.c.sum(axis=0))  # step 1
+            self.drawn = int(self.rng.choice(self.n, p=problem.on_simplex(problem.s * wet)))  # step 2
         j = self.drawn
         if _evaluations(K, np.array([j])) > budget:
             return False
@@ -220,13 +209,6 @@ class AsWritten(Iterates):
         self.sum_c += self.c
         self.summed += 1
         return True
-
-    def _minimax_p(self, problem: SlackSVM) -> Vector:
-        """p*, in proportion to the sample weights on the wet points, with equal sums for all basins."""
-        p, wet = np.zeros(self.n), self.wet(problem, self.c.sum(axis=0))
-        for points in wet:
-            p[points] = problem.s[points] / (len(wet) * problem.s[points].sum())
-        return p
 
     def solution(self, problem: SlackSVM) -> Solution:
         y, scale2 = problem.y, problem.scale**2
@@ -250,8 +232,9 @@ class WithRowsKept(Iterates):
 
     1. Find the wet points of each basin, from the responses to :math:`w = u/\max\{|u|, e\}`.
     2. Estimate the super-gradient :math:`g = \sum_i p^*_i y_i x_i`: exactly over the wet points whose rows are cached,
-       by sums that are updated by the few points that become wet or dry; the others are represented by a block of
-       draws without replacement. The estimate is unbiased, and exact once the rows of all wet points are cached.
+       by sums that are updated by the few points that become wet or dry, and row by row over the few that are wet in
+       part; the others are represented by a block of distinct points, drawn with probabilities in proportion to p*.
+       The estimate is unbiased, and exact once the rows of all wet points are cached.
     3. Let :math:`u \leftarrow (1-\theta) u + \theta g`, with the :math:`\theta` at which
        :math:`|u| + V\max_i p^*_i/s_i`, the dual bound, is least (the second term is taken to be linear), and at
        least 1/2t.
@@ -290,7 +273,7 @@ class WithRowsKept(Iterates):
         self.sq_norm, self.sq_noise, self.size = 0.0, 0.0, 1.0
         self.sums = [np.zeros(self.n) for _ in self.basins]
         self.inside = np.zeros(self.n, dtype=bool)
-        self.drawn: list[Indices] | None = None  # points of each basin that were drawn but did not fit the budget
+        self.drawn: Vector | None = None  # the dual weights of points that were drawn but did not fit the budget
         self._mark_old()
         self.restart_mean()
 
@@ -304,27 +287,33 @@ class WithRowsKept(Iterates):
             return self.without_rows.iterate(problem, budget)
         K = kernel_rows(problem.X)
         c = problem.y * self.h / (problem.scale**2 * self.size)
-        wet = self.wet(problem, c)
+        _, wet = problem.pour(c)
         if self._rows_are_useless(K, wet):
             K.forget_rows()
             self.without_rows = WithoutRows(problem, self.rng, self.average)
             return self.without_rows.iterate(problem, budget)
-        wet = [self._enough(K, c, *basin) for basin in zip(self.basins, wet, strict=True)]
+        for basin in self.basins:
+            self._wet_enough(K, c, basin, wet)
+        p, caps = self.minimax(problem, wet)
+        known = np.zeros(self.n, dtype=bool)
+        points = np.flatnonzero(wet)
+        known[points] = self.known(K, points)
         if self.drawn is None:
-            self.drawn = self.draw(problem, wet)
-        drawn, summed = np.concatenate(self.drawn), np.zeros(self.n, dtype=bool)
-        for points in wet:
-            summed[points] = self.known(K, points)
-        summed[drawn] = False
-        changed = np.flatnonzero(summed != self.inside)
-        if _evaluations(K, changed) + _evaluations(K, drawn) > budget:
+            self.drawn = self.draw(np.where(known, 0.0, p))
+        # Points that are wet in part stay in the sums or outside, and are added with what they lack or have too much.
+        in_part = (wet > 0) & (wet < 1)
+        changed = np.flatnonzero(((known & ~in_part) != self.inside) & ~in_part)
+        weights = np.where(known, p, self.drawn)
+        more = np.where(in_part | ~known, weights, 0.0) - np.where(in_part & self.inside, caps * problem.s, 0.0)
+        added = np.flatnonzero(more)
+        if _evaluations(K, changed) + _evaluations(K, added) > budget:
             return False
-        self._update_sums(K, problem, changed)
-        weights, shares = self.weights(problem, wet, self.drawn)
-        h = np.sum([share * total for share, total in zip(shares, self.sums, strict=True)], axis=0)
-        _add(K, drawn, weights[drawn] * problem.y[drawn], h)
+        h = np.zeros(self.n)
+        self._add_rows(K, problem, changed, added, more, h)
+        for basin, total in zip(self.basins, self.sums, strict=True):
+            h += caps[basin[0]] * total
         self.t += 1
-        self._move(problem, weights, h, max(shares), float(weights[drawn] @ weights[drawn]))
+        self._move(problem, weights, h, float(caps.max()), float(self.drawn @ self.drawn))
         self.drawn = None
         return True
 
@@ -333,52 +322,56 @@ class WithRowsKept(Iterates):
         """The number of points to be drawn of each basin."""
         return max(1, self.block // len(self.basins))
 
-    def _rows_are_useless(self, K: KernelRows, wet: list[Indices]) -> bool:
+    def _rows_are_useless(self, K: KernelRows, wet: Vector) -> bool:
         """Whether rows are evicted before they are needed again: few fit, many were needed, and hardly any are wet."""
         if K.cached_rows >= LEAST_CACHED_SHARE * self.n:
             return False
         weights = int(np.count_nonzero(self.alpha))
-        return max(points.size for points in wet) < self.draws and weights > MIN_ROWS
+        most = max(int(np.count_nonzero(wet[basin])) for basin in self.basins)
+        return most < self.draws and weights > MIN_ROWS
 
-    def _enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Indices) -> Indices:
-        """The wet points; if they are fewer than the draws, the lowest points, until all of their rows are cached."""
+    def _wet_enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Vector) -> None:
+        """If fewer points are wet than are drawn, let the lowest points be wet, until all of their rows are cached."""
         count = min(self.draws, basin.size)
-        if wet.size >= count:
-            return wet
-        lowest = np.sort(basin[np.argpartition(c[basin], count - 1)[:count]])
-        return wet if self.known(K, lowest).all() else lowest
+        if np.count_nonzero(wet[basin]) < count:
+            lowest = np.sort(basin[np.argpartition(c[basin], count - 1)[:count]])
+            if not self.known(K, lowest).all():
+                wet[basin] = 0.0
+                wet[lowest] = 1.0
+
+    def minimax(self, problem: SlackSVM, wet: Vector) -> tuple[Vector, Vector]:
+        """p* for these wet shares, and for each point the p*_i / s_i that it has if it is wholly wet."""
+        caps, masses = np.zeros(self.n), problem.s * wet
+        for basin in self.basins:
+            caps[basin] = 1 / (len(self.basins) * float(masses[basin].sum()))
+        return caps * masses, caps
 
     def known(self, K: KernelRows, points: Indices) -> NDArray[np.bool_]:
         """Which points can be summed exactly: their rows are in the sums, or cached."""
         return np.asarray(self.inside[points] | (K.missing(points) == 0))
 
-    def draw(self, problem: SlackSVM, wet: list[Indices]) -> list[Indices]:
-        """For each basin, draw some of the wet points that are not known."""
-        unknown = (points[~self.known(kernel_rows(problem.X), points)] for points in wet)
-        return [_draw_distinct(self.rng, points, problem.s, self.draws) for points in unknown]
+    def draw(self, p: Vector) -> Vector:
+        """Draw points of each basin from p, and return weights on them whose mean is p."""
+        drawn = np.zeros(self.n)
+        for basin in self.basins:
+            drawn[basin] = _sample(self.rng, p[basin], self.draws)
+        return drawn
 
-    def _update_sums(self, K: KernelRows, problem: SlackSVM, changed: Indices) -> None:
-        """Add these points to the sums, or subtract those that are inside."""
+    def _add_rows(
+        self, K: KernelRows, problem: SlackSVM, changed: Indices, added: Indices, weights: Vector, h: Vector
+    ) -> None:
+        """Add the changed points to the sums, or subtract those that are inside, and other points to h by weight."""
         factors = np.where(self.inside[changed], -1.0, 1.0) * problem.s[changed] * problem.y[changed]
         self.inside[changed] ^= True
         parts = [np.isin(changed, basin, assume_unique=True) for basin in self.basins]
         # Cached rows are added first: computing others may evict them.
-        there = K.missing(changed) == 0
-        for some in (there, ~there):
+        changed_there, added_there = K.missing(changed) == 0, K.missing(added) == 0
+        for there in (True, False):
             for part, total in zip(parts, self.sums, strict=True):
-                _add(K, changed[some & part], factors[some & part], total)
-
-    def weights(self, problem: SlackSVM, wet: list[Indices], drawn: list[Indices]) -> tuple[Vector, list[float]]:
-        """The dual weights of g, and p*_i / s_i of each basin."""
-        s, weights = problem.s, np.zeros(self.n)
-        shares = [1 / (len(wet) * float(s[points].sum())) for points in wet]
-        for points, those, share in zip(wet, drawn, shares, strict=True):
-            inside = self.inside[points]
-            rest = points[~inside]
-            weights[points[inside]] = share * s[points[inside]]
-            # If all of the rest is drawn, each has its own weight; otherwise the draws share the weight of the rest.
-            weights[those] = share * (s[those] if those.size == rest.size else s[rest].sum() / those.size)
-        return weights, shares
+                some = part & (changed_there == there)
+                _add(K, changed[some], factors[some], total)
+            those = added[added_there == there]
+            _add(K, those, weights[those] * problem.y[those], h)
 
     def _move(self, problem: SlackSVM, weights: Vector, h: Vector, cap: float, sq_noise: float) -> None:
         """Move u towards g, and update the mean of the iterates."""
@@ -572,14 +565,24 @@ class WithoutRows(Iterates):
 
 
 def _sample(rng: np.random.Generator, p: Vector, count: int) -> Vector:
-    """Weights whose mean is p, on `count` points or all: equal ones on points drawn at equal distances from p."""
+    """Weights whose mean is p, on `count` distinct points or all: systematic sampling.
+
+    Points are drawn at equal distances along the cumulative sums of p, so that each is drawn with a probability in
+    proportion to p_i and then has the weight of one distance. Points longer than a distance are always drawn, with
+    their own p_i.
+    """
     points = np.flatnonzero(p)
     if points.size <= count:
         return p
-    ends = np.cumsum(p[points])
-    positions = np.searchsorted(ends, ends[-1] * (np.arange(count) + rng.random()) / count, side="right")
-    drawn = points[np.minimum(positions, points.size - 1)]
-    return np.asarray(np.bincount(drawn, minlength=p.size) * (ends[-1] / count))
+    weights = np.zeros(p.size)
+    while (certain := p[points] * count >= p[points].sum()).any():
+        weights[points[certain]] = p[points[certain]]
+        points, count = points[~certain], count - int(np.count_nonzero(certain))
+    if count > 0:  # else all others together are lost in the rounding of the sum
+        ends = np.cumsum(p[points])
+        positions = np.searchsorted(ends, ends[-1] * (np.arange(count) + rng.random()) / count, side="right")
+        weights[points[np.minimum(positions, points.size - 1)]] = ends[-1] / count
+    return weights
 
 
 def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Expansion:
@@ -598,15 +601,6 @@ def _add(K: KernelRows, numbers: Indices, factors: Vector, f: Vector) -> None:
     for start in range(0, numbers.size, most):
         some = slice(start, start + most)
         K.fetch(numbers[some]).add_to(f, factors[some])
-
-
-def _draw_distinct(rng: np.random.Generator, points: Indices, s: Vector, count: int) -> Indices:
-    """Draw `count` of these points without replacement, with probabilities in proportion to s."""
-    if points.size <= count:
-        return points
-    keys = rng.exponential(size=points.size) / s[points]
-    first = np.argpartition(keys, count - 1)[:count]
-    return points[first[np.argsort(keys[first])]]
 
 
 def _best_step(uu: float, ug: float, gg: float, slope: float) -> float:

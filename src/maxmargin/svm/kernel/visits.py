@@ -83,7 +83,7 @@ class Sum:
 
     The average of :math:`a_t v_t` with weights :math:`g_t` is :math:`(S v - B) / G`, with
     :math:`S = \sum_t g_t a_t` and :math:`G = \sum_t g_t`: S times what is added to v is added to B, so that the
-    terms of earlier t do not change.
+    terms of earlier t do not change. Where v shrinks, S v is subtracted from B first, and S starts again from 0.
 
     Parameters
     ----------
@@ -108,6 +108,15 @@ class Sum:
         if self.averaging:
             self.B_beta[numbers] += self.S * change
             rows.add_to(self.B_f, self.S * change)
+
+    def shrink(self, factor: float) -> None:
+        """Multiply v by a factor, and leave the average as it is."""
+        if self.averaging:
+            self.B_beta -= self.S * self.beta
+            self.B_f -= self.S * self.f
+            self.S = 0.0
+        self.beta *= factor
+        self.f *= factor
 
     def count(self, shares: Vector, weights: Vector) -> None:
         """Add the present v to the average for several t, given g_t a_t and g_t of each."""
