@@ -34,20 +34,25 @@ def signed_rows(problem):
 def test_what_is_tracked(bias, slack, kind):
     problem = make_problem(slack=slack, bias=bias, **kind)
     tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
-    mean, weights = 0.0, 0.0
+    X = signed_rows(problem)
+    mean, lengths, steps2, last = 0.0, 0.0, 0.0, 0.0
     for t in range(1, 1501):
         assert tracker.run(1, UNLIMITED) == 1
-        mean, weights = mean + t**2.0 * tracker.tracking[0], weights + t**2.0
-    X = signed_rows(problem)
-    u, z, r, u_norm2, z_norm2 = tracker.tracking
+        u = tracker.tracking[0].copy()
+        steps2, last = steps2 + (u - last) @ (u - last), u
+        length = np.sqrt(max(u @ u, steps2))
+        mean, lengths = mean + t**2.0 * u, lengths + t**2.0 * length
+        assert tracker.length == pytest.approx(length, rel=1e-9)
+    u, z, r, u_norm2, z_norm2, distance2 = tracker.tracking
     alpha = tracker.dual_weights()
     assert tracker.t == 1500
     np.testing.assert_allclose(u, alpha @ X, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(r, X @ z, rtol=1e-9, atol=1e-9)
     assert u_norm2 == pytest.approx(u @ u, rel=1e-9)
     assert z_norm2 == pytest.approx(z @ z, rel=1e-9)
+    assert distance2 == pytest.approx((u - z) @ (u - z), rel=1e-9, abs=1e-9 * u_norm2)
     w, _ = tracker.answer()
-    np.testing.assert_allclose(w, mean / np.linalg.norm(mean), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(w, mean / lengths, rtol=1e-9, atol=1e-9)
     assert (alpha >= 0).all()
     assert not alpha[problem.s == 0].any()
     if bias:
@@ -144,3 +149,56 @@ def test_rounds_of_the_paper():
     weighted = make_problem(weighted=True)
     counting = np.count_nonzero(weighted.s)
     assert Simba(method="paper", eps=0.5).iterations(weighted) == int(np.ceil(100**2 / 0.5**2 * np.log(counting)))
+
+
+# Convergence
+
+ENTRIES = 500 * 300 * 20  # 75,000 rows, and as many entries in columns
+
+
+def noisy_problem(flipped, slack, bias, weighted):
+    """300 x 20 with flipped labels, for which the best w is inside the unit ball."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(300) < 0.5, -1.0, 1.0)
+    X = rng.normal(size=(300, 20)) + 0.3 * y[:, None]
+    y = np.where(rng.random(300) < flipped, -y, y)
+    s = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], size=300) if weighted else None
+    X /= np.linalg.norm(X, axis=1).max()
+    return X, s, SlackSVM(X, y, slack, bias=bias, sample_weight=s, scale=1.0)
+
+
+@pytest.mark.parametrize(
+    ("flipped", "slack", "bias", "weighted"),
+    [(0.02, 0.01, False, False), (0.05, 0.02, True, False), (0.05, 0.02, False, True), (0.05, 0.02, True, True)],
+    ids=["no bias", "bias", "weights", "bias and weights"],
+)
+def test_within_one_per_cent_of_the_optimum_on_noisy_data(exact, flipped, slack, bias, weighted):
+    """Over 25 seeds the shortfall was 0.21 to 0.64 % in the mean, with standard deviations of at most 0.03 %.
+
+    1 % is more than ten of these above the mean: less than 1e-9 of all runs would fail if shortfalls were normal.
+    """
+    X, s, problem = noisy_problem(flipped, slack, bias, weighted)
+    best = exact.slack_form(X, problem.y, slack, bias, s)
+    assert np.linalg.norm(best.w) < 0.9
+    for seed in range(3):
+        result = solve(problem, Simba(), budget=ENTRIES, random_state=seed)
+        assert 0.99 * best.value <= result.certificate.primal <= best.value * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("slack", [0.0, 0.01], ids=["slack 0", "slack"])
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+def test_the_gap_goes_on_closing(exact, bias, slack):
+    """From 40 to 400 passes the shortfall falls to less than 40 %, and to less than 0.3 %.
+
+    Over ten seeds it fell to 17 % at most, and to 0.15 % at most with a standard deviation below 0.01 %.
+    """
+    rng = np.random.default_rng(2)
+    y = np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    X = rng.normal(size=(200, 30)) + 0.6 * y[:, None]
+    problem = SlackSVM(X, y, slack, bias=bias)
+    best = exact.slack_form(X / problem.scale, y, slack, bias).value
+    for seed in range(2):
+        early = solve(problem, Simba(), budget=40 * X.size, random_state=seed)
+        late = solve(problem, Simba(), budget=360 * X.size, warm=early)
+        shortfall = [1 - result.certificate.primal / best for result in (early, late)]
+        assert shortfall[1] < min(0.4 * shortfall[0], 0.003)

@@ -36,8 +36,8 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
     method : {"tracked", "paper"}, default="tracked"
         "paper" is Algorithm 1: rows are drawn by multiplicative weights, which are updated by one-column estimates of
         the responses. "tracked" keeps the exact responses to a vector near the direction, draws rows below their water
-        level, and moves the direction by the amount that a row falls short of the margin. `docs/simba.md` compares
-        them.
+        level, and moves the direction by the amount that a row falls short of the margin. The gap of either goes to
+        zero as reads go on. `docs/simba.md` compares them.
     columns : float, default=1
         With "paper", the columns read per round. With "tracked", the entries read in columns per entry read in wet
         rows.
@@ -52,7 +52,7 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
         exact step, 0, moves many of the n weights over the boundary in each round, as the weights of all rows with
         slack fall at once; 0.1 keeps at least 90 % of the gain of the exact step and moves few weights.
     average : float, default=5
-        With "tracked": the answer is the average of the directions with weights :math:`t^\text{average}`.
+        With "tracked": the answer is the average of the iterates with weights :math:`t^\text{average}`.
 
     References
     ----------
