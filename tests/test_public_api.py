@@ -66,7 +66,7 @@ PARAMETERS = {
 HYPERPARAMETERS = {
     "Newton": "first",
     "Sdca": "shrink extrapolate",
-    "Simba": "method columns rows eps tolerance average",
+    "Simba": "method columns rows eps lagged tolerance average",
     "BatchPerceptron": "",
     "Hybrid": "shrinking growth memory points",
     "Perceptron": "passes order average",

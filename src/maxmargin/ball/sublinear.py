@@ -272,7 +272,9 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
         return DEFAULT_ROUNDS
 
     def promise(self, problem: MinimumEnclosingBall) -> dict[str, float]:
-        if self.eps is None or self.constant < THEOREM_CONSTANT:
+        """Only if each round draws a row: otherwise the regret of x is bounded on average, and not in each run."""
+        T = self.rounds(problem)
+        if self.eps is None or T is None or self.constant < THEOREM_CONSTANT or self._alpha(problem, T) < 1:
             return {}
         return {"eps": self.eps, "failure_probability": 0.5**self.runs}
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxmargin.problems import SlackSVM
-from maxmargin.solvers import Simba, solve
+from maxmargin.solvers import Simba, SublinearPerceptron, solve
 from maxmargin.svm.linear._simba import Tracker
 
 UNLIMITED = 2**62
@@ -134,6 +134,7 @@ def test_it_learns_from_a_part_of_the_data(method):
         ({"columns": 0}, "columns must be positive.*got 0"),
         ({"method": "paper", "columns": 1.5}, "columns must be positive, and whole"),
         ({"average": -1}, "average must be at least 0; got -1"),
+        ({"lagged": True}, 'lagged goes with method="paper"'),
     ],
     ids=str,
 )
@@ -149,6 +150,29 @@ def test_rounds_of_the_paper():
     weighted = make_problem(weighted=True)
     counting = np.count_nonzero(weighted.s)
     assert Simba(method="paper", eps=0.5).iterations(weighted) == int(np.ceil(100**2 / 0.5**2 * np.log(counting)))
+
+
+def test_lagged_at_slack_0_is_the_sublinear_perceptron():
+    """Algorithms 1 and 4 of the survey differ in slack and T alone, and 30 and 100 times eps give the same T."""
+    problem = make_problem(slack=0.0, bias=False)
+    simba = solve(problem, Simba(method="paper", lagged=True, eps=0.9), max_iter=3000, random_state=3)
+    perceptron = solve(problem, SublinearPerceptron(eps=0.9, constant=100), max_iter=3000, random_state=3)
+    np.testing.assert_array_equal(simba.solution.w, perceptron.solution.w)
+    early = solve(problem, Simba(method="paper", eps=0.9), max_iter=3000, random_state=3)
+    assert (early.solution.w != simba.solution.w).any()
+
+
+@pytest.mark.parametrize("lagged", [False, True])
+def test_the_mean_slack_goes_with_the_mean_direction(exact, lagged):
+    """It uses up the slack, and with it the mean of w_t has nearly the value that the theorem is about."""
+    problem = make_problem(n=60, d=5, slack=0.3, bias=False)
+    result = solve(problem, Simba(method="paper", lagged=lagged), max_iter=30_000, random_state=0)
+    xi = result.state.mean_slack()
+    assert xi.sum() == pytest.approx(problem.volume)
+    assert ((xi >= 0) & (xi <= 2)).all()
+    best = exact.slack_form(signed_rows(problem), np.ones(60), 0.3, False).value
+    value = (signed_rows(problem) @ result.state.answer()[0] + xi).min()
+    assert best - 0.1 < value <= result.certificate.primal + 1e-9 <= best + 2e-9
 
 
 # Convergence
