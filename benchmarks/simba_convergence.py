@@ -4,7 +4,7 @@
 
 Samples are y (m, ..., m) plus standard normal noise, with a share of the labels flipped afterwards, divided by the
 largest norm. Printed is 1 - value / optimum in per cent, in the mean over the seeds, at budgets in multiples of the
-number of entries; a value below 0 gives more than 100. The optimum is that of clarabel, an interior-point method.
+number of entries; a value below 0 counts as more than 99. The optimum is that of clarabel, an interior-point method.
 "newton" is an exact solver: given the C that belongs to the slack, how many times it reads the data until its
 certified gap is below 0.1 %; its value at the best length must be within 0.1 % of the optimum, which checks the
 optimum, too. Where the best w is inside the unit ball, no C belongs to the slack: it takes 10,000.
@@ -28,7 +28,7 @@ from maxmargin.core.line_search import least
 from maxmargin.solvers import Newton, Simba
 from maxmargin.svm.convert import equivalent_C
 
-PASSES = (0.1, 0.3, 1, 3, 10, 30, 100, 300)
+PASSES = (0.1, 0.3, 1, 3, 10, 30, 100)
 LARGEST_C = 1e4
 TOL = 1e-3
 SOLVERS = {"default": Simba(), "paper": Simba(method="paper")}
@@ -91,11 +91,10 @@ def run(setting: Setting, seeds: list[int]) -> Any:
 
 def shortfalls(problem: SlackSVM, solver: Simba, seed: int, best: float) -> list[float]:
     """1 - value / optimum at each of the budgets, of one run that is continued."""
-    found, read, result = [], 0, None
+    found, result = [], None
     for passes in PASSES:
-        budget = int(passes * problem.X.n_stored)
-        result = solve(problem, solver, budget=budget - read, random_state=seed, warm=result)
-        read = budget
+        # What the run before has read counts towards the budget.
+        result = solve(problem, solver, budget=int(passes * problem.X.n_stored), random_state=seed, warm=result)
         found.append(1 - result.certificate.primal / best)
     return found
 
@@ -144,7 +143,7 @@ def table(runs: list[Any]) -> str:
             first = (
                 [line["setting"], f"{line['optimum']:.4f}", f"{line['length']:.2f}"] if name == "default" else [""] * 3
             )
-            cells = ["> 100" if value > 1 else f"{100 * value:.2g}" for value in curve]
+            cells = ["> 99" if value > 0.99 else f"{100 * value:.2g}" for value in curve]
             rows.append([*first, name, *cells, newton if name == "default" else ""])
     return markdown(["problem", "optimum", "best length", "method", *map(str, PASSES), "newton"], rows)
 
