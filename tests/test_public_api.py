@@ -67,7 +67,7 @@ HYPERPARAMETERS = {
     "Newton": "first",
     "Sdca": "shrink extrapolate",
     "SdcaThenNewton": "newton_passes",
-    "Simba": "method columns rows eps tolerance average",
+    "Simba": "method columns rows eps lagged tolerance average",
     "BatchPerceptron": "",
     "Hybrid": "shrinking growth memory points",
     "Perceptron": "passes order average",

@@ -157,9 +157,11 @@ def test_several_runs_are_made_to_be_confident():
 
 def test_what_is_promised():
     X = cloud(5, 40)
-    proper, hopeful = SublinearBall(eps=0.9, confidence=0.7), SublinearBall(eps=0.9, constant=1.0)
-    assert proper.promise(MinimumEnclosingBall(X)) == {"eps": 0.9, "failure_probability": 0.25}
+    proper, hopeful = SublinearBall(eps=0.9, confidence=0.7), SublinearBall(eps=0.9, constant=1.0, update=1.0)
+    always = SublinearBall(eps=0.9, confidence=0.7, update=1.0)
+    assert always.promise(MinimumEnclosingBall(X)) == {"eps": 0.9, "failure_probability": 0.25}
     assert hopeful.promise(MinimumEnclosingBall(X)) == SublinearBall().promise(MinimumEnclosingBall(X)) == {}
+    assert proper.promise(MinimumEnclosingBall(X)) == {}  # most rounds draw no row
     n, T = 6, proper.rounds(MinimumEnclosingBall(X))  # fewer rows count as 6
     regret, alpha = 2 * (1 + math.log(T)), 2 * (1 + math.log(T)) / math.sqrt(T * math.log(n))
     assert alpha < 1

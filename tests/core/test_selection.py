@@ -73,6 +73,7 @@ def test_top_weights_agree_with_sorting(items, share, unit, steps):
     mass = np.floor(share * sum(priors) * 16) / 16
     top, naive = TopWeights(priors, labels, mass), Naive(priors, labels, mass)
     agree(top, naive)
+    tallies = np.zeros(len(items))
     for name, *arguments in steps:
         if name == "add":
             i, delta = arguments[0] % len(items), arguments[1]
@@ -85,6 +86,9 @@ def test_top_weights_agree_with_sorting(items, share, unit, steps):
             top.restore()
             naive.restore()
             agree(top, naive)
+            top.tally()
+            tallies += naive.fractions
+    np.testing.assert_allclose(top.tallies(), tallies, atol=1e-12)
     top.restore()
     naive.restore()
     agree(top, naive)

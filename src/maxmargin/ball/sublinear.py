@@ -4,7 +4,8 @@ Irpan and Kwan (2015) name it in section 3 as one of the problems that their Alg
 
 Problem: :class:`MinimumEnclosingBall` with nu = 0, :math:`\min_x \max_i |x - a_i|^2`. Given: eps, and the squared norms
 of the rows, which lie in the unit ball. Returned: the mean of x_t, for which :math:`\max_i |\bar x - a_i|^2 \le R^2 +
-\varepsilon` with probability at least 1/2 for each run, after T rounds. Each round reads a column, and some a row.
+\varepsilon` after T rounds, each run with probability at least 1/2 if every round draws a row. Each round reads a
+column, and some a row.
 
 It is the generic primal-dual algorithm (:class:`PrimalDual`) on :math:`c_i(x) = 1 - \frac12|x - a_i|^2`, which lie
 between -1 and 1. The estimate of all of them is :math:`1 - \frac12(|a_i|^2 + |x|^2) + a_i(j)|x|^2/x(j)` with
@@ -83,8 +84,8 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
         distance from the origin; T and constant rates follow from it. None: rates fall with the rounds, rows that are
         drawn later have larger weights, and the run ends by another rule, or after 2000 rounds.
     confidence : float, default=0.5
-        The probability with which eps is kept, if one is given. Each run has 1/2; several runs, of which the one of the
-        smallest radius is taken, have more.
+        The probability with which eps is kept, if one is given and `update` is 1. Each run has 1/2; several runs, of
+        which the one of the smallest radius is taken, have more.
     constant : float, default=23
         T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/(\alpha T) \le \varepsilon/2`. The default is
         for the worst case, and far too large for most data: 1 to 3 is often enough, which the certificate shows, but
@@ -272,7 +273,9 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
         return DEFAULT_ROUNDS
 
     def promise(self, problem: MinimumEnclosingBall) -> dict[str, float]:
-        if self.eps is None or self.constant < THEOREM_CONSTANT:
+        """Only if each round draws a row: otherwise the regret of x is bounded on average, and not in each run."""
+        T = self.rounds(problem)
+        if self.eps is None or T is None or self.constant < THEOREM_CONSTANT or self._alpha(problem, T) < 1:
             return {}
         return {"eps": self.eps, "failure_probability": 0.5**self.runs}
 

@@ -8,6 +8,7 @@ cdef struct Item:
     double prior
     int64_t group
     int64_t place  # its index in the heap of its group
+    double tally  # the sum of its fractions at all counts, minus the number of counts if it is top
 
 
 cdef struct Entry:
@@ -25,6 +26,7 @@ cdef class TopWeights:
     cdef readonly int64_t size
     cdef readonly double mass
     cdef readonly double top_mass
+    cdef double counts
     cdef Item* items
     cdef Entry* heap[GROUPS]
     cdef int64_t count[GROUPS]
@@ -43,6 +45,7 @@ cdef class TopWeights:
     cdef int64_t _draw(self, double u) noexcept nogil
     cdef double _log_total(self) noexcept nogil
     cdef double _probability(self, int64_t label) noexcept nogil
+    cdef void _tally(self) noexcept nogil
 
     cdef int64_t next_group(self, bint top) noexcept nogil
     cdef int64_t root(self, int64_t group) noexcept nogil

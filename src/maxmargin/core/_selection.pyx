@@ -70,6 +70,9 @@ cdef class TopWeights:
     [0.0, 0.5, 0.0, 1.0]
     >>> top.key(0), top.key(3)
     (-1.0, 2.0)
+    >>> top.tally()
+    >>> top.tallies()
+    array([0. , 0.5, 0. , 1. ])
     """
 
     def __cinit__(self, priors, labels, double mass, keys=None):
@@ -87,7 +90,7 @@ cdef class TopWeights:
         order = np.argsort(-key, kind="stable")
         fitting = np.searchsorted(np.cumsum(prior[order]), mass, side="right")
 
-        self.size, self.mass, self.top_mass = prior.size, mass, prior[order[:fitting]].sum()
+        self.size, self.mass, self.top_mass, self.counts = prior.size, mass, prior[order[:fitting]].sum(), 0.0
         self.owners = []
         self.items = <Item*>self.allocate(self.size * sizeof(Item))
         for group in range(GROUPS):
@@ -104,7 +107,7 @@ cdef class TopWeights:
         cdef int64_t k, i
         for k in range(order.shape[0]):
             i = order[k]
-            self.items[i].prior = prior[i]
+            self.items[i].prior, self.items[i].tally = prior[i], 0.0
             self.enter(i, group[i], key[i])
 
     cdef grow_tree(self, int64_t group):
@@ -187,6 +190,18 @@ cdef class TopWeights:
             raise ValueError(f"label must be 0 or 1, got {label}.")
         return self._probability(label)
 
+    def tally(self):
+        """Add the present fraction of each item to its tally, in O(1)."""
+        self._tally()
+
+    def tallies(self):
+        """Return the sums of the fractions of all items over all counts, in O(n)."""
+        cdef double[::1] tallies = np.empty(self.size)
+        cdef int64_t i
+        for i in range(self.size):
+            tallies[i] = self.items[i].tally + (self.counts if self._is_top(i) else 0.0)
+        return np.asarray(tallies)
+
     cdef check_index(self, int64_t i):
         if not 0 <= i < self.size:
             raise IndexError(f"Index {i} is outside of 0, ..., {self.size - 1}.")
@@ -255,6 +270,12 @@ cdef class TopWeights:
         cdef double weight[GROUPS]
         self.group_weights(weight)
         return (weight[label] + weight[label + 2]) / (weight[0] + weight[1] + weight[2] + weight[3])
+
+    cdef void _tally(self) noexcept nogil:
+        cdef int64_t boundary = self._boundary()
+        if boundary >= 0:
+            self.items[boundary].tally += self._fraction(boundary)
+        self.counts += 1.0
 
     cdef double group_weights(self, double* weight) noexcept nogil:
         """Compute the weights of all groups up to a common factor, and return the logarithm of that factor."""
@@ -329,6 +350,7 @@ cdef class TopWeights:
         """Move item i over the boundary."""
         cdef int64_t group = self.items[i].group, place = self.items[i].place, key = self.whole_key(i)
         self.top_mass += -self.items[i].prior if group >= 2 else self.items[i].prior
+        self.items[i].tally += self.counts if group >= 2 else -self.counts
         set_weight(self.tree[group], i, 0.0)
         self.count[group] -= 1
         if place < self.count[group]:

@@ -114,6 +114,7 @@ def test_the_game_is_the_algorithm(kind, size, horizon, lagged):
     np.testing.assert_allclose(game.answer()[0], plain.w_sum / 300, atol=1e-9)
     assert game.answer()[1] == pytest.approx(plain.b_sum / 300)
     np.testing.assert_array_equal(game.dual_weights(), counts)
+    np.testing.assert_allclose(game.mean_slack(), plain.xi_sum / 300, atol=1e-9)
     assert game.rounds == 300
     assert plain.clipped > 50 or horizon != 5
 
@@ -139,6 +140,7 @@ def test_another_slack_half_way():
         game.run(1, UNLIMITED)
         plain.play(*game.last_draws)
     np.testing.assert_allclose(game.probabilities(), plain.p, atol=1e-7)
+    np.testing.assert_allclose(game.mean_slack(), plain.xi_sum / 200, atol=1e-9)
 
 
 @pytest.mark.parametrize("lagged", [False, True])

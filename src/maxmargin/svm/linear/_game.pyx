@@ -35,7 +35,8 @@ cdef class Game:
     horizon : int
         The number of rounds T, which fixes the rates; 0: rates that fall with t.
     lagged : bool
-        Whether w_t is taken before row i_t is added (the sublinear perceptron) or after (SIMBA).
+        Whether w_t is taken before row i_t is added, as by Irpan and Kwan (2015), or after, as by Hazan, Koren and
+        Srebro (2011).
     tolerance : float
         How far the logarithms of weights may be on the wrong side of the boundary of the slack step.
     """
@@ -56,6 +57,7 @@ cdef class Game:
     cdef int64_t[::1] item, row
     cdef object priors
     cdef TopWeights q
+    cdef object xi_before  # the sum of xi_t over the rounds before the slack last changed
     cdef double[::1] u
     cdef WeightTree squares  # u_j^2
     cdef double norm_sum  # S, the sum of the factors w_t / u_t so far
@@ -92,6 +94,7 @@ cdef class Game:
         self.touched, self.touched_at = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.where, self.value = np.empty(longest, dtype=np.int64), np.empty(longest)
         self.drawn = np.empty(rows + columns, dtype=np.int64)
+        self.xi_before = np.zeros(n)
         self.set_slack(problem)
 
     def run(self, int64_t rounds, int64_t budget):
@@ -134,6 +137,15 @@ cdef class Game:
         total, rounds = self.norm_sum * np.asarray(self.u) - np.asarray(self.unshared), max(self.rounds, 1)
         return total / rounds, self.b_sum / rounds
 
+    def mean_slack(self):
+        """Line 15: the mean of xi_1, ..., xi_t, in O(n)."""
+        return self.xi_sum() / max(self.rounds, 1)
+
+    def xi_sum(self):
+        total = self.xi_before.copy()
+        total[np.asarray(self.row)] += 2.0 * self.q.tallies()
+        return total
+
     @property
     def last_draws(self):
         """The rows and the columns of the last draws; no columns are drawn while w = 0."""
@@ -152,6 +164,8 @@ cdef class Game:
     def set_slack(self, problem):
         """Use the slack of this problem: keep the weights, and choose the top again (line 5: xi = 2 up to n nu)."""
         row = np.asarray(self.row)
+        if self.t > 0:
+            self.xi_before = self.xi_sum()
         keys = np.zeros(row.size) if self.t == 0 else self.q.keys() - self.q.log_total
         self.q = TopWeights(self.priors, (problem.y[row] > 0).astype(np.int64), problem.volume / 2, keys)
 
@@ -221,6 +235,7 @@ cdef class Game:
         cdef double gain[4]
         cdef int64_t boundary_group = 0
         cdef bint boundary_touched = False
+        self.q._tally()
         if self.has_bias:
             b = 1.0 if self.q._probability(1) > 0.5 else -1.0 if self.q._probability(1) < 0.5 else 0.0
             self.b_sum += b

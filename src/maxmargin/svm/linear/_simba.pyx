@@ -4,7 +4,9 @@
 As in Algorithm 1 of Hazan, Koren and Srebro (2011), rows move the direction and columns show which rows matter. Unlike
 there, the responses that columns give are kept:
 
-  u      the direction, not normalised; row i is y_i x_i / scale of the data, in the unit ball
+  u      the sum of the steps; row i is y_i x_i / scale of the data, in the unit ball
+  w      the predictor, u / L in the unit ball, where L is the larger one of |u| and of the length that u would have if
+         its steps were orthogonal
   z      an older u: z_j is the value of u_j when column j was last read
   r      the exact responses of all rows to z, r = X z, updated by reading column j when z_j changes
   wet    the rows whose r lies below the water level: the support of the best p for z
@@ -16,6 +18,14 @@ the columns in which z differs most from u.
 With a bias the rows are in two groups, by label, each with a level of its own. A row below its level waits for one of the
 other group, and u moves by the mean of both: so p balances, and the bias, which they see with opposite signs, drops out.
 Without a bias there is one group, and nothing waits.
+
+Where the slack is too small for a margin on the unit sphere, the best w is inside the ball, and u cancels itself again
+and again. There |u| stays below the second length, the square root of the sum of the squared steps, and w is the point of
+dual averaging with adaptive rates, whose regret grows as the square root of the steps.
+
+The level comes from the latest responses to u, which are few, as long as z is far from u. Once z is close, which it will
+be, as steps become short compared with L, the level and the wet rows are those of r, and wet rows are drawn in rounds, once
+in each. So p tends to the best one for w, and the gap to zero.
 """
 
 import numpy as np
@@ -45,18 +55,19 @@ cdef double OPTIMISM = 5.0  # mean squared lack assumed of wet rows before any w
 cdef double AVERAGE_RATE = 1.0 / 32  # weight of a new value in the moving averages of squared lacks
 cdef double LEAST_SHARE = 0.05  # share of rows drawn from the wet ones, at least, and from all rows, at least
 cdef double SHORTEST_STEP = 0.1  # step for a row below its level, at least: u must grow for its direction to converge
+cdef double CLOSE = 1.0 / 4  # z is close to u if |u - z| is at most this share of L
 
 
 cdef struct Group:
     int64_t start, count  # its rows are order[start : start + count], in random order
     int64_t cursor  # position of the next row to draw in that order
-    int64_t left  # the number of wet rows not drawn yet, wet_rows[start : start + left]
+    int64_t left  # the number of wet rows to be drawn, wet_rows[start : start + left]
     double mass, wet_mass, heaviest  # total weight of its rows, total weight of the wet ones, and largest weight of a row
     int64_t waiting, size  # the row that waits for one of the other group, or -1, and its number of entries
     double response  # of the waiting row
-    double level  # the water level of this group, as a response to u / |u|
+    double level  # the water level of this group, as a response to w
     int64_t seen  # rows read so far; for the last RECENT of them:
-    double recent[RECENT]  # the response to u / |u|
+    double recent[RECENT]  # the response to w
     double weight[RECENT]  # the weight of the group that the row represents
     int64_t by_response[RECENT]  # their slots in the order of rising responses
 
@@ -82,7 +93,7 @@ cdef class Tracker:
     columns : float
         Entries read in columns per entry read in rows, times the share of rows drawn from the wet ones.
     average : float
-        The answer is the average of u_t with weights t^average.
+        The answer is the average of u_t with weights t^average, over the same average of L_t.
     """
 
     cdef readonly object rng
@@ -94,18 +105,21 @@ cdef class Tracker:
     cdef Column[::1] column
     cdef double[::1] r
     cdef double u_norm2, z_norm2
+    cdef double steps2  # the sum of the squared lengths of the steps
+    cdef double distance2  # |u - z|^2
     cdef double weight_sum  # S, the sum of t^average
     cdef double norm2_sum  # the sum of |x_i|^2 over the rows read
-    cdef double bias_sum  # the sum of t^average |u_t| times the bias for u_t / |u_t|
+    cdef double length_sum, bias_sum  # the sums of t^average L_t, and of that times the bias for w_t
     cdef double[::1] alpha  # u = sum_i alpha_i x_i
     cdef Group group[2]
     cdef int64_t groups
     cdef int64_t[::1] order, wet_rows
-    cdef char[::1] is_wet
+    cdef char[::1] is_wet, had_turn  # whether a row was drawn in this round of the wet rows
     cdef double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet ones and from all
     cdef double allowance  # entries that columns may still read
     cdef int64_t column_entries  # entries read in columns since the wet rows were last found
     cdef bint tracked  # whether wet rows were found
+    cdef bint close  # whether z was close to u then
     cdef int64_t drawn, drawn_from  # a row that was drawn but did not fit the budget, or -1, and its group
     cdef bint from_wet  # whether it was drawn from the wet ones
     cdef bint columns_wait  # whether the budget ended an iteration before it had read all its columns
@@ -129,6 +143,7 @@ cdef class Tracker:
         self.groups = len(labels)
         self.order = np.concatenate([rng.permutation(np.flatnonzero(rows)) for rows in labels])
         self.wet_rows, self.is_wet = np.empty(self.order.shape[0], dtype=np.int64), np.zeros(n, dtype=np.int8)
+        self.had_turn = np.zeros(n, dtype=np.int8)
         for k in range(self.groups):
             self.group[k].start = 0 if k == 0 else self.group[0].count
             self.group[k].count = np.count_nonzero(labels[k])
@@ -177,9 +192,9 @@ cdef class Tracker:
         return not self.tracked or self.column_entries >= self.order.shape[0]
 
     def answer(self):
-        """The weighted average of the directions so far, normalised, and its bias."""
+        """The average of w_t with weights t^average L_t, and its bias."""
         mean = self.by_name("u") - self.by_name("unshared") / max(self.weight_sum, 1.0)
-        length = max(np.linalg.norm(mean), np.finfo(float).tiny)
+        length = max(self.length_sum / max(self.weight_sum, 1.0), np.finfo(float).tiny)
         return mean / length, self.bias_sum / max(self.weight_sum, 1.0) / length
 
     def dual_weights(self):
@@ -188,21 +203,29 @@ cdef class Tracker:
 
     @property
     def tracking(self):
-        """u, z, r, |u|^2 and |z|^2."""
-        return self.by_name("u"), self.by_name("z"), np.asarray(self.r), self.u_norm2, self.z_norm2
+        """u, z, r, |u|^2, |z|^2 and |u - z|^2."""
+        return self.by_name("u"), self.by_name("z"), np.asarray(self.r), self.u_norm2, self.z_norm2, self.distance2
+
+    @property
+    def length(self):
+        """L, by which u is divided."""
+        return self.length_of_u()
 
     def by_name(self, str name):
         """One field of all columns, such as u, as an array."""
         return np.asarray(self.column)[name]
 
     def find_wet_rows(self):
-        """Find the rows below the water level of the tracked responses."""
+        """Find the rows below the water level of the tracked responses; if z is close to u, it is the level from now on."""
         cdef int64_t k
+        cdef double length = self.length_of_u()
         r, s, order = np.asarray(self.r), np.asarray(self.s), np.asarray(self.order)
-        is_wet, wet_rows = np.asarray(self.is_wet), np.asarray(self.wet_rows)
+        is_wet, wet_rows, had_turn = np.asarray(self.is_wet), np.asarray(self.wet_rows), np.asarray(self.had_turn)
         groups = [order[self.group[k].start : self.group[k].start + self.group[k].count] for k in range(self.groups)]
-        # z is about u times |z|^2 / |u|^2, so responses to u / |u| are about |u| / |z|^2 times those to z.
-        volume = self.volume * self.z_norm2 / sqrt(self.u_norm2)
+        self.close = self.distance2 <= CLOSE * CLOSE * length * length
+        # z is about u times |z|^2 / |u|^2, so responses to w are about those to z over this:
+        unit = length * self.z_norm2 / self.u_norm2
+        volume = self.volume * unit
         if self.groups == 1:
             levels = [water_level(r[groups[0]], volume, s[groups[0]])]
         else:
@@ -213,8 +236,14 @@ cdef class Tracker:
             if wet.size < min(FEWEST_WET, rows.size):
                 wet = lowest(rows, r[rows], min(FEWEST_WET, rows.size))
             is_wet[wet] = 1
-            wet_rows[self.group[k].start : self.group[k].start + wet.size] = wet
-            self.group[k].left, self.group[k].wet_mass = wet.size, s[wet].sum()
+            turn = wet
+            if self.close:
+                self.group[k].level, self.levelled = level / unit, True
+                if had_turn[wet].all():
+                    had_turn[wet] = 0
+                turn = wet[had_turn[wet] == 0]
+            wet_rows[self.group[k].start : self.group[k].start + turn.size] = turn
+            self.group[k].left, self.group[k].wet_mass = turn.size, s[wet].sum()
         self.tracked, self.column_entries = True, 0
 
     cdef bint iterate(self, Lines* rows, Lines* columns, int64_t budget) noexcept nogil:
@@ -227,7 +256,7 @@ cdef class Tracker:
     cdef bint read_next_row(self, Lines* rows, int64_t* budget) noexcept nogil:
         """Draw a row, read it and move u. False if it does not fit the budget: then it stays drawn."""
         cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
-        cdef double lack, weight, length = sqrt(self.u_norm2)
+        cdef double lack, weight, length = self.length_of_u()
         cdef int64_t k, i
         trust = min(1.0 - LEAST_SHARE, max(LEAST_SHARE, trust))
         if self.drawn < 0:
@@ -243,8 +272,6 @@ cdef class Tracker:
         self.t += 1
         weight = pow(<double>self.t, self.average)
         self.weight_sum += weight
-        if self.groups == 2:
-            self.bias_sum += weight * length * (self.group[1].level - self.group[0].level) / 2
         self.read_row(rows, k, i)
         if length > 0.0:
             self.remember(&self.group[k], length, self.weight_in_group(k, i, trust))
@@ -256,6 +283,9 @@ cdef class Tracker:
             self.group[k].waiting = i
             if self.groups == 1 or self.group[1 - k].waiting >= 0:
                 self.move(length)
+        self.length_sum += weight * self.length_of_u()
+        if self.groups == 2:
+            self.bias_sum += weight * self.length_of_u() * (self.group[1].level - self.group[0].level) / 2
         self.allowance += self.columns * trust * self.group[k].size
         budget[0] -= self.group[k].size
         return True
@@ -278,12 +308,13 @@ cdef class Tracker:
         return uniform(self.bits) < 0.5
 
     cdef int64_t draw_wet(self, Group* group) noexcept nogil:
-        """Draw a wet row by weight, each at most once."""
+        """Draw a wet row by weight, each at most once; a row that is skipped had its turn."""
         cdef int64_t k, i
         while True:
             k = group.start + <int64_t>(uniform(self.bits) * group.left)
             i = self.wet_rows[k]
             group.left -= 1
+            self.had_turn[i] = 1
             self.wet_rows[k] = self.wet_rows[group.start + group.left]
             if group.left == 0 or self.keeps(group, i):
                 return i
@@ -321,11 +352,18 @@ cdef class Tracker:
         self.norm2_sum += norm2
 
     cdef double threshold(self, int64_t k, double length) noexcept nogil:
-        """The response to u that a row of group k should have: its level, raised if the margin is below the floor."""
-        cdef double margin = self.group[0].level
+        """The response to u that a row of group k should have: its level, raised if the margin is below the floor.
+
+        The level of r is raised by what the shortest step adds to a response: at slack 0, no row is below it.
+        """
+        cdef double margin = self.group[0].level, least = SHORTEST_STEP * self.floor() if self.close else 0.0
         if self.groups == 2:
             margin = (margin + self.group[1].level) / 2
-        return self.group[k].level * length + max(0.0, self.floor() - margin * length)
+        return self.group[k].level * length + max(least, self.floor() - margin * length)
+
+    cdef double length_of_u(self) noexcept nogil:
+        """L: |u|, or what it would be if all steps were orthogonal, if that is more."""
+        return sqrt(max(self.u_norm2, self.steps2))
 
     cdef double floor(self) noexcept nogil:
         """The least margin to aim for: the mean |x_i|^2 of the rows so far, so that the first steps have length 1."""
@@ -355,7 +393,7 @@ cdef class Tracker:
             k -= 1
         group.by_response[k], group.recent[slot], group.weight[slot] = slot, response, weight
         group.seen += 1
-        if self.t % LEVEL_EVERY == 0:
+        if self.t % LEVEL_EVERY == 0 and not self.close:
             self.estimate_levels()
 
     cdef void estimate_levels(self) noexcept nogil:
@@ -387,7 +425,7 @@ cdef class Tracker:
             wet[k] += 1
 
     cdef void move(self, double length) noexcept nogil:
-        """u <- u + step * mean of the waiting rows; updates |u|^2, alpha and the average with it."""
+        """u <- u + step * mean of the waiting rows; updates |u|^2, |u - z|^2, alpha and the average with it."""
         cdef double c = 0.0, norm2 = self.mean_norm2(), margin = 0.0, step, delta
         cdef double before = self.weight_sum - pow(<double>self.t, self.average)
         cdef int64_t k, l, j
@@ -402,10 +440,12 @@ cdef class Tracker:
             for l in range(self.group[k].size):
                 j = self.row_where[k, l]
                 delta = step * self.row_value[k, l] / self.groups
+                self.distance2 += delta * (2.0 * (self.column[j].u - self.column[j].z) + delta)
                 self.column[j].u += delta
                 self.column[j].unshared += before * delta
                 self.place_column(j)
         self.u_norm2 = max(0.0, self.u_norm2 + 2.0 * step * c + step * step * norm2)
+        self.steps2 += step * step * norm2
 
     cdef double mean_norm2(self) noexcept nogil:
         """|mean of the waiting rows|^2."""
@@ -445,6 +485,7 @@ cdef class Tracker:
                 i = self.column_where[k]
                 self.r[i] += change * self.y[i] * self.column_value[k]
             self.z_norm2 += column.u * column.u - column.z * column.z
+            self.distance2 -= (column.u - column.z) * (column.u - column.z)
             column.z = column.u
             self.allowance -= size
             self.column_entries += size

@@ -23,6 +23,7 @@ from maxmargin.engine.solver import Solver, Step
 from maxmargin.svm.linear._game import Game
 from maxmargin.svm.linear._simba import Tracker
 from maxmargin.svm.slack import SlackSVM
+from maxmargin.svm.sublinear_rounds import is_covered
 
 METHODS = ("tracked", "paper")
 
@@ -36,8 +37,8 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
     method : {"tracked", "paper"}, default="tracked"
         "paper" is Algorithm 1: rows are drawn by multiplicative weights, which are updated by one-column estimates of
         the responses. "tracked" keeps the exact responses to a vector near the direction, draws rows below their water
-        level, and moves the direction by the amount that a row falls short of the margin. `docs/simba.md` compares
-        them.
+        level, and moves the direction by the amount that a row falls short of the margin. The gap of either goes to
+        zero as reads go on. `docs/simba.md` compares them.
     columns : float, default=1
         With "paper", the columns read per round. With "tracked", the entries read in columns per entry read in wet
         rows.
@@ -45,18 +46,28 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
         With "paper", the rows read per round.
     eps : float or None, default=None
         With "paper": run for :math:`T = 100^2 \varepsilon^{-2} \log n` rounds at the constant rates of Algorithm 1,
-        after which the value is within eps of the best with probability at least 1/2 (Theorem 4.3). None: the adaptive
-        rates of section 6, :math:`\eta_t = \sqrt{\log(n)/t}`, until a stop rule ends the run.
+        after which the value is within eps of the best with probability at least 1/2 (Theorem 4.3, for problems without
+        a bias and without sample weights). None: the adaptive rates of section 6, :math:`\eta_t =
+        \sqrt{\log(n)/t}`, until a stop rule ends the run.
+    lagged : bool, default=False
+        With "paper": whether w_t is taken before row i_t is added to u, as in Algorithm 4 of Irpan and Kwan (2015), or
+        after, as in Algorithm 1 of Hazan, Koren and Srebro (2011). T and the rates of both are the same.
     tolerance : float, default=0
         With "paper": how far the logarithms of weights may be on the wrong side of the boundary of the slack step. The
         exact step, 0, moves many of the n weights over the boundary in each round, as the weights of all rows with
         slack fall at once; 0.1 keeps at least 90 % of the gain of the exact step and moves few weights.
     average : float, default=5
-        With "tracked": the answer is the average of the directions with weights :math:`t^\text{average}`.
+        With "tracked": the answer is the average of the iterates with weights :math:`t^\text{average}`.
+
+    Notes
+    -----
+    Both papers also return the mean of the slacks :math:`\xi_t`. With "paper", it is `mean_slack()` of the state of a
+    result. An answer is judged without it, by the best slacks for its w.
 
     References
     ----------
     Hazan, Koren, Srebro (2011), Beating SGD: Learning SVMs in Sublinear Time.
+    Irpan, Kwan (2015), Sublinear Algorithms for Optimization and Machine Learning, section 5.
 
     Examples
     --------
@@ -80,6 +91,7 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
     columns: float = 1
     rows: int = 1
     eps: float | None = None
+    lagged: bool = False
     tolerance: float = 0.0
     average: float = 5.0
 
@@ -94,6 +106,8 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
             )
         if not self.columns > 0 or (self.method == "paper" and self.columns != int(self.columns)):
             raise ValueError(f'columns must be positive, and whole with method="paper"; got {self.columns!r}')
+        if self.lagged and self.method != "paper":
+            raise ValueError('lagged goes with method="paper"')
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance must be at least 0; got {self.tolerance!r}")
         if not self.average >= 0:
@@ -106,7 +120,7 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
         if self.method == "tracked":
             return Tracker(problem, rng, self.columns, self.average)
         horizon = self.iterations(problem) or 0
-        return Game(problem, rng, self.rows, int(self.columns), horizon=horizon, tolerance=self.tolerance)
+        return Game(problem, rng, self.rows, int(self.columns), horizon, self.lagged, self.tolerance)
 
     def step(self, problem: SlackSVM, state: Game | Tracker, iterations: int, budget: int) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
@@ -124,4 +138,7 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
         return max(1000, 5 * problem.y.size)
 
     def promise(self, problem: SlackSVM) -> dict[str, float]:
-        return {"eps": float(self.eps or math.nan), "failure_probability": 0.5}
+        """That of Theorem 4.3, which takes the exact slack step."""
+        if self.eps is None or self.tolerance > 0 or not is_covered(problem):
+            return {}
+        return {"eps": self.eps, "failure_probability": 0.5}

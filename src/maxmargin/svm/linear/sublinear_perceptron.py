@@ -37,7 +37,8 @@ class SublinearPerceptron(SublinearRounds[Game]):
 
     Notes
     -----
-    If the problem has a bias, it is chosen as in SIMBA: b_t = sign(p_t'y).
+    If the problem has a bias, it is chosen as in SIMBA: b_t = sign(p_t'y). The theorem is about problems without a bias
+    and without sample weights: for others nothing is promised.
 
     References
     ----------
@@ -48,7 +49,8 @@ class SublinearPerceptron(SublinearRounds[Game]):
     >>> import numpy as np
     >>> from maxmargin import SlackSVM, solve
     >>> from maxmargin.solvers import SublinearPerceptron
-    >>> problem = SlackSVM(np.array([[1.0, 0.2], [-1.0, 0.1]]), [1, -1], slack=0.0)
+    >>> X = np.array([[1.0, 0.2], [0.9, -0.1], [0.8, 0.0], [-1.0, 0.1], [-0.9, 0.2], [-0.7, -0.1]])
+    >>> problem = SlackSVM(X, [1, 1, 1, -1, -1, -1], slack=0.0, bias=False)
     >>> result = solve(problem, SublinearPerceptron(eps=0.5), random_state=0)
     >>> result.status, result.promise["failure_probability"]
     ('finished', 0.5)
