@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maxmargin.sdp.sublinear import SublinearSdp, decide, decided
     from maxmargin.svm.auto import auto_solver
     from maxmargin.svm.for_C import solve_for_C
+    from maxmargin.svm.for_slack import solve_for_slack
     from maxmargin.svm.kernel.decomposition import Decomposition
     from maxmargin.svm.kernel.pegasos import KernelPegasos
     from maxmargin.svm.kernel.perceptron import KernelPerceptron
@@ -54,6 +55,7 @@ _HOMES = {
     "maxmargin.sdp.sublinear": "SublinearSdp decide decided",
     "maxmargin.svm.auto": "auto_solver",
     "maxmargin.svm.for_C": "solve_for_C",
+    "maxmargin.svm.for_slack": "solve_for_slack",
     "maxmargin.svm.kernel.decomposition": "Decomposition",
     "maxmargin.svm.kernel.pegasos": "KernelPegasos",
     "maxmargin.svm.kernel.perceptron": "KernelPerceptron",
@@ -143,5 +145,6 @@ __all__ = [
     "listen_for_interrupt",
     "solve",
     "solve_for_C",
+    "solve_for_slack",
     "solve_sdp",
 ]
