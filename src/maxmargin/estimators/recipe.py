@@ -198,9 +198,7 @@ class Recipe:
                 random_state=random_state,
             )
         elif isinstance(problem, SlackSVM) and issubclass(self.solver.solves, RegularizedSVM):
-            problem, result = solve_for_slack(
-                problem, self.solver, stop, callback=callback, random_state=random_state
-            )
+            problem, result = solve_for_slack(problem, self.solver, stop, callback=callback, random_state=random_state)
         else:
             # To find the range takes two passes over the data, which is too much where the user limits what is read.
             unlimited = self.scale is None and stop.budget is None and problem.sums_are_cheap

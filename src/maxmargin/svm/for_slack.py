@@ -99,19 +99,21 @@ def solve_for_slack(
         )
         slack = reached_slack(at_C, _evaluation(solved)) / problem.scale
         found = _in_slack_form(problem, solved)
+        best = found if best is None else _better(best, found)
+        if slack > problem.slack and _has_too_little_slack(problem, best, tol, stopped=solved.status != "tol"):
+            problem = search.problem = problem.with_slack(slack)
+            best = found = _in_slack_form(problem, solved)
         rows += [replace(row, primal=math.nan, dual=math.nan, gap=math.nan) for row in solved.trace[len(rows) :]]
         proof = found.certificate
         rows[-1] = replace(rows[-1], primal=proof.primal, dual=proof.dual, gap=proof.gap)
-        best = found if best is None else _better(best, found)
-        if solved.status != "tol" or best.certificate.relative_gap <= tol or search.hopeless(best):
+        if solved.status != "tol" or best.certificate.relative_gap <= tol:
             break
         off = search.move(slack, _evaluation(found))
         accuracy = LOOSE * tol if off > NEAR else min(tol / 2, accuracy / 4 if off <= tol else math.inf)
     assert best is not None and solved is not None
-    if length(best.solution.w) < 1 - tol and slack > problem.slack:
-        problem = problem.with_slack(slack)
-        best = _in_slack_form(problem, solved)
-    return problem, replace(best, trace=Trace(rows, tol), status=solved.status, n_iter=solved.n_iter, reads=solved.reads)
+    return problem, replace(
+        best, trace=Trace(rows, tol), status=solved.status, n_iter=solved.n_iter, reads=solved.reads
+    )
 
 
 class _SearchForC:
@@ -131,6 +133,8 @@ class _SearchForC:
         `at` is the evaluation of its direction at the slack that is wanted.
         """
         wanted = self.problem.slack
+        if slack == wanted:
+            return 0.0
         if slack > wanted:
             self.too_small = self.C
         else:
@@ -157,10 +161,6 @@ class _SearchForC:
         C = equivalent_C(self.problem, at) if length(at.w) >= 1 - SHORTEST else math.inf
         return C if math.isfinite(C) else 0.0
 
-    def hopeless(self, best: Result) -> bool:
-        """Whether no slack was asked for, but no margin worth the name separates the classes."""
-        return self.problem.slack == 0 and bool(best.certificate) and best.certificate.dual < LEAST_MARGIN
-
 
 def _in_slack_form(problem: SlackSVM, solved: Result) -> Result:
     """A solution of the regularised form as one of the slack form, with its certificate there."""
@@ -169,6 +169,17 @@ def _in_slack_form(problem: SlackSVM, solved: Result) -> Result:
     with problem.X.ledger.on("certificate"):
         certificate, dual = problem.certify_evaluated(at, p, None if v is None else v / problem.scale)
     return replace(solved, solution=at.solution(*dual), evaluation=at, certificate=certificate)
+
+
+def _has_too_little_slack(problem: SlackSVM, best: Result, tol: float, *, stopped: bool) -> bool:
+    """Whether no C has as little slack, as far as can be told: the best w is inside of the unit ball.
+
+    Without any slack it is 0 then, which is no model: the search goes on until no margin worth the name is possible.
+    """
+    if length(best.solution.w) > 1 - tol:
+        return False
+    proof = best.certificate
+    return stopped or (proof.dual < LEAST_MARGIN if problem.slack == 0 else proof.relative_gap <= tol)
 
 
 def _evaluation(result: Result) -> MarginEvaluation:
