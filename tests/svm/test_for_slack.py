@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csc_matrix, csr_array
 
+from maxmargin.engine.stop_rules import StopRules
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import KernelMatrix, SlackSVM
 from maxmargin.solvers import Decomposition, Newton, Sdca, solve_for_slack
@@ -106,8 +107,6 @@ def test_limits_hold_for_all_solves_together():
     X, y = overlapping(6)
     _, result = solve_for_slack(SlackSVM(X, y, 0.001), Newton(), random_state=0)
     few = result.n_iter - 1
-    from maxmargin.engine.stop_rules import StopRules
-
     _, short = solve_for_slack(SlackSVM(X, y, 0.001), Newton(), StopRules(max_iter=few), random_state=0)
     assert short.n_iter <= few
     assert short.status == "max_iter"
@@ -116,7 +115,7 @@ def test_limits_hold_for_all_solves_together():
 
 def test_the_trace_has_values_of_the_slack_form():
     X, y = overlapping(7)
-    problem, result = solve_for_slack(SlackSVM(X, y, 0.05), Newton(), random_state=0)
+    _, result = solve_for_slack(SlackSVM(X, y, 0.05), Newton(), random_state=0)
     measured = [row for row in result.trace if not math.isnan(row.gap)]
     assert measured
     for row in measured:

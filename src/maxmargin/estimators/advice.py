@@ -87,8 +87,8 @@ def warn_of_too_little_slack(models: ModelTable, names: Sequence[str], slack: fl
     which = f"{len(more)} of {len(models)} binary problems (the first: {names[more[0]]})" if len(models) > 1 else "it"
     needs = "the classes overlap: no model separates them, and" if slack == 0 else "the classes overlap so much that"
     warnings.warn(
-        f"slack={slack:g} is less than any model can have on this data: {needs} {which} was fitted with the least slack "
-        f"there is, {models.slack[more[0]]:.3g}. Smaller values give the same model; give a larger slack.",
+        f"slack={slack:g} is less than any model can have on this data: {needs} {which} was fitted with the least "
+        f"slack there is, {models.slack[more[0]]:.3g}. Smaller values give the same model; give a larger slack.",
         UserWarning,
         stacklevel=2,
     )

@@ -121,18 +121,19 @@ class Recipe:
         if loss is None:
             loss = "hinge" if slack_form else "squared_hinge"
         if slack_form and loss != "hinge":
+            what = f"slack={slack!r}" if slack is not None else f"solver {solver.name!r}"
             raise ValueError(
-                f"the form with slack, which {'slack was given for' if slack is not None else 'the solver ' + repr(solver.name) + ' solves'}, has the hinge as its loss; got loss={loss!r}. Give "
-                f"loss='hinge', or C and one of {names(RegularizedSVM)}."
+                f"{what} is of the form with slack, whose loss is the hinge; got loss={loss!r}. Give loss='hinge', or C "
+                f"and one of {names(RegularizedSVM)}."
             )
         if Trait.SMOOTH_LOSS in solver.requires and not LOSSES[loss].smooth:
             smooth = " or ".join(repr(name) for name, other in LOSSES.items() if other.smooth)
             raise ValueError(f"solver {solver.name!r} needs a smooth loss; got loss={loss!r}. Give loss={smooth}.")
         if slack_form and intercept_scaling is not None:
+            what = f"slack={slack!r}" if slack is not None else f"solver {solver.name!r}"
             raise ValueError(
-                f"solver {solver.name!r} solves the form with slack, whose intercept is free; got intercept_scaling="
-                f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of "
-                f"{names(RegularizedSVM)}."
+                f"{what} is of the form with slack, whose intercept is free; got intercept_scaling="
+                f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of {names(RegularizedSVM)}."
             )
         return cls(solver, loss, C, slack, estimator.fit_intercept, intercept_scaling, scale)
 

@@ -1,4 +1,4 @@
-r"""Solves the slack form to any accuracy by a solver of the regularised form: a search for the C that goes with a slack.
+r"""Solves the slack form exactly by a solver of the regularised form: a search for the C that goes with a slack.
 
 Problem: the slack form. Given: a solver of the regularised form with the hinge. Returned: the largest margin at the
 slack, with the certificate of the slack form.
