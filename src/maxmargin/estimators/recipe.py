@@ -123,8 +123,8 @@ class Recipe:
         if slack_form and loss != "hinge":
             what = f"slack={slack!r}" if slack is not None else f"solver {solver.name!r}"
             raise ValueError(
-                f"{what} is of the form with slack, whose loss is the hinge; got loss={loss!r}. Give loss='hinge', or C "
-                f"and one of {names(RegularizedSVM)}."
+                f"{what} is of the form with slack, whose loss is the hinge; got loss={loss!r}. Give loss='hinge', or "
+                f"C and one of {names(RegularizedSVM)}."
             )
         if Trait.SMOOTH_LOSS in solver.requires and not LOSSES[loss].smooth:
             smooth = " or ".join(repr(name) for name, other in LOSSES.items() if other.smooth)

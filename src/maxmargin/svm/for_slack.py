@@ -110,10 +110,10 @@ def solve_for_slack(
             break
         off = search.move(slack, _evaluation(found))
         accuracy = LOOSE * tol if off > NEAR else min(tol / 2, accuracy / 4 if off <= tol else math.inf)
-    assert best is not None and solved is not None
-    return problem, replace(
-        best, trace=Trace(rows, tol), status=solved.status, n_iter=solved.n_iter, reads=solved.reads
-    )
+    assert best is not None
+    assert solved is not None
+    trace, status, n_iter = Trace(rows, tol), solved.status, solved.n_iter
+    return problem, replace(best, trace=trace, status=status, n_iter=n_iter, reads=solved.reads)
 
 
 class _SearchForC:

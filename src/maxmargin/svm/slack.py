@@ -114,27 +114,28 @@ class SlackSVM(MarginProblem):
     # Evaluation of a point
 
     def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
-        """The value at the best multiple of w in the unit ball, with its best bias, or at w with the given bias.
+        """The value at w with its best bias, or the given one, and dual weights on the wet samples."""
+        c, norm = self.responses(w), length(w)
+        at = self.evaluate_responses(w, c, b)
+        if norm in (0, 1):
+            return at
+        on_sphere = self.evaluate_responses(w / norm, c / norm, None if b is None else b / norm)
+        # A point outside of the unit ball is infeasible: it is projected onto the sphere.
+        return on_sphere if norm > 1 or on_sphere.value > at.value else at
 
-        Also gives dual weights on the wet samples.
+    def evaluate_direction(self, w: Point, c: Vector) -> MarginEvaluation:
+        """The value at the best multiple of w in the unit ball, for a w whose responses c are known.
+
+        The value is concave in the length of w. It is best on the sphere, unless there is too little slack for what
+        this direction gets wrong.
         """
-        return self.evaluate_direction(w, self.responses(w), b)
-
-    def evaluate_direction(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
-        """As `evaluate`, for a w whose responses c are known: no data is read."""
         norm = length(w)
         if norm == 0:
-            return self.evaluate_responses(w, c, b)
-        on_sphere = self.evaluate_responses(w / norm, c / norm, None if b is None else b / norm)
-        if b is not None:
-            at = self.evaluate_responses(w, c, b)
-            # A point outside of the unit ball is infeasible: it is projected onto the sphere.
-            return on_sphere if norm > 1 or on_sphere.value > at.value else at
-        if float(on_sphere.wet @ on_sphere.responses) >= 0:
-            return on_sphere
-        # The value is concave in the length, and falls where it ends on the sphere: less is more, as there is too
-        # little slack for what this direction gets wrong.
+            return self.evaluate_responses(w, c)
         unit, along = w / norm, c / norm
+        on_sphere = self.evaluate_responses(unit, along)
+        if float(on_sphere.wet @ along) >= 0:  # the slope in the length
+            return on_sphere
 
         def at_length(t: float) -> MarginEvaluation:
             return self.evaluate_responses(unit * t, along * t)
