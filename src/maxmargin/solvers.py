@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from maxmargin.ball.core_set import CoreSet
     from maxmargin.ball.sublinear import SublinearBall
     from maxmargin.engine.interrupt import NoModelYet, listen_for_interrupt
-    from maxmargin.engine.loop import Holdout, Progress, Result, solve
+    from maxmargin.engine.loop import Holdout, Progress, Result, Resume, solve
     from maxmargin.engine.solver import Learned, Reason, Solver, Step
     from maxmargin.engine.stop_rules import StopRules
     from maxmargin.engine.trace import Row, Trace, Traces
@@ -45,7 +45,7 @@ _HOMES = {
     "maxmargin.ball.core_set": "CoreSet",
     "maxmargin.ball.sublinear": "SublinearBall",
     "maxmargin.engine.interrupt": "NoModelYet listen_for_interrupt",
-    "maxmargin.engine.loop": "Holdout Progress Result solve",
+    "maxmargin.engine.loop": "Holdout Progress Result Resume solve",
     "maxmargin.engine.solver": "Learned Reason Solver Step",
     "maxmargin.engine.stop_rules": "StopRules",
     "maxmargin.engine.trace": "Row Trace Traces",
@@ -121,6 +121,7 @@ __all__ = [
     "Progress",
     "Reason",
     "Result",
+    "Resume",
     "Row",
     "RunningMean",
     "Sdca",

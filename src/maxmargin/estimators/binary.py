@@ -21,7 +21,7 @@ from maxmargin.problems import (
     length,
     reached_slack,
 )
-from maxmargin.solvers import Learned, Result, Trace
+from maxmargin.solvers import Learned, Result, Resume, Trace
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class BinaryModel:
         The least and the largest decision value of a training sample; NaN where they were not computed.
     learned, seen : Learned or None, float
         What an online solver has learned and can go on from, and the total weight of the rows that it has seen.
+    resume : Resume or None
+        Where its run has ended, from which a run with another C or slack may go on.
     positions : array of int or None
         The samples of its problem that it was found on, where these are a part of them only; None: all.
     """
@@ -63,6 +65,7 @@ class BinaryModel:
     decision_range: tuple[float, float] = (math.nan, math.nan)
     learned: Learned | None = None
     seen: float = 0.0
+    resume: Resume | None = None
     positions: NDArray[np.int64] | None = None
 
     @classmethod

@@ -24,6 +24,7 @@ from maxmargin.solvers import (
     OnlineSolver,
     Progress,
     Result,
+    Resume,
     Solver,
     solve,
     solve_for_C,
@@ -170,7 +171,7 @@ class Recipe:
         self,
         problem: MarginProblem,
         scale: float,
-        warm: Solution | Learned | None = None,
+        warm: Solution | Learned | Resume | None = None,
         *,
         stop: StopRules,
         holdout: Holdout | None,
@@ -199,7 +200,14 @@ class Recipe:
                 random_state=random_state,
             )
         elif isinstance(problem, SlackSVM) and issubclass(self.solver.solves, RegularizedSVM):
-            problem, result = solve_for_slack(problem, self.solver, stop, callback=callback, random_state=random_state)
+            problem, result = solve_for_slack(
+                problem,
+                self.solver,
+                stop,
+                callback=callback,
+                random_state=random_state,
+                warm=warm if isinstance(warm, Resume) else None,
+            )
         else:
             # To find the range takes two passes over the data, which is too much where the user limits what is read.
             unlimited = self.scale is None and stop.budget is None and problem.sums_are_cheap
@@ -219,6 +227,7 @@ class Recipe:
             BinaryModel.of(problem, result, self.C, scale),
             n_iter=math.ceil(result.n_iter / per_pass),
             missed_tol=self._missed_tol(result, stop.tol),
+            resume=result.resume,
         )
         if not self.solver.online:
             return model

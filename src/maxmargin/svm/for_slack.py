@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from maxmargin.core.threads import limit_blas
-from maxmargin.engine.loop import USUAL_TOL, Progress, Result, solve
+from maxmargin.engine.loop import USUAL_TOL, Progress, Result, Resume, solve
 from maxmargin.engine.problem import Solution, length
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
@@ -49,6 +49,7 @@ def solve_for_slack(
     *,
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
+    warm: Resume | None = None,
 ) -> tuple[SlackSVM, Result]:
     r"""Solve the slack form by a solver of the regularised form, to a relative gap of `stop.tol` (default: 0.001).
 
@@ -62,6 +63,8 @@ def solve_for_slack(
         When to stop; limits are for all solves together.
     callback, random_state
         As in :func:`maxmargin.solvers.solve`.
+    warm : Resume or None
+        Where a solve of the same data, perhaps for another slack, has ended: the search begins at its C.
 
     Returns
     -------
@@ -86,7 +89,9 @@ def solve_for_slack(
     """
     rules = stop or StopRules()
     tol = USUAL_TOL if rules.tol is None else float(rules.tol)
-    search, accuracy = _SearchForC(problem), LOOSE * tol
+    earlier = warm.problem if warm is not None else None
+    search = _SearchForC(problem, earlier.C if isinstance(earlier, RegularizedSVM) else None)
+    accuracy = LOOSE * tol
     form_with_C = RegularizedSVM(problem.X, problem.y, search.C, bias=problem.bias, sample_weight=problem.s)
     form_with_C = form_with_C.with_sq_norms(problem.sq_norms())
     solved: Result | None = None
@@ -95,7 +100,12 @@ def solve_for_slack(
     for _ in range(MOST_SOLVES):
         at_C = form_with_C.with_C(search.C)
         solved = solve(
-            at_C, solver, replace(rules, tol=accuracy), callback=callback, random_state=random_state, warm=solved
+            at_C,
+            solver,
+            replace(rules, tol=accuracy),
+            callback=callback,
+            random_state=random_state,
+            warm=solved or warm,
         )
         slack = reached_slack(at_C, _evaluation(solved)) / problem.scale
         found = _in_slack_form(problem, solved)
@@ -119,11 +129,13 @@ def solve_for_slack(
 class _SearchForC:
     """Finds the C at which the solution has the slack asked for, by secants of log slack over log C in a bracket."""
 
-    def __init__(self, problem: SlackSVM) -> None:
+    def __init__(self, problem: SlackSVM, C: float | None) -> None:
         self.problem = problem
-        with problem.X.ledger.on("slack for C"):
-            at = problem.evaluate(problem.centroid())
-        self.C = self._C_of_direction(at) or 1 / problem.scale**2
+        if C is None:
+            with problem.X.ledger.on("slack for C"):
+                at = problem.evaluate(problem.centroid())
+            C = self._C_of_direction(at) or 1 / problem.scale**2
+        self.C = C
         self.too_small, self.too_large = 0.0, math.inf  # the bracket of C
         self.last: tuple[float, float] | None = None  # log C and log slack of the last solution
 
