@@ -18,6 +18,7 @@ from maxmargin.estimators.callbacks import FitCallbacks
 from maxmargin.estimators.fit import FitRules
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.rounds import Start
+from maxmargin.estimators.training_rows import KernelRows
 from maxmargin.solvers import Resume
 
 ModelT = TypeVar("ModelT", bound=MarginClassifier)
@@ -43,6 +44,8 @@ class WarmFits(Generic[ModelT]):
         self.seeds = check_random_state(estimator.random_state)
         self.y = np.asarray(y)
         self.fit_ = self.template._set_up(X, y, sample_weight, self.seeds, {})
+        if isinstance(self.fit_.rows, KernelRows):
+            self.fit_.rows.matrix.keep_released_rows()
         self.resumes: list[Resume | None] = []
 
     def among(self, samples: Indices | NDArray[np.bool_]) -> Self:
