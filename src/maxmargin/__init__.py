@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxmargin.estimators import SVC, EnclosingBall, LinearSVC, ModelFileError, load_model, save_model
+    from maxmargin.estimators import SVC, EnclosingBall, LinearSVC, ModelFileError, load_model, save_model, slack_path
     from maxmargin.problems import RegularizedSVM, SlackSVM
     from maxmargin.solvers import solve
 
@@ -17,13 +17,15 @@ __all__ = [
     "SlackSVM",
     "load_model",
     "save_model",
+    "slack_path",
     "solve",
 ]
 __version__ = "0.1.0"
 
 # Where each name is imported from when it is first used: the help of the command need not wait for scikit-learn.
 _HOMES = {
-    **dict.fromkeys(("SVC", "EnclosingBall", "LinearSVC", "ModelFileError", "load_model", "save_model"), "estimators"),
+    **dict.fromkeys(("SVC", "EnclosingBall", "LinearSVC", "ModelFileError"), "estimators"),
+    **dict.fromkeys(("load_model", "save_model", "slack_path"), "estimators"),
     **dict.fromkeys(("RegularizedSVM", "SlackSVM"), "problems"),
     "solve": "solvers",
 }

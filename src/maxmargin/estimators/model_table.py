@@ -44,6 +44,8 @@ class ModelTable:
         What an online solver has learned and can go on from, and the total weight of the rows that it has seen.
     resumes : sequence of Resume or None
         Where the run of each has ended; empty where no run can go on from there.
+    decisions : sequence of array or None
+        The decision value of each sample of each problem; empty or None where they were not computed.
     """
 
     coefficients: Vector
@@ -61,6 +63,7 @@ class ModelTable:
     alpha: Vector | None = None
     learned: Sequence[tuple[Learned | None, float]] = field(default_factory=list)
     resumes: Sequence[Resume | None] = field(default_factory=list)
+    decisions: Sequence[Vector | None] = field(default_factory=list)
 
     @classmethod
     def of(cls, models: Sequence[BinaryModel], coefficients: Vector, intercept: Vector) -> ModelTable:
@@ -86,6 +89,7 @@ class ModelTable:
             np.stack(alphas) if len(alphas) == len(models) and len({alpha.size for alpha in alphas}) == 1 else None,
             [(model.learned, model.seen) for model in models],
             [model.resume for model in models],
+            [model.decisions for model in models],
         )
 
     def __len__(self) -> int:

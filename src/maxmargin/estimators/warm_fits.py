@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -11,17 +11,44 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from maxmargin.core.types import Indices
+from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.callbacks import FitCallbacks
-from maxmargin.estimators.fit import FitRules
+from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.limits import Deadline
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.rounds import Start
-from maxmargin.estimators.training_rows import KernelRows
+from maxmargin.estimators.training_rows import KernelRows, TrainingRows
 from maxmargin.solvers import Resume
 
 ModelT = TypeVar("ModelT", bound=MarginClassifier)
+
+
+@dataclass(frozen=True)
+class Fitted(Generic[ModelT]):
+    """What one of the fits has found; the estimator itself is made when it is asked for, as it copies samples."""
+
+    estimator: ModelT
+    fit: Fit[TrainingRows]
+    models: ModelTable
+
+    def model(self) -> ModelT:
+        """The fitted estimator."""
+        self.estimator._publish(self.fit, self.models)
+        return self.estimator
+
+    def decisions(self, X: Any) -> Vector:
+        """The decision values of the samples X that it was fitted on, of two classes."""
+        known = self.models.decisions[0] if len(self.models.decisions) == 1 else None
+        if known is None:
+            return np.asarray(self.model().decision_function(X))
+        order = self.fit.order
+        if order is None:
+            return known
+        decisions = np.empty(known.size)
+        decisions[order] = known
+        return decisions
 
 
 class WarmFits(Generic[ModelT]):
@@ -61,7 +88,7 @@ class WarmFits(Generic[ModelT]):
         other.resumes = []
         return other
 
-    def fit(self, deadline: Deadline | None = None, **parameters: Any) -> ModelT:
+    def fit(self, deadline: Deadline | None = None, **parameters: Any) -> Fitted[ModelT]:
         """The estimator with these parameters, fitted; it begins where the last fit ended."""
         model: ModelT = clone(self.template).set_params(**parameters)
         model._validate_params()
@@ -80,8 +107,7 @@ class WarmFits(Generic[ModelT]):
         )
         models = fit.rows.solve(fit, rules)
         self.resumes = list(models.resumes)
-        model._publish(fit, models)
-        return model
+        return Fitted(model, fit, replace(models, resumes=[]))
 
     def _starts(self) -> list[Start]:
         count = self.fit_.strategy.n_models

@@ -96,6 +96,7 @@ def solve_for_slack(
     form_with_C = form_with_C.with_sq_norms(problem.sq_norms())
     solved: Result | None = None
     best: Result | None = None
+    accurate: tuple[float, Result] | None = None  # the last solution that came within its tolerance, and its slack
     rows: list[Row] = []
     for _ in range(MOST_SOLVES):
         at_C = form_with_C.with_C(search.C)
@@ -110,16 +111,20 @@ def solve_for_slack(
         slack = reached_slack(at_C, _evaluation(solved)) / problem.scale
         found = _in_slack_form(problem, solved)
         best = found if best is None else _better(best, found)
-        if slack > problem.slack and _has_too_little_slack(problem, best, tol, stopped=solved.status != "tol"):
-            problem = search.problem = problem.with_slack(slack)
-            best = found = _in_slack_form(problem, solved)
+        done = solved.status == "tol"
+        if done or accurate is None:
+            accurate = slack, solved
+        if slack > problem.slack and _has_too_little_slack(problem, best, tol, stopped=not done):
+            problem = search.problem = problem.with_slack(accurate[0])
+            best = found = _in_slack_form(problem, accurate[1])
         rows += [replace(row, primal=math.nan, dual=math.nan, gap=math.nan) for row in solved.trace[len(rows) :]]
         proof = found.certificate
         rows[-1] = replace(rows[-1], primal=proof.primal, dual=proof.dual, gap=proof.gap)
-        if solved.status != "tol" or best.certificate.relative_gap <= tol:
+        if not done or best.certificate.relative_gap <= tol:
             break
         off = search.move(slack, _evaluation(found))
-        accuracy = LOOSE * tol if off > NEAR else min(tol / 2, accuracy / 4 if off <= tol else math.inf)
+        near = off < NEAR or 0 < length(found.solution.w) < 1 - tol  # inside of the ball, no C comes nearer
+        accuracy = min(tol / 2, accuracy / 4 if off <= tol else math.inf) if near else LOOSE * tol
     assert best is not None
     assert solved is not None
     trace, status, n_iter = Trace(rows, tol), solved.status, solved.n_iter
