@@ -256,9 +256,7 @@ def solve(
         return replace(result, status="interrupted") if interrupt.asked else result
 
 
-def _refuse_mismatch(
-    problem: Problem, solver: AnySolver, warm: Result | Resume | Learned | Solution | None
-) -> None:
+def _refuse_mismatch(problem: Problem, solver: AnySolver, warm: Result | Resume | Learned | Solution | None) -> None:
     """Refuse a problem that the solver cannot take, or a start that it cannot begin at."""
     if reason := solver.why_not(problem):
         wrong_type = not isinstance(problem, solver.solves) or (solver.requires - problem.traits) & READS

@@ -22,8 +22,7 @@ from maxmargin.problems import Certificate
 
 COARSE = 10.0  # the ratio of neighbouring values of C before points are added where the curve bends
 STRONGEST = 1e6  # C times the largest squared norm, at most, where the path chooses C: beyond it margins hardly change
-SAME = 1e-3  # relative change of the margin over a step of C below which the path has come to its end; slacks below
-# this share of the largest one count as equal
+SAME = 1e-3  # relative change of the margin over a step of C below which the path has come to its end
 STOPPED = ("interrupted", "max_time")  # fits after which there is no time for another one
 
 
@@ -202,7 +201,7 @@ def _estimator(kernel: Any, parameters: Mapping[str, Any]) -> MarginClassifier:
         if name in parameters:
             raise ValueError(f"{name} is not a parameter of a path; got {name}={parameters[name]!r}")
     if isinstance(kernel, str) and kernel == "linear":
-        return LinearSVC(loss="hinge", **parameters)
+        return LinearSVC(loss="hinge", keep_dual=True, **parameters)
     return SVC(kernel=kernel, **parameters)
 
 
@@ -312,13 +311,10 @@ class _Climb:
 def _bends(points: Sequence[PathPoint]) -> Vector:
     """How much the curve turns at the ends of each step, times the length of the step.
 
-    The curve is the margin against the training error and the slack, each as a share of its range, the margin and the
-    slack by their logarithms.
+    The curve is |w| = 1 / margin against the mean hinge loss, slack / margin, and the training error, each as a share
+    of its range.
     """
-    least = SAME * max(point.slack for point in points)
-    table = np.array(
-        [(math.log(point.margin), math.log(max(point.slack, least)), point.train_error) for point in points]
-    )
+    table = np.array([(1 / point.margin, point.slack / point.margin, point.train_error) for point in points])
     spread = np.ptp(table, axis=0)
     steps = np.diff(table / np.where(spread > 0, spread, 1.0), axis=0)
     length = np.linalg.norm(steps, axis=1)

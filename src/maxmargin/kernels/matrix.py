@@ -189,9 +189,7 @@ class KernelMatrix:
     def forget_rows(self) -> None:
         """Empty the cache and give its memory back."""
         saved = self.saved
-        self._cache = RowCache(
-            self.shape[0], self.cache_bytes, self.dtype, keeps_released=self._keeps_released
-        )
+        self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype, keeps_released=self._keeps_released)
         self.saved = saved
 
     def lookup(self) -> RowLookup:
