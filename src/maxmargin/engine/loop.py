@@ -205,9 +205,9 @@ def solve(
         The one source of randomness.
     warm : Result, Resume, Learned, Solution or None
         An earlier result on the same data, perhaps for another slack or C, to go on from: counts, trace and limits
-        include what was done then. Its state is used up: a result can be gone on from once. Or its `resume` alone, or
-        what an online solver has learned from other rows, or for a solver that `resumes` a solution to begin at: counts, trace and limits
-        start anew.
+        include what was done then. Its state is used up: a result can be gone on from once. Or its `resume` alone, what
+        an online solver has learned from other rows, or for a solver that `resumes` a solution to begin at: counts,
+        trace and limits start anew.
 
     Returns
     -------

@@ -130,8 +130,8 @@ def slack_path(
     r"""The margin that can be had for each mean slack, and what the models get wrong: the whole regularisation path.
 
     Each point is the optimum of the slack form for some slack, or what is the same by Lemma 2.1 of Hazan, Koren and
-    Srebro (2011), of the form with C and the hinge for some C. Fits follow each other along the path, and each begins at
-    the dual variables of the last one; the rows of one kernel matrix serve all of them.
+    Srebro (2011), of the form with C and the hinge for some C. Fits follow each other along the path, and each begins
+    at the dual variables of the last one; the rows of one kernel matrix serve all of them.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ class Fitted(Generic[ModelT]):
 class WarmFits(Generic[ModelT]):
     """Fits of an estimator on the same samples, with one C, slack or weighting after another.
 
-    Validation, norms, kernel rows and their cache are shared by all fits, and each begins at the dual variables at which
-    the last one ended.
+    Validation, norms, kernel rows and their cache are shared by all fits, and each begins at the dual variables at
+    which the last one ended.
 
     Parameters
     ----------
