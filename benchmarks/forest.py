@@ -1,6 +1,8 @@
-"""Forest as in the SBP paper: test error of our kernel solvers against minutes.
+"""Forest as in the SBP paper: test error of kernel solvers against minutes.
 
-    python benchmarks/forest.py --solver decomposition --max-time 180 --csv forest.csv --plot forest.svg
+    python benchmarks/forest.py --solver decomposition sbp --max-time 180 --csv forest.csv --plot forest.svg
+    python benchmarks/forest.py --solver intelex --max-time 600 --peers-python PEERS/bin/python --csv intelex.csv
+    python benchmarks/forest.py --curves forest.csv intelex.csv --plot forest.svg
     python benchmarks/forest.py --solver sbp --rows 50000 --max-time 60
 
 Class 2 of covtype against the rest, columns as they are in the file, exp(-gamma |x - z|^2) with gamma = 1e-4, a free
@@ -10,17 +12,31 @@ the first `--rows` of a permutation of these, and the other 58,102 are tested on
 
 A line of the table is a model on the way: wall and CPU seconds since the kernel matrix was made, without those that it
 took to write down the models; kernel evaluations, support vectors, and the test error, which is computed afterwards.
-The peak memory is that of the whole process until the solver ends, with interpreter, libraries and data.
+The peak memory is that of the whole process until the solver ends, with interpreter, libraries and data, and with what
+solvers before it have left.
+
+scikit-learn-intelex ("intelex") yields no model on the way. So it learns from the first 10,000 rows, then from twice as
+many, and so on, each time in a new process; a line is the time that such a fit took alone, and its error. The first fit
+that takes longer than `--max-time` is killed, and is the last one. It runs in the Python that `--peers-python` names.
+
+Tables that were stored by `--csv` are drawn together by `--curves`, without a run.
 """
 
 from __future__ import annotations
 
 import csv
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import linear_worker
 import numpy as np
-from common import arguments, markdown, write_json
+import scipy.sparse as sp
+from common import AS_A_USER, arguments, markdown, write_json
+from kernel import fit
 from kernel_sets import Data, drawn, forest
 from kernel_worker import Curve, peak
 
@@ -30,54 +46,93 @@ from maxmargin.problems import KernelMatrix
 from maxmargin.solvers import KERNEL_SOLVERS, solve
 
 GAMMA, C, SLACK = 1e-4, 10_000.0, 7.62e-10
-COLUMNS = ("wall", "cpu", "evaluations", "support vectors", "error")
+COLUMNS = ("solver", "rows", "wall", "cpu", "evaluations", "support vectors", "error")
+PEER = "intelex"
+FIRST_ROWS, GROWTH = 10_000, 2  # rows of the peer's first fit, and the factor by which they grow
+# In the paper: minutes, error in %, and how many points above its star the label is drawn.
+PUBLISHED = {"LIBSVM (2012)": (35 * 60, 1.8, 9), "SBP (2012)": (35 * 60 / 4, 1.6, -26)}
+STYLES = ("o-", "s--", "^-.", "D:", "v-")  # of curves in turn, which tell them apart without colours
+GREY = "#808080"  # of text and axes: readable on white and on black
+
+Row = tuple[str, int, float, float, float, int, float]
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--solver", choices=sorted(KERNEL_SOLVERS), default="decomposition")
+    parser.add_argument("--solver", nargs="+", choices=[*sorted(KERNEL_SOLVERS), PEER], help="default: decomposition")
+    parser.add_argument("--curves", nargs="+", type=Path, metavar="FILE", help="draw these tables too, made by --csv")
     parser.add_argument("--rows", type=int, help="learn from so many rows only")
-    parser.add_argument("--max-time", type=float, default=180.0, help="seconds, default: 180")
+    parser.add_argument("--max-time", type=float, default=180.0, help="seconds of each solver, default: 180")
     parser.add_argument("--cache-size", type=float, default=3000.0, help="megabytes, default: 3000")
     parser.add_argument("--threads", type=int, help="default: as many as a user has")
+    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="where the peer is installed")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table there")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error against minutes, as .svg or .png")
     chosen = parser.parse_args()
-    data = drawn(forest(), chosen.rows)
-    table, summary = run(data, chosen)
-    print(markdown(COLUMNS, [[f"{value:.4g}" for value in row] for row in table]))
-    print(f"\n{summary}")
-    write_json(chosen.json, {"solver": chosen.solver, "columns": COLUMNS, "table": table, **summary})
+    stored = [row for path in chosen.curves or () for row in read(path)]
+    table: list[Row] = []
+    solvers = chosen.solver or ([] if stored else ["decomposition"])
+    if solvers:
+        data = drawn(forest(), chosen.rows)
+    summaries = {}
+    for solver in solvers:
+        found, summaries[solver] = (run_peer if solver == PEER else run)(solver, data, chosen)
+        print(markdown(COLUMNS, [[solver, *(f"{value:.4g}" for value in row[1:])] for row in found]))
+        print(f"\n{solver}: {summaries[solver]}\n", flush=True)
+        table += found
+    write_json(chosen.json, {"columns": COLUMNS, "table": table, "summaries": summaries})
     if chosen.csv:
         with chosen.csv.open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *table])
     if chosen.plot:
-        plot(table, chosen)
+        plot([*stored, *table], chosen.plot)
 
 
-def run(data: Data, chosen: Any) -> tuple[list[list[float]], dict[str, Any]]:
-    """A line for each model on the way, and what is known at the end."""
+def run(name: str, data: Data, chosen: Namespace) -> tuple[list[Row], dict[str, Any]]:
+    """A line for each model on the way of one of our solvers, and what is known at the end."""
     threads = chosen.threads or thread_count(None)
     K = KernelMatrix(data.X, Rbf(gamma=GAMMA), cache_size=chosen.cache_size, threads=threads)
     curve = Curve(K)
-    solver = KERNEL_SOLVERS[chosen.solver]()
+    solver = KERNEL_SOLVERS[name]()
     at = {"slack": SLACK} if solver.solves.__name__ == "SlackSVM" else {"C": C}
     problem = solver.solves(K, data.y, **at)
     result = solve(problem, solver, max_time=chosen.max_time, certify=False, callback=curve, random_state=0)
-    memory = peak() / 1e9
-    error_of = TestError(data, threads)
-    table = [
-        [
-            point["wall"],
-            point["cpu"],
-            point["evaluations"],
-            beta.nnz,
-            error_of(beta, point["intercept"] * problem.scale),
-        ]
-        for point, beta in zip(curve.points, curve.betas, strict=True)
-    ]
-    gap = solver.estimated_gap(problem, result.state)
-    return table, {"status": result.status, "n_iter": result.n_iter, "relative gap": gap, "peak GB": memory}
+    summary = {"status": result.status, "n_iter": result.n_iter, "peak GB": peak() / 1e9}
+    summary["relative gap"] = solver.estimated_gap(problem, result.state)
+    table, error_of = [], TestError(data, threads)
+    for point, beta in zip(curve.points, curve.betas, strict=True):
+        error = error_of(beta, point["intercept"] * problem.scale)
+        table.append((name, data.y.size, point["wall"], point["cpu"], point["evaluations"], beta.nnz, error))
+    return table, summary
+
+
+def run_peer(name: str, data: Data, chosen: Namespace) -> tuple[list[Row], dict[str, Any]]:
+    """A line for each number of rows that scikit-learn-intelex has learned from within the time."""
+    options = {"threads": chosen.threads or AS_A_USER, "cores": None, "cap": chosen.max_time}
+    options |= {"cache": chosen.cache_size, "peers_python": chosen.peers_python}
+    table: list[Row] = []
+    error_of = TestError(data, chosen.threads or thread_count(None))
+    for rows in sizes(data.y.size):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "data.npz"
+            linear_worker.save(path, data.X[:rows], data.y[:rows])
+            took, model = fit("intelex-float32", path, {"gamma": GAMMA, "C": C}, Namespace(**options))
+        if not model:
+            return table, {"stopped": took["stopped"], "rows": rows}
+        coef = model["coef"].astype(np.float64)
+        beta = sp.csr_matrix((coef, (np.zeros(coef.size, dtype=int), model["support"])), (1, data.y.size))
+        error = error_of(beta, float(model["intercept"]))
+        table.append((name, rows, took["wall"], took["cpu"], np.nan, coef.size, error))
+    return table, {"stopped": "all rows"}
+
+
+def sizes(n: int) -> Iterator[int]:
+    """How many rows the peer learns from, in turn."""
+    rows = FIRST_ROWS
+    while rows < n:
+        yield rows
+        rows *= GROWTH
+    yield n
 
 
 class TestError:
@@ -93,17 +148,50 @@ class TestError:
         return float(np.mean(np.sign(f + b) != self.y))
 
 
-def plot(table: list[list[float]], chosen: Any) -> None:
-    """Test error against minutes."""
+def read(path: Path) -> Iterator[Row]:
+    """The lines of a table that `--csv` has written."""
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            solver, rows, wall, cpu, evaluations, support, error = (row[column] for column in COLUMNS)
+            yield solver, int(rows), float(wall), float(cpu), float(evaluations), int(support), float(error)
+
+
+def plot(table: Iterable[Row], path: Path) -> None:
+    """Test error against minutes, a curve for each solver, and what the paper says of its own."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot()
-    axes.plot([row[0] / 60 for row in table], [100 * row[-1] for row in table], marker=".", label=chosen.solver)
-    axes.axhline(1.8, color="grey", linestyle=":", label="LIBSVM, 35 hours (2012)")
-    axes.set(xlabel="minutes", ylabel="test error, %", yscale="log")
-    axes.legend()
-    figure.savefig(chosen.plot)
+    curves: dict[str, list[Row]] = {}
+    for row in table:
+        curves.setdefault(row[0], []).append(row)
+    text = {"text.color": GREY, "axes.labelcolor": GREY, "axes.edgecolor": GREY, "xtick.color": GREY}
+    text |= {"ytick.color": GREY, "svg.fonttype": "none", "svg.hashsalt": "forest", "legend.framealpha": 0.0}
+    with mpl.rc_context(text):
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        axes = figure.add_subplot()
+        for number, (solver, rows) in enumerate(curves.items()):
+            label = f"{solver}, on 10,000 rows and more" if solver == PEER else solver
+            at, error = [row[2] / 60 for row in rows], [100 * row[-1] for row in rows]
+            axes.plot(
+                at,
+                error,
+                STYLES[number % len(STYLES)],
+                color=f"C{number}",
+                markersize=3,
+                label=f"{label}: {error[-1]:.2f} %",
+            )
+        for name, (minutes, share, above) in PUBLISHED.items():
+            axes.plot(minutes, share, "*", color=GREY, markersize=9)
+            label = f"{name}\n{share} %, {minutes / 60:.3g} h"
+            axes.annotate(label, (minutes, share), (0, above), textcoords="offset points", ha="center", fontsize=8)
+        axes.axhline(PUBLISHED["LIBSVM (2012)"][1], color=GREY, linestyle=":", linewidth=1)
+        axes.set(xlabel="minutes", ylabel="test error, %", xscale="log", yscale="log", yticks=[1, 2, 5, 10, 20, 50])
+        axes.set(xlim=(None, 10_000), ylim=(1, None))
+        axes.set_yticklabels(["1", "2", "5", "10", "20", "50"])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend()
+        figure.savefig(path, transparent=True, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 if __name__ == "__main__":

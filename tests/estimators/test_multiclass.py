@@ -10,6 +10,7 @@ from maxmargin import SVC, EnclosingBall
 from maxmargin.core import threads
 from maxmargin.estimators import packed_vectors, rounds
 from maxmargin.estimators.multiclass import OneVsOne, OneVsRest, TwoClasses, strategy_for
+from maxmargin.kernels.functions import Rbf
 
 WEIGHTS = np.arange(1.0, 7.0)
 CLASSES, CLASS_WEIGHTS, HELD_OUT = np.array([3, 5, 8]), np.array([1.0, 10.0, 100.0]), np.array([4])
@@ -83,9 +84,10 @@ def clouds(n=600, classes=3):
 def test_support_vectors_are_packed_once_whatever_the_number_of_threads(monkeypatch, model):
     X, y = clouds(n=2000)
     model.set_params(n_jobs=2).fit(X, y)
-    packed, pack = [], packed_vectors.PackedRows
+    packed, pack, blocks = [], packed_vectors.PackedRows, Rbf.dense_blocks
     monkeypatch.setattr(threads, "LEAST_WORK", 10)
     monkeypatch.setattr(packed_vectors, "PackedRows", lambda *given: packed.append(given) or pack(*given))
+    monkeypatch.setattr(Rbf, "dense_blocks", lambda *given: packed.append(given) or blocks(*given))
     first = model.decision_function(X)
     model.decision_function(X)
     assert len(packed) == 1

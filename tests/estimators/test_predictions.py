@@ -14,6 +14,7 @@ from maxmargin import SVC, LinearSVC, load_model, save_model
 from maxmargin.core import threads
 from maxmargin.estimators import kernel_decisions, packed_vectors, validation
 from maxmargin.kernels import packed_rows
+from maxmargin.kernels.functions import Rbf
 
 
 def clouds(n=90, d=5, classes=3, dtype=np.float64):
@@ -69,19 +70,20 @@ def test_decisions_are_those_of_scikit_learn(classes, storage, dtype):
             np.testing.assert_array_equal(ours.predict(rows), theirs.predict(rows))
 
 
-@pytest.mark.parametrize("rows", [1, 600])
-def test_support_vectors_are_packed_once(rows, monkeypatch):
+@pytest.mark.parametrize(("rows", "dtype"), [(1, np.float64), (600, np.float64), (600, np.float32)])
+def test_support_vectors_are_packed_once(rows, dtype, monkeypatch):
     packed, made = [], []
-    before, of_rows = packed_rows.PackedRows.__init__, kernel_decisions.DenseKernels
+    before, of_rows, blocks = packed_rows.PackedRows.__init__, kernel_decisions.DenseKernels, Rbf.dense_blocks
     monkeypatch.setattr(
         packed_vectors.PackedRows,
         "__init__",
         lambda self, *args, **options: packed.append(before(self, *args, **options)),
     )
     monkeypatch.setattr(kernel_decisions, "DenseKernels", lambda *args: made.append(1) or of_rows(*args))
+    monkeypatch.setattr(Rbf, "dense_blocks", lambda *args: made.append(1) or blocks(*args))
     if rows > 1:
         monkeypatch.setattr(kernel_decisions, "FEW_OPERATIONS", 0)
-    X, y = clouds(600)
+    X, y = clouds(600, dtype=dtype)
     model = SVC().fit(X, y)
     packed.clear()
     for _ in range(3):

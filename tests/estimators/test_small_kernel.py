@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import SVC, load_model, save_model
+from maxmargin.estimators.small_kernel import MOST_SAMPLE_BYTES
 from maxmargin.svm.kernel import many_problems
 
 
@@ -24,6 +25,16 @@ def dual_of_pair(model, X, y, i, j):
     beta = model.dual_coef_[rows, np.arange(of_class.size)] * ((of_class == i) | (of_class == j))
     K = rbf_kernel(model.support_vectors_, gamma=model.gamma_ if hasattr(model, "gamma_") else model._gamma)
     return np.abs(beta).sum() - 0.5 * beta @ K @ beta
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_samples_of_many_features_share_one_kernel_matrix(classes):
+    X, y = clouds(n=300, d=3000, classes=classes, distance=2.0)
+    assert X.nbytes > MOST_SAMPLE_BYTES
+    ours, theirs = SVC(tol=1e-9, n_jobs=2).fit(X, y), exact(tol=1e-10).fit(X, y)
+    assert ours.solver_ == "smo"
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    np.testing.assert_array_equal(ours.dual_coef_, SVC(tol=1e-9, n_jobs=1).fit(X, y).dual_coef_)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])

@@ -16,6 +16,7 @@ from maxmargin import SVC, EnclosingBall, LinearSVC, solve
 from maxmargin.core import threads
 from maxmargin.engine.problem import Trait
 from maxmargin.estimators import kernel_decisions, linear, packed_vectors
+from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import SemidefiniteFeasibility, SlackSVM
 from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, Simba, SublinearSdp
 
@@ -74,6 +75,7 @@ def recording(monkeypatch):
         watch(solver, "step")
         watch(solver, "start")
     watch(packed_vectors.PackedVectors, "block")
+    watch(Rbf, "_dense_left")
     watch(linear, "safe_sparse_dot")
     return seen
 

@@ -488,3 +488,20 @@ def test_an_indefinite_kernel_is_solved_as_LIBSVM_does(kernel, C):
     c = y * (f + b)
     loss = C * np.maximum(0, 1 - c) - alpha * (1 - c)
     assert loss.sum() <= 2e-3 * abs(result.certificate.primal)
+
+
+# Whole matrices
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Rbf(0.3), Poly(0.3, 1.0, 3), Sigmoid(0.1, 0.2)], ids=lambda k: k.name)
+def test_a_whole_matrix_is_that_of_scikit_learn_whatever_the_threads(kernel):
+    X = sample(n=600)
+    known = {name: getattr(kernel, name) for name in ("gamma", "coef0", "degree") if hasattr(kernel, name)}
+    expected = pairwise_kernels(X, metric=kernel.name, **known)
+    matrices = [kernel.dense_matrix(X, threads) for threads in (1, 3)]
+    np.testing.assert_allclose(matrices[0], expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_array_equal(*matrices)
+
+
+def test_kernels_that_are_given_have_no_whole_matrix_of_features():
+    assert Function(rbf_kernel).dense_matrix(sample(), 1) is None

@@ -43,6 +43,22 @@ def test_blocks(kernel, parameters, kind, dtype, threads):
     assert K.ledger.entries_read == 4 * 2500 + 4 * 3
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_samples_are_packed_to_the_same_bits_by_any_number_of_threads(kind, monkeypatch):
+    monkeypatch.setattr("maxmargin.core.threads.LEAST_WORK", 1)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 70)) * (rng.random(70) < np.linspace(0.01, 1, 70))
+    X, beta, some = kind(X.astype(np.float32)), rng.normal(size=3_000), np.array([7, 2_900, 3])
+    found = []
+    for threads in (1, 2, 3):
+        K = KernelMatrix(X, Rbf(0.1), threads=threads)
+        found.append((K.packed.sq_norms, K.rows(some), K.dot_precisely(beta, some)))
+        for now, first in zip(found[-1], found[0], strict=True):
+            np.testing.assert_array_equal(now, first)
+    exact = KernelMatrix(X.astype(np.float64), Rbf(0.1)).block(some, None, np.empty((3, 3_000)))
+    np.testing.assert_allclose(found[0][2], exact @ beta, rtol=1e-9, atol=1e-9)
+
+
 def test_wide_sparse_rows_stay_sparse():
     X = sp.random(50, 10_000, density=0.002, format="csr", rng=0)
     K = KernelMatrix(X, Rbf(gamma=0.5))

@@ -87,17 +87,32 @@ def test_a_part_begins_with_the_rows_held_as_a_whole():
     assert part.saved == 8
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 19])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_of_rows(dtype, threads):
+def test_sums_of_rows(dtype, threads, count):
+    """Eight rows are added at a time, and then what is left."""
     rng = np.random.default_rng(0)
-    array, positions, factors = rng.normal(size=(9, 10_000)).astype(dtype), np.array([7, 0, 7, 3]), rng.normal(size=4)
-    f = rng.normal(size=9_000)
+    array, positions = rng.normal(size=(9, 10_000)).astype(dtype), rng.integers(0, 9, count)
+    factors, f = rng.normal(size=count), rng.normal(size=9_000)
     wanted = f.copy()
     for position, factor in zip(positions, factors, strict=True):
         wanted += factor * array[position, 500:9_500]
     RowView(array, positions).columns(slice(500, None)).add_to(f, factors, threads)
     np.testing.assert_allclose(f, wanted, rtol=1e-12, atol=1e-12)
-    out = np.empty((2, 3), dtype=dtype)
-    RowView.of(array)[1:3].copy_columns(np.array([4, 4, 0]), out)
-    np.testing.assert_array_equal(out, array[1:3][:, [4, 4, 0]])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4, 131])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_copies_of_columns_in_any_order(dtype, threads, count, monkeypatch):
+    """Four rows are copied at a time, and nothing is written beside them."""
+    monkeypatch.setattr("maxmargin.core.threads.LEAST_WORK", 1)
+    rng = np.random.default_rng(0)
+    array, positions = rng.normal(size=(9, 50)).astype(dtype), rng.integers(0, 9, count)
+    for columns in (rng.integers(0, 50, 30), np.array([4, 4, 0]), np.empty(0, dtype=np.int64)):
+        memory = np.full((count + 1, columns.size + 1), np.nan, dtype=dtype)
+        RowView(array, positions).copy_columns(columns, memory[:count, : columns.size], threads)
+        np.testing.assert_array_equal(memory[:count, : columns.size], array[positions][:, columns])
+        assert np.isnan(memory[count]).all()
+        assert np.isnan(memory[:, columns.size]).all()

@@ -101,3 +101,11 @@ def test_scaling_X_and_C_inversely_changes_nothing() -> None:
     for C in np.logspace(-4, 3, 8):
         names = {auto_solver(RegularizedSVM, as_matrix(X * k), C=C / k**2).name for k in (1.0, 1024.0, 1 / 1024)}
         assert len(names) == 1
+
+
+def test_below_a_strength_of_1_the_lower_cost_decides() -> None:
+    """A small C takes most dual variables to their bounds at once: labels cannot make sdca slow."""
+    X = as_matrix(sp.random_array((8000, 112), density=0.19, rng=0, format="csr"))
+    shape = LinearShape(8000, 112, X.n_stored, 0.2, smooth=False)
+    assert shape.sdca_cost() < shape.newton_cost() < 2 * shape.sdca_cost()
+    assert auto_solver(RegularizedSVM, X, C=0.01, loss="hinge", sq_norm=20.0).name == "sdca"

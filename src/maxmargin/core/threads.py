@@ -61,8 +61,9 @@ def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
     if n_jobs is None:
         backend, n_jobs = get_active_backend()
         if n_jobs is None:
-            most = 1 if backend.nesting_level else min(_openmp_effective_n_threads(), _allowed_processors())
-            return threads_for(operations, most)
+            if backend.nesting_level or operations < 2 * LEAST_WORK:  # the first count of processors takes 40 ms
+                return 1
+            return threads_for(operations, min(_openmp_effective_n_threads(), _allowed_processors()))
     return int(effective_n_jobs(n_jobs))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -81,6 +82,12 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     _not_offered: ClassVar[Mapping[str, tuple[Any, str]]] = {
         "C": (np.inf, "use slack=0 for a hard margin, or a large C such as 1e6"),
     }
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> Any:
+        """The names of the parameters, of which a grid search asks several times for each fit: looked up once."""
+        return super()._get_param_names()
 
     def _validate_params(self) -> None:
         """Refuse parameters that are not valid, and say what to use in place of those that scikit-learn has."""

@@ -349,7 +349,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
         self._refuse_not_finite(as_matrix(X))
-        strategy, threads = self._strategy, thread_count(self.n_jobs)
+        strategy = self._strategy
         if from_scratch and self._plain_fit:
             # Sparse samples that are as small when they are made dense give the same model, to the bit, as dense ones.
             few = self.kernel in PRODUCT_KERNELS and 8 * X.shape[0] * X.shape[1] <= MOST_SAMPLE_BYTES
@@ -358,7 +358,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             if not self._centred(kernel, samples):
                 cache_bytes = 1e6 * min(self.cache_size, MAX_CACHE_SIZE)
                 small = small_kernel_rows(
-                    samples, kernel, label, self.C * weights, strategy, cache_bytes=cache_bytes, threads=threads
+                    samples, kernel, label, self.C * weights, strategy, cache_bytes=cache_bytes, n_jobs=self.n_jobs
                 )
                 if small is not None:
                     return small, None
@@ -369,7 +369,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             X,
             kernel,
             cache_size=self.cache_size,
-            threads=threads,
+            threads=thread_count(self.n_jobs),
             rows=order,
             centred=self._centred(kernel, X),
         )

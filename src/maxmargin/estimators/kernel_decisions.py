@@ -94,8 +94,11 @@ class KernelDecisions:
         return self.strategy.decision_sums(self.coefficients, self.n_support)
 
     @cached_property
-    def by_rows(self) -> Callable[[Any], Vector] | None:
-        """Decides a row at a time; None where that needs the care of packed rows, or kernels have no compiled form."""
+    def centred_vectors(self) -> tuple[Vector, Vector] | None:
+        """The support vectors less a centre, in float64, with fillers up to whole blocks; and the centre.
+
+        None where they are sparse, or need the care of packed rows.
+        """
         if not (self.kernel.of_products and self.support.size) or issparse(self.vectors):
             return None
         n, d = self.vectors.shape
@@ -104,25 +107,37 @@ class KernelDecisions:
         np.subtract(self.vectors, centre, out=vectors[:n])
         largest = float(np.einsum("ij,ij->i", vectors, vectors).max())
         safe = in_safe_range([largest, *self.kernel.magnitudes(largest)], vectors.itemsize)
-        rows = self.kernel.dense_rows(vectors) if safe else None
+        return (vectors, centre) if safe else None
+
+    @cached_property
+    def by_rows(self) -> Callable[[Any], Vector] | None:
+        """Decides a row at a time; None where that needs the care of packed rows, or kernels have no compiled form."""
+        if self.centred_vectors is None:
+            return None
+        vectors, centre = self.centred_vectors
+        rows = self.kernel.dense_rows(vectors)
         if rows is None:
             return None
         at_zero, at_one = self.kernel.shift(np.array([0.0, 1.0])).tolist()
-        kernels = DenseKernels(rows, n, centre, (at_zero, at_one - at_zero))
+        kernels = DenseKernels(rows, self.support.size, centre, (at_zero, at_one - at_zero))
         return lambda X: np.asarray(self.sums(kernels(X)) + self.intercept)
 
     @cached_property
     def by_blocks(self) -> Callable[[Any], Vector]:
         """Decides a few rows by a block of their kernels with all support vectors; threads may share it."""
-        if isinstance(self.kernel, Precomputed):
-
-            def block(X: Any) -> Vector:
-                return np.ascontiguousarray(X[:, self.support], dtype=np.float64)
-
-        else:
-            block = PackedVectors().pack(self.vectors, self.kernel).block
-        sums = self.sums
+        block, sums = self._blocks(), self.sums
         return lambda X: np.asarray(sums(block(X)) + self.intercept)
+
+    def _blocks(self) -> Callable[[Any], Vector]:
+        """Computes the kernels of a few rows with all support vectors."""
+        if isinstance(self.kernel, Precomputed):
+            return lambda X: np.ascontiguousarray(X[:, self.support], dtype=np.float64)
+        if self.vectors.dtype == np.float64 and self.centred_vectors is not None:
+            vectors, centre = self.centred_vectors
+            block = self.kernel.dense_blocks(vectors[: self.support.size])
+            if block is not None:
+                return lambda X: block(X - centre)
+        return PackedVectors().pack(self.vectors, self.kernel).block
 
     @cached_property
     def by_weights(self) -> Callable[[Any], Vector]:

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from maxmargin.core import Ledger
 from maxmargin.core.rounding import UNIT
+from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.engine.row_problem import INDEFINITE, SEMIDEFINITE
@@ -28,7 +29,7 @@ from maxmargin.svm.many_problems import SolvedProblems, Stop
 MOST_ROW_BYTES = 200e6
 # Bytes of the samples of one problem: beyond, they leave the processor's cache, and each row waits for the memory.
 MOST_SAMPLE_BYTES = 4e6
-# Bytes of the kernel matrix of all samples, up to which it is computed as a whole where kernels have no compiled form.
+# Bytes of the kernel matrix of all samples, up to which it is computed as a whole, if rows are not computed one by one.
 MOST_MATRIX_BYTES = 128e6
 # Multiply-adds that a problem takes for each two of its samples, about: tells whether several threads pay.
 OPERATIONS_PER_PAIR = 4.0
@@ -134,7 +135,7 @@ def small_kernel_rows(
     strategy: MulticlassStrategy,
     *,
     cache_bytes: float,
-    threads: int,
+    n_jobs: int | None,
 ) -> SmallKernelRows | None:
     """The rows of few samples; None where the samples are many, or their numbers need the care of the general path.
 
@@ -147,13 +148,22 @@ def small_kernel_rows(
     if not weights_are_safe(u, label, sizes.size):
         return None
     order = ClassOrder.of(label, sizes.size)
-    few = not issparse(X) and 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
-    found = _rows_of_samples(X, kernel, order, cache_bytes) if kernel.of_products and few else None
-    return found or _rows_of_matrix(X, kernel, order, cache_bytes, threads)
+    found = None
+    if kernel.of_products and not issparse(X):
+        few = 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
+        if few or _matrix_fits(order, cache_bytes):
+            found = _rows_of_samples(X, kernel, order, few, cache_bytes, n_jobs)
+    return found or _rows_of_matrix(X, kernel, order, cache_bytes, n_jobs)
 
 
-def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float) -> SmallKernelRows | None:
-    """Rows that are computed from dense samples, one at a time."""
+def _matrix_fits(order: ClassOrder, cache_bytes: float) -> bool:
+    return 8 * order.samples.size**2 <= min(MOST_MATRIX_BYTES, cache_bytes)
+
+
+def _rows_of_samples(
+    X: Any, kernel: Kernel, order: ClassOrder, one_by_one: bool, cache_bytes: float, n_jobs: int | None
+) -> SmallKernelRows | None:
+    """Rows that are computed from dense samples: each when a step needs it, or all of them now."""
     Z = np.asarray(X, dtype=np.float64)[order.samples]
     if kernel.of_differences:
         Z -= Z[order.places].mean(axis=0)
@@ -163,23 +173,32 @@ def _rows_of_samples(X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: flo
         return None
     if not (largest == 0 or in_safe_range([largest, *kernel.magnitudes(largest)], Z.itemsize)):
         return None
-    source = kernel.dense_rows(Z)
-    if source is None or not math.isfinite(largest):
+    if not math.isfinite(largest):
+        return None
+    source: RowSource | None
+    ledger = Ledger()
+    if one_by_one:
+        source = kernel.dense_rows(Z)
+    else:
+        matrix = kernel.dense_matrix(Z, thread_count(n_jobs, 0.5 * len(Z) * Z.size))
+        source = None if matrix is None else WholeMatrix(matrix)
+        ledger.count(len(Z) * (len(Z) + 1) // 2)  # it is symmetric
+    if source is None:
         return None
     diagonal = kernel.diagonal(Z)
     return SmallKernelRows(
-        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, Ledger(), cache_bytes
+        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, ledger, cache_bytes
     )
 
 
 def _rows_of_matrix(
-    X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float, threads: int
+    X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float, n_jobs: int | None
 ) -> SmallKernelRows | None:
     """Rows of the kernel matrix of all samples, for sparse data and for kernels that are given by the user."""
-    n = order.samples.size
-    if 8 * n**2 > min(MOST_MATRIX_BYTES, cache_bytes):
+    if not _matrix_fits(order, cache_bytes):
         return None
-    K = KernelMatrix(X, kernel, cache_size=cache_bytes / 1e6, threads=threads)
+    n = order.samples.size
+    K = KernelMatrix(X, kernel, cache_size=cache_bytes / 1e6, threads=thread_count(n_jobs))
     matrix = K.block(order.samples, order.samples, np.empty((n, n)))
     diagonal, sq_norms = K.row_sq_norms()[order.samples], K.packed.sq_norms[order.samples]
     return SmallKernelRows(

@@ -90,7 +90,7 @@ class SmallRows(TrainingRows):
         return self._table(fit, rules, found, tol, why, seconds)
 
     def _threads(self, fit: Fit[Self], rules: FitRules) -> int:
-        return thread_count(rules.n_jobs, self._operations(fit))
+        return 1 if fit.strategy.n_models == 1 else thread_count(rules.n_jobs, self._operations(fit))
 
     def _table(
         self, fit: Fit[Self], rules: FitRules, found: SolvedProblems, tol: float, why: str, seconds: Vector

@@ -22,7 +22,13 @@ def sparse_products(
 def add_rows(
     rows: Floats, positions: NDArray[np.int64], factors: NDArray[np.float64], f: NDArray[np.float64]
 ) -> None: ...
-def gather(rows: Floats, positions: NDArray[np.int64], columns: NDArray[np.int64], out: Floats) -> None: ...
+def gather(
+    rows: Floats,
+    positions: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    places: NDArray[np.int64],
+    out: Floats,
+) -> None: ...
 def within_reach(
     points: NDArray[np.float64],
     low: NDArray[np.float64],

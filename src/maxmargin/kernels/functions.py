@@ -16,6 +16,7 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.rounding import is_finite, relative_error
+from maxmargin.core.threads import limit_blas, run_parallel
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._blocks import exp_of_negative
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, DenseSamples
@@ -32,6 +34,9 @@ KERNELS: dict[str, type[Kernel]] = {}
 """Every kernel by its name."""
 
 DIAGONAL_BATCH = 32  # samples at a time whose kernels with each other are computed for the sake of the diagonal
+MATRIX_ROWS = (
+    256  # rows of a kernel matrix computed at a time, up to the diagonal: enough for full speed of the product
+)
 CHECKED_ROWS = 32  # rows of a precomputed matrix that are checked at a time, as a copy of the matrix may not fit
 FUNCTION_COST = 20  # multiply-adds that take as long as the function that turns a product into a kernel
 LARGEST_REPEATED_POWER = 8  # up to this degree powers are repeated products, which are several times as fast
@@ -155,6 +160,14 @@ class Kernel(ABC):
         """
         return None
 
+    def dense_matrix(self, X: Vector, threads: int) -> Vector | None:
+        """The kernels of dense samples with each other, in float64; None where it is no function of products."""
+        return None
+
+    def dense_blocks(self, Z: Vector) -> Callable[[Vector], Vector] | None:
+        """Computes the kernels of dense rows with samples Z, in float64; None where it is no function of products."""
+        return None
+
     def left(self, X: Any) -> Any:
         """Samples prepared for the left of a block; given as `MixedRows` if the kernel is a function of products."""
         return X
@@ -217,6 +230,36 @@ class _ProductKernel(Kernel):
         shift = self.shift(np.einsum("ij,ij->i", X, X))
         blocks = X.reshape(-1, SAMPLES_PER_BLOCK, X.shape[1]).transpose(0, 2, 1)
         return DenseSamples(X, np.ascontiguousarray(blocks), self.factor, shift, name, degree)
+
+    def dense_matrix(self, X: Vector, threads: int) -> Vector:
+        left, right, K = self._dense_left(X), self._dense_right(X), np.empty((len(X), len(X)))
+
+        def fill(start: int) -> None:
+            end = start + MATRIX_ROWS
+            rows = K[start:end, :end]
+            np.matmul(left[start:end], right[:end].T, out=rows)
+            self.finish(rows)
+            K[:start, start:end] = rows[:, :start].T
+
+        with limit_blas():
+            run_parallel([partial(fill, start) for start in reversed(range(0, len(X), MATRIX_ROWS))], threads)
+        return K
+
+    def dense_blocks(self, Z: Vector) -> Callable[[Vector], Vector]:
+        right = self._dense_right(Z)
+
+        def block(X: Vector) -> Vector:
+            K: Vector = self._dense_left(X) @ right.T
+            self.finish(K)
+            return K
+
+        return block
+
+    def _dense_left(self, X: Vector) -> Vector:
+        return np.hstack([self.factor * X, self.columns(np.einsum("ij,ij->i", X, X))[0]])
+
+    def _dense_right(self, X: Vector) -> Vector:
+        return np.hstack([X, self.columns(np.einsum("ij,ij->i", X, X))[1]])
 
     def magnitudes(self, sq_norm: float) -> list[float]:
         return [sq_norm, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from maxmargin.core.matrix import as_matrix
 from maxmargin.core.rounding import unit_roundoff
-from maxmargin.core.threads import limit_blas, run_tiles
+from maxmargin.core.threads import limit_blas, run_parallel, run_tiles, threads_for
 from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.kernels._blocks import add_rows
 from maxmargin.kernels.functions import Kernel
@@ -21,6 +21,8 @@ from maxmargin.kernels.mixed_rows import ColumnLayout, Floats, MixedRows, Sample
 from maxmargin.kernels.nearby import NearbyTiles, coordinates
 
 BATCH = 512  # samples that are packed, or added up, at a time
+BATCHES_PER_THREAD = 8  # batches that each thread packs before they are copied to where all of them are
+PACKING_COST = 2  # of an entry of the data that is packed; unit: one multiply-add
 # The sizes of numbers between which a precision, given by its bytes, computes products without underflow or overflow:
 # the square roots of its smallest and largest number, less some orders of magnitude, as products are added up.
 SAFE_RANGE = {4: (1e-30, 1e30), 8: (1e-280, 1e280)}
@@ -101,26 +103,32 @@ class PackedRows:
 
     def _pack(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any]) -> None:
         try:
-            self._right = MixedRows.stacked(self.n, self._packed_batches(X, rows, dtype))
+            self._right = MixedRows.stacked(self.n, self._batches(partial(self._packed_batch, X, rows, dtype), self.n))
         except _OutOfRange as error:
             if dtype == np.float64:
                 raise ValueError(str(error)) from None
             self._pack(X, rows, np.dtype(np.float64))
 
-    def _packed_batches(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any]) -> Iterator[MixedRows]:
-        """The right-hand side, a batch at a time; samples that are not finite, or too large, are refused."""
-        for start in range(0, max(self.n, 1), BATCH):
-            some = slice(start, start + BATCH)
-            batch = self.layout.pack(X[some if rows is None else rows[some]].astype(dtype, copy=False))
-            if not np.isfinite(batch.sq_norms).all():
-                row = start + int(np.argmin(np.isfinite(batch.sq_norms)))
-                raise ValueError(
-                    f"row {row if rows is None else rows[row]} of X holds NaN, infinity or values so large that its "
-                    "norm is not finite; remove or impute such entries first, or divide X by a constant"
-                )
-            self._check_range(batch)
-            self.sq_norms[some] = batch.sq_norms
-            yield self.kernel.right(batch)
+    def _packed_batch(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any], some: slice) -> MixedRows:
+        """A batch of the right-hand side; samples that are not finite, or too large, are refused."""
+        batch = self.layout.pack(X[some if rows is None else rows[some]].astype(dtype, copy=False))
+        if not np.isfinite(batch.sq_norms).all():
+            row = some.start + int(np.argmin(np.isfinite(batch.sq_norms)))
+            raise ValueError(
+                f"row {row if rows is None else rows[row]} of X holds NaN, infinity or values so large that its "
+                "norm is not finite; remove or impute such entries first, or divide X by a constant"
+            )
+        self._check_range(batch)
+        self.sq_norms[some] = batch.sq_norms
+        right: MixedRows = self.kernel.right(batch)
+        return right
+
+    def _batches(self, pack: Callable[[slice], MixedRows], n: int) -> Iterator[MixedRows]:
+        """Batches of n samples, packed in several threads, a few batches at a time: not all are in memory at once."""
+        starts, threads = range(0, max(n, 1), BATCH), threads_for(PACKING_COST * n * self.d, self.threads)
+        for k in range(0, len(starts), BATCHES_PER_THREAD * threads):
+            some = starts[k : k + BATCHES_PER_THREAD * threads]
+            yield from run_parallel([partial(pack, slice(start, start + BATCH)) for start in some], threads)
 
     def _check_range(self, batch: MixedRows) -> None:
         """Raise `_OutOfRange` if numbers overflow or underflow on the way to the kernels of these samples."""
@@ -287,7 +295,16 @@ class PackedRows:
 
     def _packed_in_float64(self, which: Selection) -> MixedRows:
         """Some samples packed anew in float64, from the data as given."""
-        return self.layout.pack(self._as_given(which))
+        indices = np.arange(self.n)[which]
+
+        def pack(some: slice) -> MixedRows:
+            return self.layout.pack(self._as_given(indices[some]))
+
+        return (
+            pack(slice(None))
+            if indices.size <= BATCH
+            else MixedRows.stacked(indices.size, self._batches(pack, indices.size))
+        )
 
     def _fill(self, left: Any, right: Any, columns: Indices | None, out: Block, positions: Indices | None) -> None:
 

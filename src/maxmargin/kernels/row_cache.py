@@ -16,6 +16,7 @@ from maxmargin.kernels._blocks import add_rows, gather
 MIN_ROWS = 64  # rows that the cache must be able to hold (or all, if there are fewer); less memory is refused
 BATCH = 512  # rows computed at a time: enough for matrix products at full speed
 COPIED_ROWS = 64  # rows of a square block that a thread copies at a time
+COPY_COST = 4  # of an entry that is copied from one place in memory to another; unit: one multiply-add
 TILE = 4096  # entries of a sum updated at a time: few enough to stay in the processor's cache while rows are added
 
 
@@ -65,12 +66,14 @@ class RowView:
 
     def copy_columns(self, columns: Indices, out: Block, threads: int = 1) -> None:
         """out <- these columns of the rows."""
+        order = np.argsort(columns)
+        ascending = columns[order]
 
         def copy(tiles: Iterator[slice]) -> None:
             for tile in tiles:
-                gather(self.array, self.positions[tile], columns, out[tile])
+                gather(self.array, self.positions[tile], ascending, order, out[tile])
 
-        run_tiles(copy, self.positions.size, COPIED_ROWS, operations=out.size, threads=threads)
+        run_tiles(copy, self.positions.size, COPIED_ROWS, operations=COPY_COST * out.size, threads=threads)
 
     def add_to(self, f: Vector, factors: Vector, threads: int = 1) -> None:
         """f <- f + sum_k factors[k] * row k, of each row as many leading entries as f has."""

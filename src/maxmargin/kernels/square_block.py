@@ -13,8 +13,8 @@ from maxmargin.core import empty_by_pages
 from maxmargin.core.threads import run_tiles
 from maxmargin.core.types import Block, Indices
 from maxmargin.kernels._blocks import mirror, move_columns
+from maxmargin.kernels.row_cache import COPIED_ROWS, COPY_COST
 
-TILE = 64  # rows that a thread copies at a time
 PADDING = 16  # entries after each row: entries of a column do not all compete for the same place in a processor's cache
 
 
@@ -73,8 +73,12 @@ class SquareBlock:
         if size > len(self._memory):
             side = min(2 * size, most)
             larger = empty_by_pages((side, side + PADDING), self.dtype)
-            larger[:before, :before] = self.entries
-            self._memory = larger
+            smaller, self._memory = self.entries, larger
+
+            def copy(tile: slice) -> None:
+                larger[:before][tile, :before] = smaller[tile]
+
+            self._in_tiles(before, before, copy)
         positions = np.concatenate([replaced, np.arange(before, size)])
         self.samples = np.concatenate([self.samples, new[replaced.size :]])
         self.samples[positions] = new
@@ -101,4 +105,4 @@ class SquareBlock:
             for tile in tiles:
                 work(tile)
 
-        run_tiles(run, rows, TILE, operations=rows * columns, threads=self.threads)
+        run_tiles(run, rows, COPIED_ROWS, operations=COPY_COST * rows * columns, threads=self.threads)

@@ -39,7 +39,7 @@ DENSE_PRODUCT_COST = 0.000023  # newton: the same of a dense row, in a matrix pr
 HESSIAN_ENTRY_COST = 0.0055  # newton: an entry of the Hessian in an iteration: copied, scaled, added to
 FACTOR_COST = 0.000011  # newton: one of the d^3 operations of a Cholesky factorisation, of which it makes a third
 
-SDCA_RISK = 2.0  # sdca is chosen where it seems that many times as fast, if there are two samples or more per feature
+SDCA_RISK = 2.0  # where labels matter, sdca is chosen if it seems that many times as fast
 FIRST_PASSES = 6.0  # newton: passes over the data beyond one an iteration: norms, new subsets, certificate
 
 
@@ -187,7 +187,8 @@ def auto_solver(
         strength = max(0.0, min(strength, MOST_STRENGTH))
     shape = LinearShape(n, d, max(1, X.n_stored), strength, LOSSES[loss].smooth)
     # Labels decide how many passes sdca makes: on noisy data with more samples than features, ten times the estimate.
-    risk = SDCA_RISK if n >= 2 * d else 1.0
+    # Not so below a strength of 1: there the first visits take most dual variables to their upper bounds.
+    risk = SDCA_RISK if n >= 2 * d and strength > 1 else 1.0
     return Newton() if shape.newton_cost() < risk * shape.sdca_cost() else Sdca()
 
 

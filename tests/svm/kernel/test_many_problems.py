@@ -154,3 +154,47 @@ def test_a_fit_that_has_to_stop_leaves_a_proved_model_of_each_problem(monkeypatc
         value, bound = from_scratch(X, label, solved, order, k)
         assert (solved.value[k], solved.bound[k]) == pytest.approx((value, bound), rel=1e-10)
         assert value >= bound
+
+
+def overlapping(C, free_bias, weights=None, **options):
+    """The result on two overlapping classes in the plane, where SMO alone takes many steps."""
+    rng = np.random.default_rng(0)
+    label = np.arange(300) % 2
+    X = rng.normal(size=(300, 2)) + label[:, None]
+    order = ClassOrder.of(label, 2)
+    known = terms(order, weights)
+    known = SampleTerms(C / 10 * known.u, known.diagonal, known.g, known.h)
+    options = {"free_bias": free_bias, "tol": 1e-6, **options}
+    return X, label, solve_many(matrix(X, order), pairs(order), known, 1, **options)
+
+
+def test_large_C_takes_few_steps_to_the_optimum_of_libsvm():
+    X, label, solved = overlapping(C=1e3, free_bias=True)
+    reference = sklearn.svm.SVC(C=1e3, gamma=GAMMA, tol=1e-6).fit(X, label)
+    beta = reference.dual_coef_[0]
+    bound = np.abs(beta).sum() - 0.5 * beta @ rbf_kernel(reference.support_vectors_, gamma=GAMMA) @ beta
+    assert solved.status[0] == TOL
+    assert solved.bound[0] == pytest.approx(bound, rel=1e-6)
+    assert solved.iterations[0] < 0.1 * reference.n_iter_[0]  # without steps on all free variables, as many
+
+
+@pytest.mark.parametrize("free_bias", [True, False])
+@pytest.mark.parametrize("C", [1e2, 1e3, 1e6])
+def test_large_C_comes_to_its_tolerance_with_and_without_a_bias(free_bias, C):
+    weights = np.random.default_rng(1).uniform(0, 2, size=300)
+    *_, solved = overlapping(C, free_bias, weights)
+    assert solved.status[0] == TOL
+    gap = solved.value - solved.bound
+    assert 0 <= gap[0] + 1e-9 * solved.value[0] <= 2e-6 * solved.value[0]
+    assert abs(solved.coefficients.sum()) < 1e-9 * abs(solved.coefficients).sum() or not free_bias
+
+
+def test_kernels_of_no_inner_product_with_large_C_end():
+    rng = np.random.default_rng(0)
+    label = np.arange(200) % 2
+    K = rng.normal(size=(200, 200))
+    order = ClassOrder.of(label, 2)
+    known = SampleTerms(np.full(200, 1e3), np.diagonal(K + K.T).copy(), np.zeros(200), np.zeros(200))
+    ranges = pairs(order)
+    solved = solve_many(WholeMatrix(K + K.T), ranges, known, 1, free_bias=True, tol=1e-3, max_passes=100)
+    assert np.isfinite(solved.coefficients).all()

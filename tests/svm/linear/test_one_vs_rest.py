@@ -291,3 +291,14 @@ def test_the_dual_is_there_only_if_asked_for():
     solved = fit(X, label, with_alpha=False)
     assert solved.alpha is None
     np.testing.assert_array_equal(solved.table, fit(X, label).table)
+
+
+@both_losses
+def test_nearly_separable_data_and_a_large_C_take_few_iterations(loss):
+    """With fewer losses than features, the steps for the squared hinge alone would be hundreds of short ones."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 250))
+    scores = X @ rng.normal(size=250)
+    label = (scores / scores.std() + 0.3 * rng.normal(size=1000) > 0).astype(np.int64)
+    solved = fit(X, label, classes=np.array([1]), loss=loss, C=100.0, tol=1e-3, max_iter=60)
+    assert (solved.status == TOL).all()

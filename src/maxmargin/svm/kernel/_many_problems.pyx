@@ -8,7 +8,8 @@
 Samples are sorted by class, so that a class is a range, and each class is filled up with samples of weight 0 to a multiple of
 `SAMPLES_PER_BLOCK`, so that loops over a range have no remainder. A step changes the pair of Fan, Chen, Lin (2005); without a
 bias, the single variable with which the dual gains most. All samples of a problem stay active: the loops over them are
-vectorised, and a kernel row is computed when a step first needs it.
+vectorised, and a kernel row is computed when a step first needs it. Where C is large, such steps become many: from time to time all
+variables between their bounds make a step of Newton's method together, see `_free_step.pyx`.
 """
 
 import numpy as np
@@ -18,6 +19,7 @@ from libc.stdint cimport int64_t
 
 from maxmargin.kernels._row_sources cimport RowSource
 from maxmargin.kernels.box cimport after_step, at_least, clip, room
+from maxmargin.svm.kernel._free_step cimport FreeStep
 from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED
 
 cdef extern from "pairs.hpp" namespace "maxmargin" nogil:
@@ -38,6 +40,7 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
 
 cdef enum:
     MAX_RANGES = 3
+    MOST_FREE = 2000  # variables that make a step together, at most: their kernels take 32 MB, and the step some 0.3 s
 
 cdef double UNIT = 2.0 ** -53  # the unit roundoff of float64
 cdef double SUM_ROUNDINGS = 16.0  # roundings of a sum besides one for each term, as in `engine/row_problem.py`
@@ -45,6 +48,9 @@ cdef double SUM_ROUNDINGS = 16.0  # roundings of a sum besides one for each term
 # rounding alone: the problem is as exact as float64 allows.
 cdef double LEAST_VIOLATION = 1e-13
 cdef double TIGHTER = 0.25  # each time that the gap is still too large, the violation has to fall to this share first
+
+# Added to the diagonal of the kernels of free variables, as a share of it: samples may be equal.
+cdef double LEAST_RIDGE = 1e-10
 
 cdef double SECOND_ORDER = 1.0 + 1e-6  # covers the terms of second order of a bound on rounding
 
@@ -92,8 +98,12 @@ cdef class SmoRun:
     cdef double *rising
     cdef double *falling
     cdef double *diagonal
+    cdef double *change
+    cdef FreeStep free_step
+    cdef int64_t[::1] free  # the variables between their bounds, when they made their last step together
     # The current problem: m samples, fillers included, in ranges that begin at `offset` among them.
     cdef int64_t m, n_samples, n_ranges, steps, most_steps, best
+    cdef int64_t last_free_step, next_free_step  # how many steps were made, or will be, when all free variables make one together
     cdef int64_t range_first[MAX_RANGES]
     cdef int64_t offset[MAX_RANGES + 1]
     cdef bint consecutive  # whether the ranges follow one another among all samples
@@ -119,11 +129,12 @@ cdef class SmoRun:
             for k in range(self.starts[p], self.starts[p + 1]):
                 m += padded(self.size[k])
             longest = max(longest, m)
-        self.work_space = np.empty(7 * longest)
+        self.work_space = np.empty(8 * longest)
         self.alpha = &self.work_space[0]
         self.upper, self.y, self.e = self.alpha + longest, self.alpha + 2 * longest, self.alpha + 3 * longest
         self.rising, self.falling = self.alpha + 4 * longest, self.alpha + 5 * longest
-        self.diagonal = self.alpha + 6 * longest
+        self.diagonal, self.change = self.alpha + 6 * longest, self.alpha + 7 * longest
+        self.free_step, self.free = FreeStep(min(longest, <int64_t>MOST_FREE)), np.empty(longest, dtype=np.int64)
         self.row_number = np.empty(longest, dtype=np.int64)
         self.row_buffer = np.empty(longest * longest)  # its pages are taken as rows fill them
 
@@ -181,6 +192,7 @@ cdef class SmoRun:
         self.most_steps = max(self.most_steps, self.least_steps)
         for t in range(at):
             self.set_penalties(t)
+        self.last_free_step, self.next_free_step = 0, at
         self.begun = True
         self.find_ends()
 
@@ -219,6 +231,8 @@ cdef class SmoRun:
         cdef double gap, value, violation
         cdef bint solved
         while entries[0] > 0:
+            if self.steps >= self.next_free_step:
+                entries[0] -= self.step_on_free()
             violation = self.step_on_pair() if self.free_bias else self.step_on_one()
             entries[0] -= self.m
             if violation > self.target and self.steps < self.most_steps:
@@ -279,6 +293,77 @@ cdef class SmoRun:
         wide_axpy(-best_step * self.y[i], self.kernel_row(i), self.e, self.m)
         self.steps += 1
         return INFINITY
+
+    cdef int64_t step_on_free(self) noexcept nogil:
+        """Step on all variables between their bounds together, if the steps since the last time took as long as that will.
+
+        Returns what it has cost; the unit is a residual that a step on a pair updates.
+        """
+        cdef int64_t n = 0, t, cost, constraints
+        for t in range(self.m):
+            if 0.0 < self.alpha[t] < self.upper[t]:
+                self.free[n] = t
+                n += 1
+        cost = cost_of_free_step(n, 0, self.m)
+        self.next_free_step = self.last_free_step + cost // self.m
+        if n < 2 or n > MOST_FREE:
+            self.next_free_step = 2 * self.steps
+        if self.steps < self.next_free_step or self.steps >= self.most_steps:
+            return self.m
+        self.describe_free(n)
+        constraints = self.free_step.maximise(self.free_bias)
+        if constraints >= 0:
+            self.change_free(n)
+        self.steps += (n + 1) // 2 if self.free_bias else n
+        cost = cost_of_free_step(n, constraints, self.m)
+        self.last_free_step, self.next_free_step = self.steps, self.steps + cost // self.m
+        return cost
+
+    cdef void describe_free(self, int64_t n) noexcept nogil:
+        """The dual as a function of the change of the free beta = alpha y, with a ridge that bounds the change.
+
+        Along directions in which the kernel matrix is next to singular, its maximum is far beyond the bounds. The ridge is such that the
+        largest residual moves a variable by no more than about its range; it vanishes as the residuals do.
+        """
+        cdef int64_t k, j, t
+        cdef double ridge = 0.0, ranges = 0.0, largest = 0.0, b = self.bias()
+        cdef const double* row
+        cdef double* own
+        self.free_step.begin(n)
+        for k in range(n):
+            t = self.free[k]
+            self.free_step.gradient[k] = self.e[t] - b
+            self.free_step.lower[k] = -room(-self.y[t], self.alpha[t], self.upper[t])
+            self.free_step.upper[k] = room(self.y[t], self.alpha[t], self.upper[t])
+            largest = max(largest, fabs(self.free_step.gradient[k]))
+            ridge += LEAST_RIDGE * fabs(self.diagonal[t])
+            ranges += self.upper[t]
+        ridge = ridge / n + largest * n / ranges
+        for k in range(n):
+            row, own = self.kernel_row(self.free[k]), self.free_step.Q + k * self.free_step.size
+            for j in range(k + 1):
+                own[j] = row[self.free[j]]
+            own[k] += ridge
+
+    cdef void change_free(self, int64_t n) noexcept nogil:
+        """Make the step that was found, unless the dual would lose by it: kernels that are given may be those of no inner product."""
+        cdef int64_t k, t
+        cdef double slope = 0.0, curvature = 0.0, step
+        for t in range(self.m):
+            self.change[t] = 0.0
+        for k in range(n):
+            wide_axpy(self.free_step.change[k], self.kernel_row(self.free[k]), self.change, self.m)
+        for k in range(n):
+            slope += self.free_step.change[k] * self.free_step.gradient[k]
+            curvature += self.free_step.change[k] * self.change[self.free[k]]
+        if not slope > 0.5 * curvature:
+            return
+        for k in range(n):
+            t, step = self.free[k], self.free_step.change[k]
+            self.alpha[t] = after_step(self.y[t] if step > 0 else -self.y[t], self.alpha[t], self.upper[t], fabs(step))
+            self.set_penalties(t)
+        wide_axpy(-1.0, self.change, self.e, self.m)
+        self.find_ends()
 
     # What is known of the current problem
 
@@ -389,6 +474,14 @@ cdef class SmoRun:
         self.table[p, 9] = largest
         self.table[p, 10] = status
         self.table[p, 11] = self.evaluations - self.evaluations_before
+
+
+cdef inline int64_t cost_of_free_step(int64_t n, int64_t constraints, int64_t m) noexcept nogil:
+    """What a step on n of m variables costs; the unit is a residual that a step on a pair updates.
+
+    The factor of n^2 kernels takes n^3 / 6 multiply-adds, a constraint n^2, the update of residuals n m, and to gather takes n^2.
+    """
+    return n * (n * n // 20 + n * (1 + constraints // 2) + m // 2) + m
 
 
 cdef inline int64_t padded(int64_t size) noexcept nogil:

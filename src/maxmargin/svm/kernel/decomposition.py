@@ -38,6 +38,7 @@ from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.kernels.square_block import SquareBlock
 from maxmargin.svm.kernel._decomposition import measure
+from maxmargin.svm.kernel.subsets import first_size, next_size
 from maxmargin.svm.regularized import RegularizedSVM
 
 JUMP_TO_ALL = 0.25  # if more than this share of the subset are support vectors, use all samples next
@@ -168,7 +169,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
             kernel_rows(problem.X).release(np.arange(upper.size))
             self._select(problem, state)
             return state
-        m = self._first_size(problem, upper)
+        m = first_size(problem.y, upper, self.first)
         zeros = np.zeros(upper.size), np.zeros(upper.size)
         state = DecompositionState(problem.dual_signature, upper, *zeros, m, entered, inner)
         room = self._room(kernel_rows(problem.X), state)
@@ -217,25 +218,11 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         most = max(K.cached_rows, RECOMPUTED_BLOCKS * self.block) if state.recomputes else K.cached_rows
         return min(K.shape[0], most, math.isqrt(K.cache_bytes // K.dtype.itemsize))
 
-    def _first_size(self, problem: RegularizedSVM, upper: Vector) -> int:
-        """The size m of the first subset; that of all samples if it would hold too few of a class."""
-        m = self._subset_size(upper, self.first)
-        up = problem.y > 0
-        shares = [np.array([upper[:k][up[:k]].sum(), upper[:k][~up[:k]].sum()]) / upper[:k].sum() for k in (m, None)]
-        return m if (shares[0] > 0.5 * shares[1]).all() else upper.size
-
-    def _subset_size(self, upper: Vector, count: float) -> int:
-        """The size m of a subset with `count` samples of positive weight; that of all if it would hold half of them."""
-        counts = np.cumsum(upper > 0)
-        return upper.size if 2 * count > counts[-1] else int(np.searchsorted(counts, count)) + 1
-
     def _next_size(self, state: DecompositionState) -> int:
         """The size of the next subset: sizes grow by equal factors, or to all samples if support vectors are many."""
-        n, m = np.count_nonzero(state.upper), np.count_nonzero(state.upper[: state.m])
-        if np.count_nonzero(state.alpha) > JUMP_TO_ALL * m:
+        if np.count_nonzero(state.alpha) > JUMP_TO_ALL * np.count_nonzero(state.upper[: state.m]):
             return state.upper.size
-        parts = math.ceil(math.log(n / m) / math.log(self.growth) - 1e-9)
-        return self._subset_size(state.upper, m * (n / m) ** (1 / parts))
+        return next_size(state.upper, state.m, self.growth)
 
     def step(self, problem: RegularizedSVM, state: DecompositionState, iterations: int, budget: int) -> Step:
         before = problem.X.ledger.entries_read

@@ -5,7 +5,8 @@ Given: samples sorted by class, and a source of their kernel rows. Returned: for
 :math:`\beta_i = \alpha_i y_i`, its bias, and what a certificate is made of.
 
 This is the path of small problems, which are ranges of samples in a few arrays. The steps are those of
-:class:`maxmargin.solvers.Smo`, without shrinking and without a cache: the rows of one problem fit into memory.
+:class:`maxmargin.solvers.Smo`, without shrinking and without a cache: the rows of one problem fit into memory. Now and
+then all variables between their bounds make a step of Newton's method together, without which large C takes many steps.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from maxmargin.core import water_level, water_levels
 from maxmargin.core.types import Indices, Vector
@@ -33,14 +34,17 @@ from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.row_cache import BATCH, MIN_ROWS
 from maxmargin.kernels.rows import KernelRows, kernel_rows
+from maxmargin.svm.kernel.subsets import first_size, next_size
 from maxmargin.svm.slack import SlackSVM
 
 METHODS = ("kept", "paper")
 LEAST_CACHED_SHARE = 1 / 32  # rows are cached for good if the cache holds at least this share of them
-MOST_WEIGHTS = 256  # points with a weight up to which rows are cached even if few fit, by benchmarks/forest.py
-RECOMPUTED_BLOCK = 4096  # points drawn in the first iteration in which rows are not cached, by benchmarks/forest.py;
-RECOMPUTED_BLOCKS = 12  # but so few that there are this many blocks in all samples
-HALVING = 50  # iterations after which the block is smaller by sqrt(2); it shrinks as the square root of the iterations
+# If rows are not cached:
+FIRST, GROWTH = 6000, 3.0  # samples of the first subset, and the largest factor by which it grows, as in decomposition
+LARGEST_BLOCK = 8192  # points drawn in an iteration at most, by benchmarks/forest.py;
+LEAST_BLOCKS = 12  # but so few that there are this many blocks in the subset
+FAR_BELOW = 0.5  # the subset grows once fewer points than a block lack more than this share of the dual bound
+BIAS_PRECISION = 1e-3  # error of the bias at which the basins are equal, as a share of the dual bound
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
     method : {"kept", "paper"}, default="kept"
         "paper": one draw an iteration, :math:`\eta_t = 1/\sqrt t`, projection on the unit ball, and the mean of all
         iterates. "kept": wet points whose rows are cached enter the super-gradient exactly, and only the others are
-        sampled; the step is the best one for the dual bound. `docs/sbp.md` compares them.
+        sampled; the step is the best one for the dual bound. If there is nearly no slack and few rows fit, points are
+        drawn by how deep they lie below the dual bound, on a growing subset. `docs/sbp.md` compares them.
     block : int, default=16
         With "kept": the number of points drawn in an iteration; their rows are computed by one matrix product.
     average : float, default=1
@@ -126,11 +131,11 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
         return 1000 if self.method == "kept" else max(1000, problem.y.size)
 
     def estimated_gap(self, problem: SlackSVM, state: Iterates) -> float:
-        """The gap itself, as the products of w and of the dual point with all samples are known."""
+        """The gap itself, where the products of w and of the dual point with all samples are known; else infinite."""
         found = state.solution(problem)
-        if found.p is None or found.v is None:
+        if found.p is None or found.v is None or np.isnan(Expansion.of(found.w).f).any():
             return math.inf
-        value = problem.evaluate(found.w).value
+        value = problem.evaluate_solution(found).value
         bound = length(found.v) + problem.volume * problem.cap(found.p)
         return (bound - value) / max(abs(bound), abs(value), np.finfo(float).tiny)
 
@@ -261,9 +266,7 @@ class WithRowsKept(Iterates):
     more, the terms of u from before are removed, as their weights would loosen the bound for long.
 
     If there is nearly no slack, a wet point is dry again soon, so that its row is evicted from a small cache before it
-    is needed again. Once some hundred points have a weight, no row is cached any more: the lowest points are
-    taken in blocks that begin large and become smaller, whose kernels are computed, added up and thrown away. The slack
-    is then in effect larger at first, and tends to the one asked for.
+    is needed again. Once more points have a weight than a cache holds at least, `WithoutRows` takes over.
 
     Attributes
     ----------
@@ -275,14 +278,14 @@ class WithRowsKept(Iterates):
         |u|^2, e^2, and the square root of the larger one.
     sums : list of arrays of shape (n,)
         For each basin, :math:`\sum_i s_i y_i K_i` over the points marked in `inside`.
-    recomputes : bool
-        Whether rows are no longer cached.
+    without_rows : WithoutRows or None
+        The iterates that have taken over, as rows are no longer cached.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator, block: int, average: float) -> None:
         super().__init__(problem, rng)
         self.block, self.average = block, average
-        self.recomputes = False
+        self.without_rows: WithoutRows | None = None
         self.alpha, self.h, self.cap = np.zeros(self.n), np.zeros(self.n), 0.0
         self.sq_norm, self.sq_noise, self.size = 0.0, 0.0, 1.0
         self.sums = [np.zeros(self.n) for _ in self.basins]
@@ -292,14 +295,20 @@ class WithRowsKept(Iterates):
         self.restart_mean()
 
     def restart_mean(self) -> None:
+        if self.without_rows is not None:
+            self.without_rows.restart_mean()
         self.sum_alpha, self.sum_h, self.weight = np.zeros(self.n), np.zeros(self.n), 0.0
 
     def iterate(self, problem: SlackSVM, budget: int) -> bool:
+        if self.without_rows is not None:
+            return self.without_rows.iterate(problem, budget)
         K = kernel_rows(problem.X)
         c = problem.y * self.h / (problem.scale**2 * self.size)
         wet = self.wet(problem, c)
         if self._rows_are_useless(K, wet):
-            self._give_up_rows(K)
+            K.forget_rows()
+            self.without_rows = WithoutRows(problem, self.rng, self.average)
+            return self.without_rows.iterate(problem, budget)
         wet = [self._enough(K, c, *basin) for basin in zip(self.basins, wet, strict=True)]
         if self.drawn is None:
             self.drawn = self.draw(problem, wet)
@@ -308,16 +317,12 @@ class WithRowsKept(Iterates):
             summed[points] = self.known(K, points)
         summed[drawn] = False
         changed = np.flatnonzero(summed != self.inside)
-        drawn_cost = drawn.size * self.n if self.recomputes else _evaluations(K, drawn)
-        if _evaluations(K, changed) + drawn_cost > budget:
+        if _evaluations(K, changed) + _evaluations(K, drawn) > budget:
             return False
         self._update_sums(K, problem, changed)
         weights, shares = self.weights(problem, wet, self.drawn)
         h = np.sum([share * total for share, total in zip(shares, self.sums, strict=True)], axis=0)
-        if self.recomputes:
-            K.add_products(drawn, weights[drawn] * problem.y[drawn], slice(0, self.n), h)
-        else:
-            _add(K, drawn, weights[drawn] * problem.y[drawn], h)
+        _add(K, drawn, weights[drawn] * problem.y[drawn], h)
         self.t += 1
         self._move(problem, weights, h, max(shares), float(weights[drawn] @ weights[drawn]))
         self.drawn = None
@@ -326,28 +331,14 @@ class WithRowsKept(Iterates):
     @property
     def draws(self) -> int:
         """The number of points to be drawn of each basin."""
-        block = self.block
-        if self.recomputes:
-            first = min(RECOMPUTED_BLOCK, self.n // RECOMPUTED_BLOCKS)
-            block = max(block, round(first / math.sqrt(1 + self.t / HALVING)))
-        return max(1, block // len(self.basins))
+        return max(1, self.block // len(self.basins))
 
     def _rows_are_useless(self, K: KernelRows, wet: list[Indices]) -> bool:
         """Whether rows are evicted before they are needed again: few fit, many were needed, and hardly any are wet."""
-        if self.recomputes or K.cached_rows >= LEAST_CACHED_SHARE * self.n:
+        if K.cached_rows >= LEAST_CACHED_SHARE * self.n:
             return False
         weights = int(np.count_nonzero(self.alpha))
-        return max(points.size for points in wet) < self.draws and weights > min(K.cached_rows, MOST_WEIGHTS)
-
-    def _give_up_rows(self, K: KernelRows) -> None:
-        """Compute the rows of each block anew from now on; steps and the mean of the iterates begin anew as well."""
-        self.recomputes, self.drawn, self.t = True, None, 0
-        self.inside[:] = False
-        for total in self.sums:
-            total[:] = 0.0
-        self._mark_old()
-        self.restart_mean()
-        K.forget_rows()
+        return max(points.size for points in wet) < self.draws and weights > MIN_ROWS
 
     def _enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Indices) -> Indices:
         """The wet points; if they are fewer than the draws, the lowest points, until all of their rows are cached."""
@@ -359,8 +350,6 @@ class WithRowsKept(Iterates):
 
     def known(self, K: KernelRows, points: Indices) -> NDArray[np.bool_]:
         """Which points can be summed exactly: their rows are in the sums, or cached."""
-        if self.recomputes:
-            return np.zeros(points.size, dtype=bool)
         return np.asarray(self.inside[points] | (K.missing(points) == 0))
 
     def draw(self, problem: SlackSVM, wet: list[Indices]) -> list[Indices]:
@@ -431,9 +420,166 @@ class WithRowsKept(Iterates):
         self._mark_old()
 
     def solution(self, problem: SlackSVM) -> Solution:
+        if self.without_rows is not None and self.without_rows.alpha.any():
+            return self.without_rows.solution(problem)
         weight = self.weight or 1.0
         at = problem.evaluate(_expansion(problem, self.sum_alpha / weight, self.sum_h / weight))
         return Solution(at.w, at.b, self.alpha.copy(), _expansion(problem, self.alpha, self.h))
+
+
+class WithoutRows(Iterates):
+    r"""The method for nearly no slack and rows that do not fit in the cache: kernels are added up and thrown away.
+
+    If hardly any point is wet, p* has its weight on a few points, which are others in each iteration. So the basin is
+    filled further, up to the dual bound :math:`D = |u| + V\max_i\alpha_i/s_i`, which no level exceeds, and points are
+    weighted by their depth, :math:`d_i = (D - c_i)_+`. An iteration on the first m samples:
+
+    1. Find the depth a with :math:`\sum_i s_i(d_i - a)_+ = V`, the slack allowed, and let
+       :math:`p^*_i \propto s_i\min\{d_i, a\}`. With a bias, the levels of the basins are D - b and D + b, with the b at
+       which their sums are equal.
+    2. Draw a block of points from p*: their mean is an unbiased estimate of :math:`g = \sum_i p^*_i y_i x_i`.
+    3. Let :math:`u \leftarrow (1-\theta) u + \theta g`, with the :math:`\theta` at which the dual bound is least.
+
+    The subset grows if few points lie far below the level, or as many points were drawn as it has: then the responses
+    of the new samples to u are computed, and a new mean of the iterates begins.
+
+    For some :math:`\lambda`, p* minimises :math:`\sum_i p_i c_i + V\max_i p_i/s_i + \frac\lambda2\sum_i p_i^2/s_i`.
+    Without the last term, that is the game of the paper; with it, g is the gradient of a smoothed level. The smoothing
+    vanishes with the gap: once the level is D, a is 0, and p* is that of the paper. As ever, alpha is a dual point.
+    Samples beyond m have weight 0 in it, so its bound is valid for all samples.
+
+    Attributes
+    ----------
+    m : int
+        The size of the subset.
+    alpha, h : arrays of shape (n,)
+        u, as dual weights and as :math:`\sum_i \alpha_i y_i K_i`; the latter for the first m samples, 0 for others.
+    cap : float
+        The largest p*_i / s_i, averaged over the iterations as u averages g.
+    sq_norm : float
+        |u|^2.
+    drawn : array of shape (n,) or None
+        The dual weights of points that were drawn but did not fit the budget.
+    visits : int
+        How many points were drawn since the subset has this size.
+    """
+
+    def __init__(self, problem: SlackSVM, rng: np.random.Generator, average: float) -> None:
+        super().__init__(problem, rng)
+        self.average = average
+        self.m = first_size(problem.y, problem.s, FIRST)
+        self.alpha, self.h, self.cap, self.sq_norm = np.zeros(self.n), np.zeros(self.n), 0.0, 0.0
+        self.drawn: Vector | None = None
+        self.visits = 0
+        self.restart_mean()
+
+    def restart_mean(self) -> None:
+        self.sum_alpha, self.sum_h, self.weight, self.t = np.zeros(self.n), np.zeros(self.n), 0.0, 0
+
+    @property
+    def block(self) -> int:
+        """The number of points to be drawn."""
+        return max(len(self.basins), min(LARGEST_BLOCK, self.m // LEAST_BLOCKS))
+
+    def iterate(self, problem: SlackSVM, budget: int) -> bool:
+        m, y = self.m, problem.y
+        p, lack, _ = self._fill(problem, y * self.h / (problem.scale**2 * (math.sqrt(self.sq_norm) or 1.0)))
+        if m < self.n and (np.count_nonzero(lack > FAR_BELOW) < self.block or self.visits >= m):
+            return self._grow(problem, budget)
+        if self.drawn is None:
+            self.drawn = np.zeros(self.n)
+            for basin in self.basins:
+                self.drawn[basin] = _sample(self.rng, p[basin], self.block // len(self.basins))
+        weights, drawn, h = self.drawn, np.flatnonzero(self.drawn), np.zeros(self.n)
+        if drawn.size * m > budget:
+            return False
+        kernel_rows(problem.X).add_products(drawn, weights[drawn] * y[drawn], slice(0, m), h[:m])
+        self._move(problem, weights, h, float((p[drawn] / problem.s[drawn]).max()))
+        self.visits += drawn.size
+        self.drawn = None
+        return True
+
+    def _fill(self, problem: SlackSVM, responses: Vector) -> tuple[Vector, Vector, float]:
+        """p* for these responses, what samples in use lack of the level as a share of the dual bound, and the bias."""
+        used = np.flatnonzero(problem.s[: self.m])
+        c, y, s = responses[used], problem.y[used], problem.s[used]
+        volume = problem.slack * float(s.sum())
+        bound = math.sqrt(self.sq_norm) + volume * problem.cap(self.alpha) or 1.0  # at first, all have the same depth
+        above = bound - c  # how far the level without a bias is above each sample
+
+        def weights(b: float) -> tuple[Indices, Vector]:
+            depth = above - y * b
+            wet = np.flatnonzero(depth > 0)
+            depth, widths = depth[wet], s[wet]
+            most = -water_level(-depth, volume, widths) if wet.size else 0.0
+            return wet, widths * np.minimum(1.0, depth / most) if most > 0 else widths
+
+        def imbalance(b: float) -> float:
+            wet, found = weights(b)
+            return float(y[wet] @ found)
+
+        b = 0.0
+        if problem.bias:
+            limit = bound + float(np.abs(c).max())
+            b = float(brentq(imbalance, -limit, limit, xtol=BIAS_PRECISION * bound))
+        p, (wet, found) = np.zeros(self.n), weights(b)
+        p[used[wet]] = found
+        for basin in self.basins:
+            if not p[basin].any():  # all samples reach the bound: the lowest has all of the weight
+                inside = basin[: np.searchsorted(basin, self.m)]
+                p[inside[np.argmin(responses[inside])]] = 1.0
+            p[basin] /= len(self.basins) * p[basin].sum()
+        return p, (above - y * b) / bound, b
+
+    def _move(self, problem: SlackSVM, weights: Vector, h: Vector, cap: float) -> None:
+        """Move u towards g, and update the mean of the iterates."""
+        y, scale2, volume = problem.y, problem.scale**2, problem.slack * float(problem.s[: self.m].sum())
+        ug, gg = float(weights @ (y * self.h)) / scale2, max(0.0, float(weights @ (y * h))) / scale2
+        theta = _best_step(self.sq_norm, ug, gg, volume * (cap - self.cap)) if self.cap > 0 else 1.0
+        for u, g in ((self.alpha, weights), (self.h, h)):
+            u *= 1 - theta
+            u += theta * g
+        self.cap += theta * (cap - self.cap)
+        self.sq_norm = max(0.0, float(self.alpha @ (y * self.h))) / scale2
+        self.t += 1
+        weight = self.t**self.average
+        size = math.sqrt(self.sq_norm) or 1.0
+        self.sum_alpha += weight / size * self.alpha
+        self.sum_h += weight / size * self.h
+        self.weight += weight
+
+    def _grow(self, problem: SlackSVM, budget: int) -> bool:
+        """Enlarge the subset, and compute the responses of the new samples."""
+        m, weighted = next_size(problem.s, self.m, GROWTH), np.flatnonzero(self.alpha)
+        if weighted.size * (m - self.m) > budget:
+            return False
+        beta = self.alpha[weighted] * problem.y[weighted]
+        kernel_rows(problem.X).add_products(weighted, beta, slice(self.m, m), self.h[self.m : m])
+        self.m, self.visits = m, 0
+        self.restart_mean()
+        return True
+
+    def solution(self, problem: SlackSVM) -> Solution:
+        alpha, h = (self.sum_alpha, self.sum_h) if self.weight > 0 else (self.alpha, self.h)
+        w, v = self._expansion(problem, alpha, h), self._expansion(problem, self.alpha, self.h)
+        w = w / (length(w) or 1.0)
+        b = self._fill(problem, problem.y * w.f / problem.scale)[2]
+        return Solution(w, b, self.alpha.copy(), v)
+
+    def _expansion(self, problem: SlackSVM, alpha: Vector, h: Vector) -> Expansion:
+        """sum alpha_i y_i x_i, whose products with samples beyond m are not known."""
+        return _expansion(problem, alpha, np.where(np.arange(self.n) < self.m, h, np.nan))
+
+
+def _sample(rng: np.random.Generator, p: Vector, count: int) -> Vector:
+    """Weights whose mean is p, on `count` points or all: equal ones on points drawn at equal distances from p."""
+    points = np.flatnonzero(p)
+    if points.size <= count:
+        return p
+    ends = np.cumsum(p[points])
+    positions = np.searchsorted(ends, ends[-1] * (np.arange(count) + rng.random()) / count, side="right")
+    drawn = points[np.minimum(positions, points.size - 1)]
+    return np.asarray(np.bincount(drawn, minlength=p.size) * (ends[-1] / count))
 
 
 def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Expansion:

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The loops of Newton's method over samples. Symbols as in `newton.py`.
 
-The dual variable of a sample with margin c is a = (1 - c + softness * centre) / (q + softness), clipped to [0, U]; if
-both q and the softness are zero, it jumps from 0 to U at c = 1.
+The dual variable of a sample with margin c is a = (1 - c + soft * centre) / (q + soft), clipped to [0, U], with `soft` the
+softness times the curvature m of the sample; if both q and the softness are zero, it jumps from 0 to U at c = 1.
 """
 
 import numpy as np
@@ -12,23 +12,23 @@ from libc.stdint cimport int64_t
 from maxmargin.core._matrix cimport Lines, Matrix
 
 
-cdef inline double weight(double c, double centre, double upper, double q, double softness) noexcept nogil:
+cdef inline double weight(double c, double centre, double upper, double q, double soft) noexcept nogil:
     # There are no branches, which would be mispredicted: a positive number divided by zero is infinite, hence above U.
-    cdef double pull = 1.0 - c + softness * centre
-    cdef double a = pull / (q + softness)
+    cdef double pull = 1.0 - c + soft * centre
+    cdef double a = pull / (q + soft)
     a = a if a < upper else upper
     return a if pull > 0 else 0.0
 
 
 def weigh(
-    const double[::1] c, const double[::1] centre, const double[::1] upper, const double[::1] q, double softness
+    const double[::1] c, const double[::1] centre, const double[::1] upper, const double[::1] q, const double[::1] soft
 ):
     """The dual variables a of the samples."""
     cdef int64_t i
     cdef double[::1] a = np.empty(c.shape[0])
     with nogil:
         for i in range(c.shape[0]):
-            a[i] = weight(c[i], centre[i], upper[i], q[i], softness)
+            a[i] = weight(c[i], centre[i], upper[i], q[i], soft[i])
     return np.asarray(a)
 
 
@@ -49,7 +49,7 @@ def reach(
     const double[::1] centre,
     const double[::1] upper,
     const double[::1] q,
-    double softness,
+    const double[::1] soft,
     const double[::1] norms,
 ):
     """How far (w, b) may move before a sample at a bound can leave it, by |c - bound| / |x|; 0 for the others."""
@@ -58,8 +58,8 @@ def reach(
     cdef double[::1] out = np.empty(c.shape[0])
     with nogil:
         for i in range(c.shape[0]):
-            top = 1.0 + softness * centre[i]  # for margins above this one, a = 0
-            below = top - upper[i] * (q[i] + softness) - c[i]  # if this is positive, a = U
+            top = 1.0 + soft[i] * centre[i]  # for margins above this one, a = 0
+            below = top - upper[i] * (q[i] + soft[i]) - c[i]  # if this is positive, a = U
             room = c[i] - top
             room = room if room > below else below
             below = room / norms[i]

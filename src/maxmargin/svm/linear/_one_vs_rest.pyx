@@ -2,9 +2,9 @@
 """Newton's method for many binary problems on samples that they share, one problem after another without the GIL.
 
 The method and the symbols are those of `newton.py`: margins c, weights a = clip(h (top - c)) to [0, U] with the slopes
-h = 1 / (q + softness) and top = 1 + softness centre, their sum v = sum a_i y_i x_i, and `products`, the sum of
-(x_i, 1)(x_i, 1)^T over the samples strictly between their bounds, weighed by h with the squared hinge. All samples are in use
-from the first iteration on.
+h = 1 / (q + softness m) and top = 1 + softness m centre, their sum v = sum a_i y_i x_i, and `products`, the sum of
+(x_i, 1)(x_i, 1)^T / m_i over the samples strictly between their bounds; m is q for the squared hinge and 1 for the hinge. All
+samples are in use from the first iteration on.
 
 Samples are stored twice: by row, from where the few that enter or leave `products` are gathered, and by feature, so that loops
 over samples are vectorised. Samples of weight 0 fill their number up to a multiple of `LANES`.
@@ -43,7 +43,7 @@ cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
     double dot_of(const double* a, const double* b, int64_t size)
     void step_along(
         double t, const double* along, const double* top, const double* h, const double* upper, const double* q,
-        const double* centre, const double* y, bint smooth, int64_t size, double* c, double* a, double* r, WeightSums* sums,
+        const double* centre, const double* y, bint smooth, bint optimal, int64_t size, double* c, double* a, double* r, WeightSums* sums,
     )
     double least_margin(const double* c, const double* u, int64_t size)
     void sum_losses(
@@ -75,15 +75,16 @@ cdef double NOTHING = 1e-16  # share of the objective: a step that gains less is
 cdef double LEAST_GAP = 1e-10  # relative duality gap below which a problem ends if the gap does not fall any more:
 cdef int64_t MOST_STALLS = 3  # so many iterations in which it did not fall by half
 cdef double SOLVED = 0.5  # a centre moves when the gradient is this small beside the move: from 0.3 to 1 fits take as long
-cdef double STIFFER = 4.0  # what the softness is divided by then
-cdef double SOFTEST = 1e-3  # softness to begin with, at least, in units of the mean |x|^2
+cdef double MANY_STEPS = 12.0  # with fewer from one centre to the next, the softness is multiplied by their number over this one
+cdef double FIRST_CURVATURE = 1e-2  # q + softness m of a softened loss to begin with, at least, in units of the mean |x|^2
+cdef double SHORT_STEP = 0.1  # share of Newton's step below which the squared hinge is softened
 cdef double LEAST_SOFTNESS = 1e-9  # softness at the end, at least, in the same units: errors of weights are those of margins over it
 cdef double COARSE = 1e-4  # share of the bounds U from which on the weights are taken to grow to them
 cdef double FIRST_WIDTH = 1.5  # half of the width of the rounded kink of the hinge to begin with, at w = 0
 cdef double FEW_CHANGES = 0.25  # share of samples up to which v is updated by those that changed, and not computed anew
 cdef double STEEPNESS = 0.1  # a line search ends where the slope has fallen to this share of the slope that it began with
 cdef double NEARLY = 30.0  # times the tolerance: the gap from which on the centres of the proximal point method are certified
-cdef double STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness stays as it is: less would only add rounding
+cdef double STIFF_ENOUGH = 1e-9  # relative duality gap below which the softness stays as it is: less would only add rounding
 cdef double STRETCHABLE = 0.9  # least margin from which on w may be multiplied to bring all margins to 1
 cdef int64_t MOST_TRIALS = 50  # of a line search
 cdef enum:
@@ -154,7 +155,7 @@ cdef class NewtonRun:
     cdef double *products
     cdef double *H
     cdef double *Z
-    cdef double b, softness, total_u, gap, primal, best_gap, tried_gap, kept_b
+    cdef double b, softness, reserve, total_u, gap, primal, best_gap, tried_gap, kept_b
     cdef WeightSums sums
     cdef ValueSums losses
     cdef DualSums certified
@@ -247,19 +248,21 @@ cdef class NewtonRun:
                 self.u[i] = self.C * (self.weights[i] * (positive if self.y[i] > 0 else rest))
             self.total_u += self.u[i]
             used += self.u[i] > 0
-        self.softness = 0.0
+        self.softness = self.reserve = 0.0
+        mean = self.total_u / max(used, 1)
         if self.smooth:
             for i in range(self.m):
-                self.upper[i], self.h[i], self.top[i] = INFINITY if self.u[i] > 0 else 0.0, 2.0 * self.u[i], 1.0
+                self.upper[i] = INFINITY if self.u[i] > 0 else 0.0
                 self.q[i] = 0.5 / self.u[i] if self.u[i] > 0 else 0.0
+            # To be taken at the first short step.
+            self.reserve = at_least_1(FIRST_CURVATURE * self.mean_sq_norm * 2.0 * mean)
         else:
-            mean = self.total_u / max(used, 1)
-            self.softness = max(2.0 * FIRST_WIDTH / mean if mean > 0 else 1.0, SOFTEST * self.mean_sq_norm)
+            self.softness = max(2.0 * FIRST_WIDTH / mean if mean > 0 else 1.0, FIRST_CURVATURE * self.mean_sq_norm)
             for i in range(self.m):
                 self.upper[i] = self.u[i]
                 # Where C is so large that U says nothing of the weights to come, they begin at 0.
                 self.centre[i] = 0.5 * self.u[i] if self.softness * mean <= 2.0 * FIRST_WIDTH * (1.0 + 1e-9) else 0.0
-            self.soften()
+        self.soften()
         memset(self.w, 0, D * sizeof(double))
         memset(self.v, 0, D * sizeof(double))
         self.b, self.iterations, self.stalls, self.solved = 0.0, 0, 0, False
@@ -295,8 +298,12 @@ cdef class NewtonRun:
         """Slopes and tops of the weights, after the softness or the centre has changed."""
         cdef int64_t i
         for i in range(self.m):
-            self.h[i] = 1.0 / self.softness if self.upper[i] > 0 else 0.0
-            self.top[i] = 1.0 + self.softness * self.centre[i]
+            self.h[i] = self.inverse_m(i) / (self.softness + self.smooth)
+            self.top[i] = 1.0 + (self.softness * self.centre[i] / self.inverse_m(i) if self.centre[i] > 0 else 0.0)
+
+    cdef double inverse_m(self, int64_t i) noexcept nogil:
+        """1 / m_i, which is 2 u_i for the squared hinge and 1 for the hinge; 0 for a sample without weight."""
+        return (2.0 * self.u[i] if self.smooth else 1.0) if self.u[i] > 0 else 0.0
 
     # An iteration
 
@@ -320,6 +327,10 @@ cdef class NewtonRun:
         self.b += t * self.step[self.d]
         self.reweigh(t)
         self.fresh, self.tried_gap = False, INFINITY
+        if t < SHORT_STEP and self.reserve > 0:
+            self.softness, self.reserve = self.reserve, 0.0
+            self.soften()
+            self.reweigh(0.0)
         self.measure()
         return self.conclude_if_proved() if self.is_nearly_solved() else False
 
@@ -327,8 +338,9 @@ cdef class NewtonRun:
         """The weights become the next centre of the proximal point method."""
         memcpy(self.centre, self.a, self.m * sizeof(double))
         if self.may_stiffen():
-            # Where the last centre took but one iteration, larger moves will do.
-            self.softness /= STIFFER if self.iterations > self.centre_since + 1 else STIFFER * STIFFER
+            self.softness *= min(1.0, max(1, self.iterations - self.centre_since) / MANY_STEPS)
+            if self.smooth:
+                self.softness = at_least_1(self.softness)
         self.centre_since = self.iterations
         self.solved = False
         self.soften()
@@ -339,7 +351,7 @@ cdef class NewtonRun:
         cdef double least = LEAST_SOFTNESS * self.mean_sq_norm
         if self.sums.total > COARSE * self.total_u:
             least *= 1e-3  # weights that grow to their bounds are off by little, as a share of them
-        return self.softness > least and self.gap > STIFF_ENOUGH * self.primal
+        return (self.smooth or self.softness > least) and self.gap > STIFF_ENOUGH * self.primal
 
     cdef bint go_on_without_step(self) noexcept nogil:
         """What is left to gain is below rounding: compute all anew, or move the centre as long as the gap falls, or end."""
@@ -347,7 +359,7 @@ cdef class NewtonRun:
             self.refresh()
             self.measure()
             return False
-        if self.smooth or self.sums.moved <= 0 or not (self.gap < self.tried_gap or self.may_stiffen()):
+        if self.softness == 0 or self.sums.moved <= 0 or not (self.gap < self.tried_gap or self.may_stiffen()):
             return self.conclude(EXHAUSTED)
         self.tried_gap = self.gap
         self.move_centre()
@@ -376,7 +388,7 @@ cdef class NewtonRun:
         return slope
 
     cdef double hessian_diagonal(self, int64_t j) noexcept nogil:
-        cdef double held = self.products[j * (self.d + 2)] * (1.0 if self.smooth else 1.0 / self.softness)
+        cdef double held = self.products[j * (self.d + 2)] / (self.softness + self.smooth)
         if j < self.d:
             return 1.0 + held
         if not self.bias:
@@ -387,7 +399,7 @@ cdef class NewtonRun:
     cdef bint solve_system(self, double g_b) noexcept nogil:
         """Solve for the step; whether the Hessian was positive definite. It is stored by rows, its lower half in use."""
         cdef int64_t i, j, D = self.d + 1
-        cdef double factor = 1.0 if self.smooth else 1.0 / self.softness
+        cdef double factor = 1.0 / (self.softness + self.smooth)
         cdef int size = <int>D, one = 1, info = 0
         for i in range(D):
             for j in range(i):
@@ -425,7 +437,7 @@ cdef class NewtonRun:
     cdef void root_and_add(self, int64_t* rows, int64_t count, double sign) noexcept nogil:
         cdef int64_t k
         for k in range(count):
-            self.roots[k] = sqrt(self.h[rows[k]]) if self.smooth else 1.0
+            self.roots[k] = sqrt(self.inverse_m(rows[k]))
         self.add_products(rows, count, sign)
 
     cdef void add_products(self, int64_t* rows, int64_t count, double sign) noexcept nogil:
@@ -483,8 +495,8 @@ cdef class NewtonRun:
     cdef void find_weights(self, double t) noexcept nogil:
         """Margins and weights at a share t of the step, and their sums."""
         step_along(
-            t, self.along, self.top, self.h, self.upper, self.q, self.centre, self.y, self.smooth, self.m,
-            self.c, self.a, self.r, &self.sums,
+            t, self.along, self.top, self.h, self.upper, self.q, self.centre, self.y, self.smooth,
+            self.smooth and self.softness == 0, self.m, self.c, self.a, self.r, &self.sums,
         )
         self.operations += 8 * self.m
 
@@ -518,7 +530,7 @@ cdef class NewtonRun:
         elif self.B > 0:
             self.gap += 0.5 * (self.b / self.B - self.B * balance) ** 2
         self.primal = self.gap + self.sums.total - 0.5 * (self.sums.curved + square + (self.B * balance) ** 2)
-        if not self.smooth:
+        if self.softness > 0:
             off = difference + (balance * balance if self.free_bias else 0.0)
             self.solved = off <= SOLVED * SOLVED * self.sums.moved * self.softness
 
@@ -659,6 +671,11 @@ cdef class NewtonRun:
         self.table[p, 8] = self.losses.least
         self.table[p, 9] = self.losses.largest
         self.table[p, 10] = status
+
+
+cdef inline double at_least_1(double softness) noexcept nogil:
+    """The softness of the squared hinge: 0 below 1, where the loss itself is smoother than that."""
+    return softness if softness >= 1.0 else 0.0
 
 
 cdef inline double relative_error(double terms) noexcept nogil:

@@ -3,16 +3,17 @@ r"""Newton's method on a growing subset of the samples, for data with few featur
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
 dual point that proves how good they are. Each iteration solves a system of d equations, d the number of features.
 
-The squared hinge is smooth, and Newton's method is applied to it directly. The hinge is not; its dual
-:math:`\max_{0 \le a \le U} \sum a_i - \frac12 |v(a)|^2` is solved by the proximal point method (Rockafellar 1976;
-for the primal it is the method of multipliers): from a centre :math:`\alpha`, the primal of
+The hinge is not smooth, and with a large C the squared hinge is so hardly: where few samples have a loss, a full step
+goes far beyond the kinks of the others. So the dual :math:`\max_{0 \le a \le U} \sum a_i - \frac12 q_i a_i^2 -
+\frac12 |v(a)|^2` is solved by the proximal point method (Rockafellar 1976; for the primal it is the method of
+multipliers): from a centre :math:`\alpha`, Newton's method is applied to the primal of
 
-.. math:: \max_{0 \le a \le U}\ \sum_i a_i - \tfrac12 |v(a)|^2 - \tfrac1{2\sigma} |a - \alpha|^2
+.. math:: \max_{0 \le a \le U} \sum_i a_i - \tfrac12 q_i a_i^2 - \tfrac\tau2 m_i (a_i - \alpha_i)^2 - \tfrac12 |v(a)|^2,
 
-is smooth, and its solution a is the next centre. The code calls :math:`1/\sigma` the softness. In both cases,
-with :math:`c_i = y_i(\langle w, x_i\rangle + b)`,
+whose solution a is the next centre. The code calls :math:`\tau` the softness; :math:`m_i` is 1 for the hinge and
+:math:`q_i` for the squared hinge, for which the last softness is 0. With :math:`c_i = y_i(\langle w, x_i\rangle + b)`,
 
-.. math:: a_i = \text{clip}_{[0, U_i]}\ h_i (1 - c_i + \alpha_i / \sigma), \qquad h_i = 1 / (q_i + 1/\sigma),
+.. math:: a_i = \text{clip}_{[0, U_i]}\ h_i (1 - c_i + \tau m_i \alpha_i), \qquad h_i = 1 / (q_i + \tau m_i),
 
 the gradient is :math:`w - \sum_i a_i y_i x_i` and the Hessian :math:`I + \sum_{i \in J} h_i x_i x_i^T`, with J the
 samples strictly between their bounds (Keerthi and DeCoste 2005). Near the optimum J is small, and only the rows in J
@@ -44,11 +45,14 @@ ROWS_PER_FEATURE = 10  # rows of the first subset per feature, at least
 KINK_SAMPLES_PER_FEATURE = 3  # samples per feature within the smoothed kink of the hinge at the start, at least
 KINK_SHARE = 20  # and at least one in this many samples of the subset
 GROWTH = 6  # factor by which the subset grows
-SOLVED = 0.1  # the centre moves once the norm of the gradient is at most this share of the distance to the new centre
-LEAST_SOFTNESS = 1e-3  # softness at the start, at least; unit: the mean |x_i|^2
-SOFTNESS_DIVISOR = 4.0  # the softness is divided by this whenever the centre moves
+SOLVED = 0.5  # the centre moves once the norm of the gradient is at most this share of the distance to the new centre
+FIRST_CURVATURE = 1e-2  # q + softness m at the start, at least; unit: the mean |x_i|^2
+MANY_STEPS = 12  # with fewer from one centre to the next, the softness is multiplied by their number over this one
+SHORT_STEP = 0.1  # share of Newton's step below which the squared hinge is softened
+LEAST_KINK = 1e-9  # softness times m times the mean dual variable, at least: an error of a margin is divided by it
+STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness stays as it is: less would only add rounding
 DENSE_ROWS = 2048  # rows converted to a dense block at a time, which bounds the memory for the Hessian
-LEAST_GAIN = 1e-16  # share of the dual value; a step that gains less is below rounding and is not made
+LEAST_GAIN = 1e-16  # share of the objective; a step that gains less is below rounding and is not made
 SPARSE_DENSITY = 0.25  # below this share of stored entries the Hessian is built from sparse outer products
 MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
 
@@ -66,10 +70,13 @@ class NewtonState:
     size: int
     w: Vector
     b: float = 0.0
-    softness: float = 0.0  # 1 / sigma
+    softness: float = 0.0  # tau
+    reserve: float = 0.0  # softness that the squared hinge is given at the first short step
     first_centre: Vector | None = None  # centre for all samples, from an earlier solution
     subset: Subset | None = None
     solved: bool = False  # whether the smoothed problem is solved, so that the centre moves next
+    fresh: bool = True  # whether margins, dual variables and v have been computed from w and b since the last step
+    steps: int = 0  # since the centre last moved
     decrease: float = math.inf  # of the objective in the last step
     gap: float = math.inf
     dual: float = -math.inf
@@ -88,6 +95,7 @@ class Subset:
     y: Vector
     upper: Vector  # upper bounds of the dual variables, with the losses scaled up from the subset to all samples
     q: Vector  # curvatures of the dual, scaled likewise
+    m: Vector  # q for the squared hinge, ones for the hinge
     norms: Vector  # |(x_i, 1)| with a bias, |x_i| without
     centre: Vector  # alpha
     c: Vector  # margins, valid where `known`
@@ -97,11 +105,14 @@ class Subset:
     reach: Vector  # distance of (w, b) from `reference` up to which the dual variable of an inactive sample is fixed
     reference: Vector  # (w, b) when all margins were last known
     inside: NDArray[np.bool_]  # the samples strictly between the bounds that `products` sums over
-    products: Vector  # lower triangle of the sum of (x_i, 1)(x_i, 1)^T, with weights 1 / q_i for the squared hinge
+    shift: Vector  # with dense rows and a free bias about their mean, so that products keep their digits; else 0
+    products: Vector  # lower triangle of the sum of (x_i - shift, 1)(x_i - shift, 1)^T / m_i
+    soft: Vector  # the softness times m
+    exact: bool = True  # whether `products` seems to be exact: samples that leave it take digits with them
 
-    def weight_parameters(self, active: Places) -> tuple[Vector, Vector, Vector]:
-        """centre, upper and q of some samples: with the softness, they map a margin to a dual variable."""
-        return self.centre[active], self.upper[active], self.q[active]
+    def weight_parameters(self, active: Places) -> tuple[Vector, Vector, Vector, Vector]:
+        """centre, upper, q and soft of some samples: they map a margin to a dual variable."""
+        return self.centre[active], self.upper[active], self.q[active], self.soft[active]
 
 
 @dataclass(frozen=True)
@@ -174,9 +185,10 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         before = problem.X.ledger.entries_read
         for done in range(iterations):
             left = budget - (problem.X.ledger.entries_read - before)
-            # An iteration makes five passes at most: margins and v of a new subset, Hessian, changes of margins and v.
+            # An iteration makes seven passes at most: margins, v and mean of a new subset, Hessian, changes of margins,
+            # and of v by the step and by more softness.
             X = problem.features
-            if left < 5 * X.n_stored and left < 5 * int(X.row_sizes()[state.order[: state.size]].sum()):
+            if left < 7 * X.n_stored and left < 7 * int(X.row_sizes()[state.order[: state.size]].sum()):
                 return Step(done, Reason.BUDGET)
             with np.errstate(over="ignore", invalid="ignore"):  # norms of rows may differ by any factor
                 self._iterate(problem, state)
@@ -192,7 +204,8 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         # The slope of the objective along the step, which is also twice what the step gains in the quadratic model.
         stiffness = _stiffness(problem)
         first = float((state.w - subset.v) @ s) + (stiffness * state.b - float(subset.a @ subset.y)) * s_b
-        if state.whole and math.isfinite(state.gap) and abs(first) <= LEAST_GAIN * abs(state.dual):
+        if math.isfinite(state.gap) and not first < -LEAST_GAIN * (abs(state.dual) + state.gap):
+            self._go_on_without_step(problem, state, subset)
             return
         active = self._activate(problem, state, subset, s, s_b)
         rows, y, c = subset.rows[active], subset.y[active], subset.c[active]
@@ -202,23 +215,43 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         # Line search: the objective is least where its slope is zero. Inactive samples add a constant to the slope.
         before = subset.a[active]
         start = first + float(before @ along)
-        bend = float(s @ s) + stiffness * s_b**2
+        bend = float(s @ s) + stiffness * s_b * s_b
 
         def slope(t: float) -> float:
-            return start + t * bend - float(weigh(c + t * along, *parameters, state.softness) @ along)
+            return start + t * bend - float(weigh(c + t * along, *parameters) @ along)
 
         t = _root(slope, first, 1.0 if rows.size < subset.rows.size else math.inf)
         state.decrease = 0.5 * t * abs(first)
+        state.steps, state.fresh = state.steps + 1, False
         state.w = state.w + t * s
         state.b += t * s_b
         c = c + t * along
-        a = weigh(c, *parameters, state.softness)
+        a = weigh(c, *parameters)
         # Rows with an unchanged a_i are not read.
         subset.v += problem.features.dot_transposed((a - before) * y, rows)
         subset.c[active], subset.a[active] = c, a
+        # If no sample came between its bounds or left, Newton's step ends at the minimum, if the products are exact.
+        subset.exact = t == 1 or not np.array_equal(_between(a, parameters[1]), _between(before, parameters[1]))
         # Inactive samples add nothing to the gap: their dual variables are optimal.
-        state.gap = float(gap_of(c, a, *parameters[1:]).sum())
+        state.gap = float(gap_of(c, a, *parameters[1:3]).sum())
+        if t < SHORT_STEP and state.reserve:
+            state.softness, state.reserve = state.reserve, 0.0
+            subset.soft, subset.centre[:] = state.softness * subset.m, 0.0
+            self._reweigh(problem, subset)
         self._end_iteration(problem, state, subset)
+
+    def _go_on_without_step(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
+        """What is left to gain is below rounding: compute all anew, or else let the subset grow or the centre move."""
+        if not state.fresh:
+            subset.known[:] = True
+            subset.c = subset.y * (problem.X.dot(state.w, subset.rows) + state.b)
+            subset.a = weigh(subset.c, *subset.weight_parameters(slice(None)))
+            subset.v = problem.features.dot_transposed(subset.a * subset.y, subset.rows)
+            state.gap = float(gap_of(subset.c, subset.a, subset.upper, subset.q).sum())
+            state.fresh = True
+        state.decrease = 0.0
+        self._end_iteration(problem, state, subset)
+        state.solved = state.softness > 0
 
     def _take_subset(self, problem: RegularizedSVM, state: NewtonState) -> Subset:
         """The first `size` rows, with the losses scaled up to all samples."""
@@ -226,34 +259,50 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         y, share = problem.y[rows], problem.s[rows].sum() / problem.s.sum()
         upper, q = problem.loss.dual_box(problem.u[rows] / share)
         c = y * (problem.X.dot(state.w, rows) + state.b)
-        centre = np.zeros(rows.size)
-        state.softness, state.solved = 0.0, False
-        if not problem.loss.smooth:
+        m = q if problem.loss.smooth else np.ones(rows.size)
+        centre, mean_m = np.zeros(rows.size), float(m.mean())
+        least = FIRST_CURVATURE * float(problem.sq_norms().mean()) / mean_m
+        state.softness, state.solved, state.steps, state.fresh = least, False, 0, True
+        if problem.loss.smooth:
+            state.softness, state.reserve = 0.0, _at_least_1(least)
+        else:
             # The kink of the hinge is smoothed over an interval that holds enough samples.
             enough = min(rows.size - 1, max(KINK_SAMPLES_PER_FEATURE * state.w.size, rows.size // KINK_SHARE))
             width = max(1.5 * float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
-            state.softness = 2 * width / float(upper.mean())
-            centre = 0.5 * upper
-            least = LEAST_SOFTNESS * float(problem.sq_norms().mean())
-            if state.softness < least:  # C is so large that U / 2 is no estimate of the dual variables
-                state.softness, centre = least, np.zeros(rows.size)
-            if state.first_centre is not None:
-                centre = np.clip(state.first_centre[rows], 0.0, upper)
-        a = weigh(c, centre, upper, q, state.softness)
+            softness = 2 * width / float(upper.mean())
+            if softness >= least:  # else C is so large that U / 2 is no estimate of the dual variables
+                state.softness, centre = softness, 0.5 * upper
+        if state.first_centre is not None:
+            centre = np.clip(state.first_centre[rows], 0.0, upper)
+        soft = state.softness * m
+        a = weigh(c, centre, upper, q, soft)
         norms = np.sqrt(problem.sq_norms()[rows] + problem.bias)
         known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
         v = problem.features.dot_transposed(a * y, rows)
         inside, products = np.zeros(rows.size, dtype=bool), np.zeros((v.size + 1, v.size + 1))
-        reference = np.append(state.w, state.b)
-        return Subset(rows, y, upper, q, norms, centre, c, a, v, known, reach_of, reference, inside, products)
+        reference, shift = np.append(state.w, state.b), np.zeros(v.size)
+        if problem.free_bias and not _is_sparse(problem.features):
+            shift = problem.features.dense(rows[:: 1 + rows.size // DENSE_ROWS]).mean(axis=0, dtype=np.float64)
+        return Subset(
+            rows, y, upper, q, m, norms, centre, c, a, v, known, reach_of, reference, inside, shift, products, soft
+        )
 
     def _move_centre(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
         """Let the dual variables be the next centre, and divide the softness. Inactive samples stay at their bounds."""
         subset.centre = subset.a.copy()
-        state.softness /= SOFTNESS_DIVISOR
-        state.solved = False
+        kink = state.softness * float(subset.m @ subset.a) / max(1, int(np.count_nonzero(subset.a)))
+        if kink > LEAST_KINK and state.gap > STIFF_ENOUGH * (state.dual + state.gap):
+            state.softness *= min(1.0, max(1, state.steps) / MANY_STEPS)
+            if problem.loss.smooth:
+                state.softness = _at_least_1(state.softness)
+            subset.soft = state.softness * subset.m
+        state.solved, state.steps = False, 0
+        self._reweigh(problem, subset)
+
+    def _reweigh(self, problem: RegularizedSVM, subset: Subset) -> None:
+        """Dual variables of the active samples and v, after the centre or the softness has changed."""
         active = np.flatnonzero(subset.known)
-        a = weigh(subset.c[active], *subset.weight_parameters(active), state.softness)
+        a = weigh(subset.c[active], *subset.weight_parameters(active))
         subset.v += problem.features.dot_transposed((a - subset.a[active]) * subset.y[active], subset.rows[active])
         subset.a[active] = a
 
@@ -261,35 +310,35 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         """Newton's step, the solution of the system with the Hessian."""
         self._update_products(problem, subset)
         d = state.w.size
-        H = subset.products / (state.softness or 1.0)
+        H = subset.products / (state.softness + problem.loss.smooth)
         held = float(H[d, d])
         H[np.arange(d), np.arange(d)] += 1.0
-        # With no sample between the bounds, the Hessian is singular in a free bias: limit its step to about one margin.
-        H[d, d] = (1 + 1e-9) * held if held > 0 else problem.C * float(problem.s.sum())
-        H[d, d] += _stiffness(problem)
-        g = np.append(state.w - subset.v, _stiffness(problem) * state.b - float(subset.a @ subset.y))
+        g_b = _stiffness(problem) * state.b - float(subset.a @ subset.y)
+        g = np.append(state.w - subset.v - g_b * subset.shift, g_b)  # in w and b + <w, shift>
+        # With no sample between the bounds nothing holds a free bias: let its step be one margin.
+        H[d, d] = ((1 + 1e-9) * held if held > 0 else abs(g[d]) or 1.0) + _stiffness(problem)
         if not problem.bias:
             H[d, d], g[d] = 1.0, 0.0
         diagonal = H.diagonal().copy()
         _, step, failed = dposv(H.T, -g, overwrite_a=True)
         if failed or not np.isfinite(step).all():  # the Hessian is singular by rounding, or overflows
             step = -g / diagonal
-        return step[:d], float(step[d])
+        return step[:d], float(step[d] - step[:d] @ subset.shift)
 
     def _update_products(self, problem: RegularizedSVM, subset: Subset) -> None:
         """Update the outer products of the Hessian by the samples that entered or left the interval of their bounds."""
-        inside = (subset.a > 0) & (subset.a < subset.upper)
+        inside = _between(subset.a, subset.upper)
         changed = np.flatnonzero(inside != subset.inside)
-        if 2 * changed.size > np.count_nonzero(inside):
+        if 2 * changed.size > np.count_nonzero(inside) or not subset.exact:
             subset.products[:] = 0
             changed, signs = np.flatnonzero(inside), np.ones(np.count_nonzero(inside))
         else:
             signs = np.where(inside[changed], 1.0, -1.0)
-        subset.inside = inside
+        subset.inside, subset.exact = inside, True
         X, rows, d = problem.features, subset.rows[changed], subset.v.size
-        weights = signs / subset.q[changed] if problem.loss.smooth else signs
+        weights = signs / subset.m[changed]
         subset.products[d, d] += weights.sum()
-        if X.n_stored < SPARSE_DENSITY * X.shape[0] * d:
+        if _is_sparse(X):
             products = subset.products
 
             def outer_products(reader: Matrix, part: slice) -> Vector:
@@ -309,6 +358,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
                 block = these[start : start + DENSE_ROWS]
                 root = np.sqrt(np.abs(weights[block]))
                 Z = X.dense(rows[block])
+                Z -= subset.shift
                 Z *= root[:, None]
                 subset.products[:d, :d] += sign * (Z.T @ Z)
                 if problem.bias:
@@ -326,7 +376,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         if not recompute_all:
             return active
         subset.reference = here
-        subset.reach = reach(subset.c, *subset.weight_parameters(slice(None)), state.softness, subset.norms)
+        subset.reach = reach(subset.c, *subset.weight_parameters(slice(None)), subset.norms)
         # Samples that this step cannot move become inactive at once, if they are many.
         active = np.flatnonzero(subset.reach <= step)
         if active.size > most:
@@ -349,8 +399,8 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         # The subset grows once a step gains less than the sampling error of its objective.
         if state.size < n and state.decrease <= (state.dual + state.gap) / math.sqrt(state.size):
             state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
-        elif not problem.loss.smooth:
-            moved = float(np.linalg.norm(subset.a - subset.centre)) * math.sqrt(state.softness)
+        elif state.softness > 0:
+            moved = math.sqrt(float(subset.soft @ (subset.a - subset.centre) ** 2))
             state.solved = (
                 math.hypot(float(np.linalg.norm(difference)), imbalance * problem.free_bias) <= SOLVED * moved
             )
@@ -377,6 +427,21 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
 def _stiffness(problem: RegularizedSVM) -> float:
     """The curvature of the penalty of the bias, 1 / B^2; 0 for a free bias or none."""
     return 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
+
+
+def _is_sparse(X: Matrix) -> bool:
+    """Whether the Hessian is built from outer products of sparse rows."""
+    return X.n_stored < SPARSE_DENSITY * X.shape[0] * X.shape[1]
+
+
+def _between(a: Vector, upper: Vector) -> NDArray[np.bool_]:
+    """Which dual variables are strictly between their bounds."""
+    return (a > 0) & (a < upper)
+
+
+def _at_least_1(softness: float) -> float:
+    """The softness for the squared hinge: 0 below 1, where the loss itself is smoother than that."""
+    return softness if softness >= 1 else 0.0
 
 
 def _root(slope: Callable[[float], float], first: float, most: float) -> float:

@@ -19,8 +19,8 @@ struct WeightSums {
     double total;    // sum of a_i
     double balance;  // sum of a_i y_i
     double curved;   // sum of q_i a_i^2
-    double gap;      // what the samples add to the duality gap, beyond what the squared hinge leaves at 0
-    double moved;    // |a - centre|^2
+    double gap;      // what the samples add to the duality gap
+    double moved;    // sum of m_i (a_i - centre_i)^2, with m_i = q_i for the squared hinge and 1 for the hinge
     int64_t changed;
 };
 
@@ -112,10 +112,10 @@ MAXMARGIN_WIDE static double dot_of(const double* a, const double* b, int64_t si
     return sum;
 }
 
-// c <- c + t along and the weights a there; r_i becomes y_i times the change of a_i.
+// c <- c + t along and the weights a there; r_i becomes y_i times the change of a_i. If `optimal`, they are the best at c.
 MAXMARGIN_WIDE static void step_along(
     double t, const double* along, const double* top, const double* h, const double* upper, const double* q,
-    const double* centre, const double* y, bool smooth, int64_t size, double* c, double* a, double* r, WeightSums* sums) {
+    const double* centre, const double* y, bool smooth, bool optimal, int64_t size, double* c, double* a, double* r, WeightSums* sums) {
     double total = 0.0, balance = 0.0, curved = 0.0, gap = 0.0, moved = 0.0, changed = 0.0;
 #pragma omp simd reduction(+ : total, balance, curved, moved, changed)
     for (int64_t i = 0; i < size; ++i) {
@@ -126,12 +126,16 @@ MAXMARGIN_WIDE static void step_along(
         total += now;
         balance += y[i] * now;
         curved += q[i] * now * now;
-        moved += (now - centre[i]) * (now - centre[i]);
+        moved += (smooth ? q[i] : 1.0) * (now - centre[i]) * (now - centre[i]);
         changed += change != 0.0 ? 1.0 : 0.0;
     }
-    if (!smooth) {
+    if (!optimal) {
 #pragma omp simd reduction(+ : gap)
-        for (int64_t i = 0; i < size; ++i) gap += (c[i] < 1.0 ? upper[i] - a[i] : -a[i]) * (1.0 - c[i]);
+        for (int64_t i = 0; i < size; ++i) {
+            const double raw = 1.0 - c[i], largest = q[i] > 0.0 ? raw / q[i] : smooth ? 0.0 : upper[i];
+            const double best = raw > 0.0 ? largest : 0.0;
+            gap += (best - a[i]) * (raw - 0.5 * q[i] * (best + a[i]));
+        }
     }
     *sums = {total, balance, curved, gap, moved, static_cast<int64_t>(changed)};
 }

@@ -1,0 +1,3 @@
+from maxmargin.core.types import Vector
+
+def maximise_from_zero(Q: Vector, gradient: Vector, lower: Vector, upper: Vector, balanced: bool) -> Vector: ...
