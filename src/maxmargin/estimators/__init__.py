@@ -6,6 +6,7 @@ from maxmargin.core.lazy import imported_on_use
 
 if TYPE_CHECKING:
     from maxmargin.estimators.ball import EnclosingBall
+    from maxmargin.estimators.cross_validated import SVCCV, LinearSVCCV
     from maxmargin.estimators.kernel import SVC
     from maxmargin.estimators.linear import LinearSVC
     from maxmargin.estimators.path import Path, PathPoint, slack_path
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "maxmargin.estimators.ball": "EnclosingBall",
+    "maxmargin.estimators.cross_validated": "LinearSVCCV SVCCV",
     "maxmargin.estimators.kernel": "SVC",
     "maxmargin.estimators.linear": "LinearSVC",
     "maxmargin.estimators.path": "Path PathPoint slack_path",
@@ -22,8 +24,10 @@ __getattr__, __dir__ = imported_on_use("maxmargin.estimators", _HOMES)
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "EnclosingBall",
     "LinearSVC",
+    "LinearSVCCV",
     "ModelFileError",
     "Path",
     "PathPoint",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable
@@ -23,14 +23,14 @@ from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.search import Grid, Search
-from maxmargin.kernels.functions import KERNELS
+from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
 
 LEAST_C, LARGEST_C = 1e-4, 1e4  # the range of C where only the number of values is given, as in scikit-learn
 # Multiples of gamma="scale" that are tried by default: a factor of 5 changes the width of the kernel by 2.2.
 GAMMAS = (1 / 25, 1 / 5, 1.0, 5.0, 25.0)
 REFIT_SHARE = 0.2  # of `max_time`, kept for the fit on all samples
-GAMMA_KERNELS = ("rbf", "poly", "sigmoid", "laplacian")
+GAMMA_KERNELS = ("rbf", "poly", "sigmoid")
 
 
 class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -100,9 +100,10 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         best = search.within_one_standard_error() if self.one_standard_error else search.best()
         if not search.n_samples[best]:
             raise ValueError(
-                f"max_time={self.max_time!r} was over, or the search interrupted, before one cell had a score; give more "
-                "time, fewer values, or fewer folds"
+                f"max_time={self.max_time!r} was over, or the search interrupted, before one cell had a score; give "
+                "more time, fewer values, or fewer folds"
             )
+        self.classes_ = np.unique(y)
         self._publish_search(search, best)
         if self.refit:
             estimator.set_params(**grid.parameters(best))
@@ -121,7 +122,7 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return cv.split(X, y, groups)
 
     def _values(self) -> tuple[str, Vector]:
-        """What is searched beside gamma, C or slack, and its values from the strongest regularisation to the weakest."""
+        """What is searched beside gamma, C or slack, and its values, the strongest regularisation first."""
         if self.slacks is not None:
             if not (isinstance(self.Cs, Integral) and self.Cs == 10):
                 raise ValueError(f"both Cs={self.Cs!r} and slacks={self.slacks!r} were given; give one")
@@ -133,7 +134,6 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _publish_search(self, search: Search, best: tuple[int, int]) -> None:
         grid = search.grid
         has_gamma = not np.isnan(grid.gammas).any()
-        self.classes_ = np.unique(search.classes)
         values = grid.values[:: 1 if grid.name == "C" else -1]
         scores = search.scores[:, :: 1 if grid.name == "C" else -1]
         self.scores_ = scores if has_gamma else scores[0]
@@ -150,8 +150,8 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         if not self.refit:
             raise AttributeError(
-                f"{type(self).__name__} was fitted with refit=False, so that there is no model to predict with; fit one "
-                "with best_params_, or set refit=True"
+                f"{type(self).__name__} was fitted with refit=False, so that there is no model to predict with; fit "
+                "one with best_params_, or set refit=True"
             )
         return self.best_estimator_
 
@@ -414,7 +414,8 @@ class SVCCV(CrossValidatedClassifier):
         if self.kernel not in GAMMA_KERNELS:
             return np.array([np.nan])
         if isinstance(self.gammas, str):
-            return np.array(GAMMAS) * float(self._estimator()._make_kernel(_numeric(X)).gamma)
+            samples = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
+            return np.array(GAMMAS) * make_kernel("rbf", samples, gamma="scale").gamma
         return _numbers("gammas", self.gammas, positive=True)
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""The choice of C, slack and gamma by cross-validation: every value on the same rows, each fit begun at the last one."""
+"""The choice of C, slack and gamma by cross-validation: all values read the same rows, each begins at the last one."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class Search:
                 self.scores[cell], self.n_samples[cell] = row, len(y)
                 self.seconds[cell] += spent
                 if self.verbose:
-                    print(self._line(cell), flush=True)
+                    print(self._line(cell), flush=True)  # noqa: T201
             if self.stopped:
                 return
 
