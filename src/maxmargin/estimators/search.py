@@ -220,7 +220,7 @@ class Search:
                 self.scores[cell], self.n_samples[cell] = row, len(y)
                 self.seconds[cell] += spent
                 if self.verbose:
-                    print(self._line(cell), flush=True)  # noqa: T201
+                    print(self._line(cell), flush=True)
             if self.stopped:
                 return
 
