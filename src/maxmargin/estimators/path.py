@@ -21,7 +21,7 @@ from maxmargin.estimators.warm_fits import Fitted, WarmFits
 from maxmargin.problems import Certificate
 
 COARSE = 10.0  # the ratio of neighbouring values of C before points are added where the curve bends
-STRONGEST = 1e6  # C times the largest squared norm, at most, where the path chooses C: beyond it margins hardly change
+STRONGEST = 1e3  # C times the largest squared norm, at most, where the path chooses C: fits beyond it take long
 SAME = 1e-3  # relative change of the margin over a step of C below which the path has come to its end
 STOPPED = ("interrupted", "max_time")  # fits after which there is no time for another one
 
