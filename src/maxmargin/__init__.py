@@ -4,26 +4,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maxmargin.estimators import SVC, EnclosingBall, LinearSVC, ModelFileError, load_model, save_model
+    from maxmargin.estimators import (
+        SVC,
+        SVCCV,
+        EnclosingBall,
+        LinearSVC,
+        LinearSVCCV,
+        ModelFileError,
+        load_model,
+        save_model,
+        slack_path,
+    )
     from maxmargin.problems import RegularizedSVM, SlackSVM
     from maxmargin.solvers import solve
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "EnclosingBall",
     "LinearSVC",
+    "LinearSVCCV",
     "ModelFileError",
     "RegularizedSVM",
     "SlackSVM",
     "load_model",
     "save_model",
+    "slack_path",
     "solve",
 ]
 __version__ = "0.1.0"
 
 # Where each name is imported from when it is first used: the help of the command need not wait for scikit-learn.
 _HOMES = {
-    **dict.fromkeys(("SVC", "EnclosingBall", "LinearSVC", "ModelFileError", "load_model", "save_model"), "estimators"),
+    **dict.fromkeys(("SVC", "SVCCV", "EnclosingBall", "LinearSVC", "LinearSVCCV", "ModelFileError"), "estimators"),
+    **dict.fromkeys(("load_model", "save_model", "slack_path"), "estimators"),
     **dict.fromkeys(("RegularizedSVM", "SlackSVM"), "problems"),
     "solve": "solvers",
 }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from maxmargin.ball.core_set import CoreSet
     from maxmargin.ball.sublinear import SublinearBall
     from maxmargin.engine.interrupt import NoModelYet, listen_for_interrupt
-    from maxmargin.engine.loop import Holdout, Progress, Result, solve
+    from maxmargin.engine.loop import Holdout, Progress, Result, Resume, solve
     from maxmargin.engine.solver import Learned, Reason, Solver, Step
     from maxmargin.engine.stop_rules import StopRules
     from maxmargin.engine.trace import Row, Trace, Traces
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maxmargin.sdp.sublinear import SublinearSdp, decide, decided
     from maxmargin.svm.auto import auto_solver
     from maxmargin.svm.for_C import solve_for_C
+    from maxmargin.svm.for_slack import solve_for_slack
     from maxmargin.svm.kernel.decomposition import Decomposition
     from maxmargin.svm.kernel.pegasos import KernelPegasos
     from maxmargin.svm.kernel.perceptron import KernelPerceptron
@@ -45,7 +46,7 @@ _HOMES = {
     "maxmargin.ball.core_set": "CoreSet",
     "maxmargin.ball.sublinear": "SublinearBall",
     "maxmargin.engine.interrupt": "NoModelYet listen_for_interrupt",
-    "maxmargin.engine.loop": "Holdout Progress Result solve",
+    "maxmargin.engine.loop": "Holdout Progress Result Resume solve",
     "maxmargin.engine.solver": "Learned Reason Solver Step",
     "maxmargin.engine.stop_rules": "StopRules",
     "maxmargin.engine.trace": "Row Trace Traces",
@@ -55,6 +56,7 @@ _HOMES = {
     "maxmargin.sdp.sublinear": "SublinearSdp decide decided",
     "maxmargin.svm.auto": "auto_solver",
     "maxmargin.svm.for_C": "solve_for_C",
+    "maxmargin.svm.for_slack": "solve_for_slack",
     "maxmargin.svm.kernel.decomposition": "Decomposition",
     "maxmargin.svm.kernel.pegasos": "KernelPegasos",
     "maxmargin.svm.kernel.perceptron": "KernelPerceptron",
@@ -121,6 +123,7 @@ __all__ = [
     "Progress",
     "Reason",
     "Result",
+    "Resume",
     "Row",
     "RunningMean",
     "Sdca",
@@ -146,5 +149,6 @@ __all__ = [
     "listen_for_interrupt",
     "solve",
     "solve_for_C",
+    "solve_for_slack",
     "solve_sdp",
 ]

@@ -60,7 +60,7 @@ def test_many_features_of_sparse_rows(smooth: bool, n: int, d: int) -> None:
 
 def test_a_form_a_budget_and_a_limit_decide_before_any_cost() -> None:
     X = as_matrix(np.ones((3000, 5)))
-    assert auto_solver(SlackSVM, X).name == "simba"
+    assert auto_solver(SlackSVM, X, 10**9).name == "simba"
     assert auto_solver(RegularizedSVM, X, 10**9).name == "sdca"
     assert auto_solver(RegularizedSVM, as_matrix(sp.csr_matrix((10**5, 5001)))).name == "sdca"
     assert X.ledger.summary() == {"learning": 0, "learning, dense count": 0}

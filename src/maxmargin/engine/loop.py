@@ -71,10 +71,12 @@ class Resume:
     ----------
     state : object
         The state.
+    problem : Problem or None
+        The problem that it is of.
     """
 
-    def __init__(self, state: object) -> None:
-        self.state = state
+    def __init__(self, state: object, problem: Problem | None = None) -> None:
+        self.state, self.problem = state, problem
 
     def take(self) -> object:
         """The state, which is gone from here afterwards."""
@@ -170,7 +172,7 @@ def solve(
     certify: bool | str = True,
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
-    warm: Result | Learned | Solution | None = None,
+    warm: Result | Resume | Learned | Solution | None = None,
 ) -> Result:
     """Run a solver on a problem until the first stop rule says so.
 
@@ -201,11 +203,11 @@ def solve(
         Called with a :class:`Progress` at each check; stops the run by returning True.
     random_state : int, Generator or None
         The one source of randomness.
-    warm : Result, Learned, Solution or None
-        An earlier result on the same data, perhaps for another slack, to go on from: counts, trace and limits
-        include what was done then. Its state is used up: a result can be gone on from once. Or what an online solver
-        has learned from other rows, or for a solver that `resumes` a solution to begin at: counts, trace and limits
-        start anew.
+    warm : Result, Resume, Learned, Solution or None
+        An earlier result on the same data, perhaps for another slack or C, to go on from: counts, trace and limits
+        include what was done then. Its state is used up: a result can be gone on from once. Or its `resume` alone, what
+        an online solver has learned from other rows, or for a solver that `resumes` a solution to begin at: counts,
+        trace and limits start anew.
 
     Returns
     -------
@@ -238,7 +240,8 @@ def solve(
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
         problem.prepare(USUAL_TOL if limits.tol is None else limits.tol)
-        state = solver.start(problem, rng, warm if earlier is None else earlier.resume.take())
+        resume = warm if earlier is None else earlier.resume
+        state = solver.start(problem, rng, resume.take() if isinstance(resume, Resume) else resume)
         status = run.iterate(state, interrupt, rules.early_stopping, callback)
         if interrupt.asked and run.n_iter == 0:
             raise NoModelYet("before the first iteration: there is no model to keep")
@@ -253,7 +256,7 @@ def solve(
         return replace(result, status="interrupted") if interrupt.asked else result
 
 
-def _refuse_mismatch(problem: Problem, solver: AnySolver, warm: Result | Learned | Solution | None) -> None:
+def _refuse_mismatch(problem: Problem, solver: AnySolver, warm: Result | Resume | Learned | Solution | None) -> None:
     """Refuse a problem that the solver cannot take, or a start that it cannot begin at."""
     if reason := solver.why_not(problem):
         wrong_type = not isinstance(problem, solver.solves) or (solver.requires - problem.traits) & READS
@@ -479,7 +482,7 @@ class _Run(Generic[ProblemT, StateT]):
             self.best_iter,
             self.problem.ledger.summary(),
             self.solver.promise(self.problem) if status == "finished" else {},
-            Resume(state),
+            Resume(state, self.problem),
         )
 
 

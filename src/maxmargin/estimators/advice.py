@@ -70,6 +70,30 @@ def warn_of_one_class(models: ModelTable, one_sided: Sequence[str], slack: float
     warnings.warn(f"{which}. Try {', or '.join(changes)}.", UserWarning, stacklevel=2)
 
 
+def warn_of_too_little_slack(models: ModelTable, names: Sequence[str], slack: float | None) -> None:
+    """Warn where no model has as little slack as the user asked for, so that the one with the least was taken.
+
+    Parameters
+    ----------
+    models : ModelTable
+    names : sequence of str
+        What each binary problem tells apart, e.g. "3 against 5".
+    slack : float or None
+        The slack that the user gave; None: the model was fitted with C.
+    """
+    more = [] if slack is None else np.flatnonzero(models.slack > slack).tolist()
+    if not more or slack is None:
+        return
+    which = f"{len(more)} of {len(models)} binary problems (the first: {names[more[0]]})" if len(models) > 1 else "it"
+    needs = "the classes overlap: no model separates them, and" if slack == 0 else "the classes overlap so much that"
+    warnings.warn(
+        f"slack={slack:g} is less than any model can have on this data: {needs} {which} was fitted with the least "
+        f"slack there is, {models.slack[more[0]]:.3g}. Smaller values give the same model; give a larger slack.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
 def warn_of_an_early_end(names: Sequence[str], problems: int, stopped: str, what: str) -> None:
     """Warn where binary problems have no final model, as the fit was stopped.
 

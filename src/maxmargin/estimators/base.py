@@ -25,7 +25,12 @@ from maxmargin.engine.by_name import ByName
 from maxmargin.engine.problem import Trait
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
-from maxmargin.estimators.advice import warn_of_a_cold_start, warn_of_one_class, warn_unless_converged
+from maxmargin.estimators.advice import (
+    warn_of_a_cold_start,
+    warn_of_one_class,
+    warn_of_too_little_slack,
+    warn_unless_converged,
+)
 from maxmargin.estimators.callbacks import FitCallbacks
 from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.limits import Deadline, budget_shares
@@ -36,7 +41,7 @@ from maxmargin.estimators.rounds import Start
 from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.estimators.validation import check_parameters, classes_of, sample_weights, training_data
 from maxmargin.kernels.feature_samples import ENTRIES
-from maxmargin.problems import Certificates, Solution
+from maxmargin.problems import Certificates, RegularizedSVM, Solution
 from maxmargin.solvers import Learned, Solver, Traces
 
 
@@ -260,6 +265,8 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         if not solver.resumes:
             others = ", ".join(repr(name) for name, other in self._solvers.items() if other.resumes)
             return f"solver {solver.name!r} cannot begin at an earlier model, only {others} can"
+        if fit.recipe.slack is not None and issubclass(solver.solves, RegularizedSVM):
+            return f"solver {solver.name!r} finds the C of a slack anew"
         # Each binary problem reads all of its data to begin there.
         needed = fit.rows.matrix.n_stored * len(fit.problems)
         if self.budget is not None and self.budget < needed:
@@ -313,4 +320,5 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _advise(self, fit: Fit[Any], models: ModelTable) -> None:
         """Warn of what the user may not expect of a fit that has ended."""
         warn_unless_converged(models, fit.strategy.names, self._max_iter)
+        warn_of_too_little_slack(models, fit.strategy.names, fit.recipe.slack)
         warn_of_one_class(models, fit.strategy.one_class_models(models.decision_ranges), fit.recipe.slack)

@@ -21,7 +21,7 @@ from maxmargin.problems import (
     length,
     reached_slack,
 )
-from maxmargin.solvers import Learned, Result, Trace
+from maxmargin.solvers import Learned, Result, Resume, Trace
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,14 @@ class BinaryModel:
         Passes over the samples of a solver that visits them one by one, else iterations.
     missed_tol : float or None
         The tolerance that the run ended short of by its limit of iterations; None where it did not.
+    decisions : array of shape (n,) or None
+        The decision value of each sample, also of those of weight 0; None where they were not computed.
     decision_range : pair of float
         The least and the largest decision value of a training sample; NaN where they were not computed.
     learned, seen : Learned or None, float
         What an online solver has learned and can go on from, and the total weight of the rows that it has seen.
+    resume : Resume or None
+        Where its run has ended, from which a run with another C or slack may go on.
     positions : array of int or None
         The samples of its problem that it was found on, where these are a part of them only; None: all.
     """
@@ -60,14 +64,18 @@ class BinaryModel:
     alpha: NDArray[np.float64] | None = None
     promise: dict[str, float] = field(default_factory=dict)
     missed_tol: float | None = None
+    decisions: NDArray[np.float64] | None = None
     decision_range: tuple[float, float] = (math.nan, math.nan)
     learned: Learned | None = None
     seen: float = 0.0
+    resume: Resume | None = None
     positions: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
         """The model that a run has found; `C` where the user gave it, `scale` as in `Fit`."""
+        decisions = _decisions(problem, result)
+        used = problem.s > 0
         model = cls(
             result.solution.w,
             result.solution.b,
@@ -77,7 +85,8 @@ class BinaryModel:
             stopped=result.status,
             n_iter=result.n_iter,
             promise=result.promise,
-            decision_range=_decision_range(problem, result),
+            decisions=decisions,
+            decision_range=_range(None if decisions is None else decisions[used]),
         )
         if isinstance(problem, RegularizedSVM):
             return model._of_regularized(problem, result, scale)
@@ -112,6 +121,7 @@ class BinaryModel:
             alpha=None if alpha is None else spread(alpha, 0.0),
             certificate=Certificate.missing(why_not),
             missed_tol=None,
+            decisions=None,
             decision_range=(math.nan, math.nan),
             positions=positions,
         )
@@ -137,6 +147,7 @@ class BinaryModel:
             model,
             coef=model.coef * stretch,
             intercept=model.intercept * stretch,
+            decisions=None if self.decisions is None else stretch * self.decisions,
             decision_range=(stretch * self.decision_range[0], stretch * self.decision_range[1]),
             margin=at.value * problem.scale,
             C=found_C if math.isnan(self.C) else self.C,
@@ -150,11 +161,11 @@ def _evaluation(result: Result) -> MarginEvaluation | None:
     return cast("MarginEvaluation | None", result.evaluation)
 
 
-def _decision_range(problem: MarginProblem, result: Result) -> tuple[float, float]:
+def _decisions(problem: MarginProblem, result: Result) -> NDArray[np.float64] | None:
     """From the pass that certified the model: the data is not read again."""
     at = _evaluation(result)
-    if at is None:
-        return math.nan, math.nan
-    used = problem.s > 0
-    decisions = (problem.y * at.responses)[used] + result.solution.b
-    return float(decisions.min()), float(decisions.max())
+    return None if at is None else problem.y * at.responses + result.solution.b
+
+
+def _range(values: NDArray[np.float64] | None) -> tuple[float, float]:
+    return (math.nan, math.nan) if values is None else (float(values.min()), float(values.max()))

@@ -58,7 +58,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         for separable data (whose slack is 0), C must be left at 1.0.
     slack : float or None, default=None
         The mean slack: how far, on average, a sample may fall short of the margin, in units of `scale_`. The training
-        error is at most ``slack_ / (margin_ / scale_)``; see :class:`maxmargin.LinearSVC` on how to choose it.
+        error is at most ``slack_ / (margin_ / scale_)``; see :class:`maxmargin.LinearSVC` on what it gives, and
+        :func:`maxmargin.slack_path` or :class:`maxmargin.SVCCV` on how to choose it.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
         :math:`k(x, z)`: :math:`\exp(-\gamma|x - z|^2)`, :math:`\langle x, z\rangle`,
         :math:`(\gamma\langle x, z\rangle + c_0)^g`, :math:`\tanh(\gamma\langle x, z\rangle + c_0)`; a matrix given in

@@ -31,6 +31,10 @@ class Deadline:
         """Whether there is no limit."""
         return math.isinf(self.at)
 
+    def seconds_left(self) -> float:
+        """The seconds until then; a tiny number where the time is up, as a limit must be positive."""
+        return max(self.at - time.perf_counter(), 1e-9)
+
     def share(self, size: int, waiting: int, threads: int) -> float | None:
         """The seconds for a problem of so many samples, where all that wait have `waiting` samples together.
 
@@ -40,7 +44,7 @@ class Deadline:
         if self.never:
             return None
         # A solver accepts a positive time only, and makes one iteration in any case.
-        return max(self.at - time.perf_counter(), 1e-9) * min(1.0, threads * size / waiting)
+        return self.seconds_left() * min(1.0, threads * size / waiting)
 
 
 def budget_shares(budget: int | None, sizes: Sequence[int]) -> list[int | None]:

@@ -97,8 +97,10 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         The mean slack :math:`\nu`: how far, on average, a sample may fall short of the margin, in units of `scale_`,
         the largest row norm. A misclassified sample falls short by at least the whole margin, so that the training
         error is at most ``slack_ / (margin_ / scale_)``. Slack beyond what errors and label noise need is spent on
-        giving up samples for a larger margin, in the end all of the rarer class. To choose it, fit with `C` and
-        ``loss="hinge"`` and read `slack_`.
+        giving up samples for a larger margin, in the end all of the rarer class. To choose it, look at
+        :func:`maxmargin.slack_path`, or let :class:`maxmargin.LinearSVCCV` choose. Without a `budget` the optimum is
+        found to `tol`, by a solver with `C` that searches the C of the slack. Where the classes overlap, no model has
+        less than a least slack: below it that model is returned, with a warning.
     multi_class : {"ovr"}, default="ovr"
         With more than two classes, one model for each class against the rest. "crammer_singer" is not offered.
     solver : str or Solver, default="auto"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maxmargin.core.types import Vector
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import Certificate
-from maxmargin.solvers import Learned, Trace
+from maxmargin.solvers import Learned, Resume, Trace
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class ModelTable:
         The weight of each sample in the coefficients of the features, signed by its label; None where it is not known.
     learned : sequence of (Learned or None, float)
         What an online solver has learned and can go on from, and the total weight of the rows that it has seen.
+    resumes : sequence of Resume or None
+        Where the run of each has ended; empty where no run can go on from there.
+    decisions : sequence of array or None
+        The decision value of each sample of each problem; empty or None where they were not computed.
     """
 
     coefficients: Vector
@@ -58,6 +62,8 @@ class ModelTable:
     promises: Sequence[dict[str, float]]
     alpha: Vector | None = None
     learned: Sequence[tuple[Learned | None, float]] = field(default_factory=list)
+    resumes: Sequence[Resume | None] = field(default_factory=list)
+    decisions: Sequence[Vector | None] = field(default_factory=list)
 
     @classmethod
     def of(cls, models: Sequence[BinaryModel], coefficients: Vector, intercept: Vector) -> ModelTable:
@@ -82,6 +88,8 @@ class ModelTable:
             [model.promise for model in models],
             np.stack(alphas) if len(alphas) == len(models) and len({alpha.size for alpha in alphas}) == 1 else None,
             [(model.learned, model.seen) for model in models],
+            [model.resume for model in models],
+            [model.decisions for model in models],
         )
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from maxmargin.core.types import Rows
 from maxmargin.engine.problem import Trait
 from maxmargin.engine.solver import AnySolver
-from maxmargin.engine.stop_rules import StopRules
+from maxmargin.engine.stop_rules import UNLIMITED, StopRules
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.problems import LOSSES, Certificate, MarginProblem, RegularizedSVM, SlackSVM, Solution
 from maxmargin.solvers import (
@@ -24,9 +24,11 @@ from maxmargin.solvers import (
     OnlineSolver,
     Progress,
     Result,
+    Resume,
     Solver,
     solve,
     solve_for_C,
+    solve_for_slack,
 )
 
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
@@ -39,6 +41,7 @@ class SolverParameters(Protocol):
     C: float
     slack: float | None
     budget: int | None
+    early_stopping: bool
     fit_intercept: bool
     _solvers: ClassVar[Mapping[str, type[AnySolver]]]
 
@@ -94,8 +97,10 @@ class Recipe:
         solver = solver_named(estimator.solver, solvers)
         if solver is None:
             form: type[MarginProblem] = RegularizedSVM if slack is None else SlackSVM
-            solver = auto_solver(form, estimator.budget, estimator.C, loss or "squared_hinge")
-        slack_form = issubclass(solver.solves, SlackSVM)
+            # A fit with a slack that a holdout may end is one with a budget that nobody knows.
+            budget = UNLIMITED if estimator.early_stopping and slack is not None else estimator.budget
+            solver = auto_solver(form, budget, estimator.C, loss or "squared_hinge")
+        slack_form = slack is not None or issubclass(solver.solves, SlackSVM)
         if slack is None and Trait.SEPARABLE in solver.requires:
             slack = 0.0
         C = estimator.C if slack is None else None
@@ -108,26 +113,28 @@ class Recipe:
             raise ValueError(
                 f"both C={estimator.C!r} and slack={slack!r} were given, which say the same thing: give one"
             )
+        exact = [name for name, other in solvers.items() if _finds_C(other)]
+        if slack is not None and not (issubclass(solver.solves, SlackSVM) or _finds_C(type(solver))):
+            raise ValueError(
+                f"solver {solver.name!r} solves the form with C and does not find the C of a slack; got slack="
+                f"{slack!r}. Give C instead, or one of {', '.join(exact)}, {names(SlackSVM)}."
+            )
         if loss is None:
             loss = "hinge" if slack_form else "squared_hinge"
-        if slack is not None and not slack_form:
-            raise ValueError(
-                f"solver {solver.name!r} solves the form with C; got slack={slack!r}. Give C instead, or a solver of "
-                f"the form with slack: {names(SlackSVM)}."
-            )
         if slack_form and loss != "hinge":
+            what = f"slack={slack!r}" if slack is not None else f"solver {solver.name!r}"
             raise ValueError(
-                f"solver {solver.name!r} solves the form with slack, whose loss is the hinge; got loss={loss!r}. Give "
-                f"loss='hinge', or C and one of {names(RegularizedSVM)}."
+                f"{what} is of the form with slack, whose loss is the hinge; got loss={loss!r}. Give loss='hinge', or "
+                f"C and one of {names(RegularizedSVM)}."
             )
         if Trait.SMOOTH_LOSS in solver.requires and not LOSSES[loss].smooth:
             smooth = " or ".join(repr(name) for name, other in LOSSES.items() if other.smooth)
             raise ValueError(f"solver {solver.name!r} needs a smooth loss; got loss={loss!r}. Give loss={smooth}.")
         if slack_form and intercept_scaling is not None:
+            what = f"slack={slack!r}" if slack is not None else f"solver {solver.name!r}"
             raise ValueError(
-                f"solver {solver.name!r} solves the form with slack, whose intercept is free; got intercept_scaling="
-                f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of "
-                f"{names(RegularizedSVM)}."
+                f"{what} is of the form with slack, whose intercept is free; got intercept_scaling="
+                f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of {names(RegularizedSVM)}."
             )
         return cls(solver, loss, C, slack, estimator.fit_intercept, intercept_scaling, scale)
 
@@ -144,7 +151,7 @@ class Recipe:
 
         `scale` is given where it is known, though the user did not say; `part` is as in the problems.
         """
-        if issubclass(self.solver.solves, RegularizedSVM):
+        if self.slack is None and issubclass(self.solver.solves, RegularizedSVM):
             assert self.C is not None
             return RegularizedSVM(
                 X,
@@ -164,7 +171,7 @@ class Recipe:
         self,
         problem: MarginProblem,
         scale: float,
-        warm: Solution | Learned | None = None,
+        warm: Solution | Learned | Resume | None = None,
         *,
         stop: StopRules,
         holdout: Holdout | None,
@@ -192,6 +199,15 @@ class Recipe:
                 callback=callback,
                 random_state=random_state,
             )
+        elif isinstance(problem, SlackSVM) and issubclass(self.solver.solves, RegularizedSVM):
+            problem, result = solve_for_slack(
+                problem,
+                self.solver,
+                stop,
+                callback=callback,
+                random_state=random_state,
+                warm=warm if isinstance(warm, Resume) else None,
+            )
         else:
             # To find the range takes two passes over the data, which is too much where the user limits what is read.
             unlimited = self.scale is None and stop.budget is None and problem.sums_are_cheap
@@ -211,6 +227,7 @@ class Recipe:
             BinaryModel.of(problem, result, self.C, scale),
             n_iter=math.ceil(result.n_iter / per_pass),
             missed_tol=self._missed_tol(result, stop.tol),
+            resume=result.resume,
         )
         if not self.solver.online:
             return model
@@ -265,6 +282,12 @@ def solver_named(solver: str | AnySolver, solvers: Mapping[str, type[AnySolver]]
         whose = "LinearSVC" if kernel else "SVC"
         raise ValueError(f"solver {name!r} is one of {whose}; here it must be {choices}")
     raise ValueError(f"solver must be {choices}; got {name!r}")
+
+
+def _finds_C(solver: type[AnySolver]) -> bool:
+    """Whether a solver of the form with C can be led to a slack: it must reach small gaps with the hinge."""
+    form_with_C = issubclass(solver.solves, RegularizedSVM) and Trait.SMOOTH_LOSS not in solver.requires
+    return form_with_C and isinstance(solver.default_tol, float)
 
 
 def _refuse_out_of_range(problem: SlackSVM) -> None:

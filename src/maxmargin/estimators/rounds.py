@@ -22,7 +22,7 @@ from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.limits import Deadline
 from maxmargin.problems import MarginProblem, Solution
-from maxmargin.solvers import Holdout, Learned, NoModelYet, listen_for_interrupt
+from maxmargin.solvers import Holdout, Learned, NoModelYet, Resume, listen_for_interrupt
 
 if TYPE_CHECKING:
     from maxmargin.estimators.training_rows import RowsOfProblems
@@ -95,15 +95,16 @@ class Start:
 
     Attributes
     ----------
-    warm : Solution, Learned or None
-        The solution to begin at, or what an online solver has learned; None: from scratch.
+    warm : Solution, Learned, Resume or None
+        The solution to begin at, what an online solver has learned, or where a run with other parameters has ended;
+        None: from scratch.
     seed : int
         The seed of its random generator.
     budget : int or None
         The entries or kernel evaluations that it may use; None: no limit.
     """
 
-    warm: Solution | Learned | None
+    warm: Solution | Learned | Resume | None
     seed: int
     budget: int | None
 

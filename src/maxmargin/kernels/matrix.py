@@ -92,6 +92,7 @@ class KernelMatrix:
         self.kernel, self.threads = kernel, threads
         self.cache_bytes = round(1e6 * float(min(cache_size, MAX_CACHE_SIZE)))
         self.dtype: np.dtype[Any] = np.dtype(np.float32)
+        self._keeps_released = False
         self._pack: Callable[[], PackedRows] = lambda: PackedRows(X, kernel, threads, rows, centred=centred)
         self._start(self.packed.n)
         if not kernel.of_products and kernel.inner_product is None:
@@ -116,7 +117,7 @@ class KernelMatrix:
         self.ledger = Ledger()
         self._diagonal: Vector | None = None
         self._measured: tuple[Expansion, Vector] | None = None  # the last vector whose rounding was measured, and that
-        self._cache = RowCache(n, self.cache_bytes, self.dtype)
+        self._cache = RowCache(n, self.cache_bytes, self.dtype, keeps_released=self._keeps_released)
 
     def part(self, indices: Indices) -> KernelMatrix:
         """The matrix of some samples, with a ledger of its own and a cache that begins with rows from this one."""
@@ -181,10 +182,14 @@ class KernelMatrix:
         """Say that these rows are not needed soon: the cache gives their memory to others first."""
         self._cache.release(indices)
 
+    def keep_released_rows(self) -> None:
+        """Keep rows that are released as long as there is memory for others: later problems will need them."""
+        self._keeps_released = self._cache.keeps_released = True
+
     def forget_rows(self) -> None:
         """Empty the cache and give its memory back."""
         saved = self.saved
-        self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype)
+        self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype, keeps_released=self._keeps_released)
         self.saved = saved
 
     def lookup(self) -> RowLookup:

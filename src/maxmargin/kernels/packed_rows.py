@@ -243,7 +243,7 @@ class PackedRows:
         not computed, see `nearby`. If `dtype` is a higher precision than that of the packed samples, kernels are
         computed in that precision, from the samples as given.
         """
-        if not indices.size:
+        if not (indices.size and f.size):
             return 0
         precise = np.dtype(dtype).itemsize > self.dtype.itemsize
         kind = np.dtype(dtype) if precise else self.dtype

@@ -112,6 +112,9 @@ class RowCache:
         How much memory the rows may take; at least 64 rows must fit, or all of them.
     dtype : data type
         float32 or float64.
+    keeps_released : bool
+        Whether rows that were released stay as long as there is memory that no row was ever in. By default they do not,
+        as the system must find and clear memory at its first use; of use where later problems need the same rows.
 
     Attributes
     ----------
@@ -131,14 +134,14 @@ class RowCache:
     (array([3, 0]), array([[3., 4., 5.]]), 2)
     """
 
-    def __init__(self, n: int, max_bytes: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, n: int, max_bytes: int, dtype: np.dtype[Any], *, keeps_released: bool = False) -> None:
         capacity, needed = min(n, max_bytes // (dtype.itemsize * n)), min(n, MIN_ROWS)
         if capacity < needed:
             raise ValueError(
                 f"cache_size={max_bytes / 1e6:g} megabytes hold {capacity} rows of {n:,} entries, but {needed} "
                 f"are needed at a time; give at least {np.ceil(1e-5 * dtype.itemsize * n * needed) / 10:.1f}"
             )
-        self.n, self.capacity, self.saved = n, capacity, 0
+        self.n, self.capacity, self.saved, self.keeps_released = n, capacity, 0, keeps_released
         self._rows: Block = empty_by_pages((capacity, n), dtype)
         self._slot_of = np.full(n, -1)  # the slot of each row, -1 if it is not held
         self._row_in = np.full(capacity, -1)  # the row in each slot, -1 if the slot is empty
@@ -207,7 +210,7 @@ class RowCache:
     def _make_room(self, missing: Indices) -> None:
         """Give these rows slots: first those released, then those never used, then the least recently used.
 
-        Released slots come before slots never used, as the system must find and clear memory at its first use.
+        If released rows are kept, slots that were never used come first.
         """
         if not missing.size:
             return
@@ -215,7 +218,10 @@ class RowCache:
         requested = missing.size + int(np.count_nonzero(self._last_used == now))
         if requested > self.capacity:
             raise ValueError(f"{requested} rows asked for at once, but only {self.capacity} fit the cache")
-        released = np.flatnonzero(self._last_used[: self._filled] == 0)[: missing.size]
+        released = np.flatnonzero(self._last_used[: self._filled] == 0)
+        if self.keeps_released:
+            released = released[: max(0, missing.size - (self.capacity - self._filled))]
+        released = released[: missing.size]
         fresh = np.arange(self._filled, min(self.capacity, self._filled + missing.size - released.size))
         left = missing.size - released.size - fresh.size
         slots = np.concatenate([released, fresh])

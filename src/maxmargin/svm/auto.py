@@ -22,6 +22,7 @@ from maxmargin.svm.losses import LOSSES
 from maxmargin.svm.regularized import RegularizedSVM
 
 MOST_STRENGTH = 1e100  # C times |x_i|^2, at most, so that costs do not overflow: beyond it no choice changes
+STRENGTH_OF_SLACK = 10.0  # the same for a fit with a slack, whose C is not known yet
 SAMPLED_ROWS = 64  # rows that are read to estimate the mean |x_i|^2, if it is not given: their norms vary little
 
 # Costs in microseconds, on one core. Only their ratios matter: a factor in all of them changes no choice.
@@ -173,18 +174,19 @@ def auto_solver(
     'sdca'
     """
     # Each solver is imported where it is taken: most fits take one of them.
-    if not X.sums_are_cheap and issubclass(form, RegularizedSVM):
-        from maxmargin.svm.kernel.decomposition import Decomposition
+    slack_form = not issubclass(form, RegularizedSVM)
+    if slack_form and budget is not None:
+        if X.sums_are_cheap:
+            from maxmargin.svm.linear.simba import Simba
 
-        return Decomposition()
-    if not X.sums_are_cheap:
+            return Simba()
         from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
 
         return StochasticBatchPerceptron()
-    if not issubclass(form, RegularizedSVM):
-        from maxmargin.svm.linear.simba import Simba
+    if not X.sums_are_cheap:
+        from maxmargin.svm.kernel.decomposition import Decomposition
 
-        return Simba()
+        return Decomposition()
     n, d = X.shape
     from maxmargin.svm.linear.hand_over import SdcaThenNewton
     from maxmargin.svm.linear.newton import MOST_FEATURES, Newton
@@ -194,8 +196,11 @@ def auto_solver(
         return Sdca()
     assert isinstance(X, Matrix)  # rows of features are
     # Numbers that cannot be computed with are refused later, by the problem.
-    strength = min(C, MOST_STRENGTH) * (mean_sq_norm(X) if sq_norm is None else sq_norm)
-    strength = max(0.0, min(strength, MOST_STRENGTH))
+    if slack_form:
+        strength, loss = STRENGTH_OF_SLACK, "hinge"
+    else:
+        strength = min(C, MOST_STRENGTH) * (mean_sq_norm(X) if sq_norm is None else sq_norm)
+        strength = max(0.0, min(strength, MOST_STRENGTH))
     shape = LinearShape(n, d, max(1, X.n_stored), strength, LOSSES[loss].smooth)
     if shape.newton_cost() < shape.sdca_cost():
         return Newton()

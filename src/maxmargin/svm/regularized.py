@@ -25,22 +25,21 @@ import reprlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from maxmargin.core.rounding import SUM_ROUNDINGS, UNIT, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.problem import Dual, Trait
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.rows import KernelRows, is_kernel
+from maxmargin.kernels.rows import is_kernel
 from maxmargin.svm.losses import Loss, loss_of
 from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
+from maxmargin.svm.measured_rounding import measure_rounding
 
 # C times a sample weight must lie between the first two, and its product with any |x_i|^2 below the third: beyond them
 # sums overflow or vanish, and the problem is refused.
 SMALLEST_WEIGHT, LARGEST_WEIGHT, LARGEST_PRODUCT = 1e-100, 1e120, 1e290
-REMEASURED_RESPONSES = 64  # responses recomputed in float64, at most, to measure what rounding did to the objective
-STANDARD_ERRORS = 6.0  # standard errors added to an estimate from a random subset of them
 
 
 class RegularizedSVM(MarginProblem):
@@ -215,10 +214,12 @@ class RegularizedSVM(MarginProblem):
         n = self.y.size
         _, q = self.loss.dual_box(self.u)
         if is_kernel(self.X):
-            value, bound = self._measured_rounding(self.X, at, Expansion.of(v))
+            off = measure_rounding(
+                self.X, self.y, at, Expansion.of(v), weights=self.u, loss=self.loss.value, margin=1.0
+            )
+            value, bound = 0.5 * off.square + off.losses, 0.5 * off.dual_square
         else:
-            off = self.response_rounding(at.w)
-            value, bound = self._off_by(at, off), 0.5 * self.square_rounding(p, v)
+            value, bound = self._off_by(at, self.response_rounding(at.w)), 0.5 * self.square_rounding(p, v)
         value += relative_error(2 * n + SUM_ROUNDINGS) * at.value
         bound += relative_error(2 * n + SUM_ROUNDINGS) * float(
             p.sum() + 0.5 * (q @ p**2) + self.bias_feature**2 * (p @ self.y) ** 2
@@ -234,32 +235,6 @@ class RegularizedSVM(MarginProblem):
         margins = at.responses + self.y * at.b
         off = off + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
         return float(self.u @ (self.loss.value(margins - off) - self.loss.value(margins)))
-
-    def _measured_rounding(self, K: KernelRows, at: MarginEvaluation, v: Expansion) -> tuple[float, float]:
-        """The errors of value and bound from kernel rows in float32, measured by recomputing responses in float64.
-
-        A worst-case bound would be too loose: the rounding errors of many entries mostly cancel. So the errors are
-        measured on all responses that matter, if these are few. Otherwise they are estimated from responses drawn with
-        probability proportional to the error that each may add, plus six standard errors.
-        """
-        w = Expansion.of(at.w)
-        reach, signed = K.rounding(w.beta, K.dtype), self.y * at.b
-        margins = at.responses + signed
-        close = margins < 1 + 10 * reach
-        weights = (np.abs(w.beta) + np.abs(v.beta) + self.u * close) * np.maximum(reach, reach.mean())
-        rows, share = _choose_responses(weights / (weights.max() or 1.0), REMEASURED_RESPONSES)
-        off = self.y[rows] * K.dot_precisely(w.beta, rows) - at.responses[rows]
-        losses = self.u[rows] * (self.loss.value(margins[rows] + off) - self.loss.value(margins[rows]))
-        value = 0.5 * w.beta[rows] * self.y[rows] * off + losses
-        same = v is w or np.array_equal(v.beta, w.beta)
-        recomputed = self.y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
-        bound = 0.5 * v.beta[rows] * (recomputed - v.f[rows])
-        fine = K.rounding(w.beta, np.float64) + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
-        certain = 0.5 * float(np.abs(w.beta) @ fine) + self._off_by(at, np.where(close, fine, 0.0))
-        return (
-            _estimate(value, share) + certain,
-            _estimate(bound, share) + 0.5 * float(np.abs(v.beta) @ K.rounding(v.beta, np.float64)),
-        )
 
     # The best bias
 
@@ -313,24 +288,6 @@ class RegularizedSVM(MarginProblem):
         if before[k] + stiffness * kinks[k] <= 0:
             return float(kinks[k])
         return float(-before[k] / stiffness)
-
-
-def _choose_responses(weights: Vector, most: int) -> tuple[NDArray[np.int64], Vector | None]:
-    """The indices with a positive weight and None, or `most` indices drawn by weight and their probabilities."""
-    those = np.flatnonzero(weights)
-    if those.size <= most:
-        return those, None
-    shares = weights / weights.sum()
-    drawn = np.random.default_rng(0).choice(weights.size, size=most, p=shares)
-    return drawn, shares[drawn]
-
-
-def _estimate(terms: Vector, shares: Vector | None) -> float:
-    """The sum of all terms, or an upper bound from drawn terms, which fails with a probability of about 1e-9."""
-    if shares is None:
-        return float(terms.sum())
-    each = terms / shares
-    return float(each.mean() + STANDARD_ERRORS * each.std() / math.sqrt(each.size))
 
 
 def _positive(name: str, value: float) -> float:

@@ -23,10 +23,13 @@ from maxmargin.core.line_search import least
 from maxmargin.core.rounding import SUM_ROUNDINGS, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.problem import Dual, Trait, length
+from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import is_kernel
 from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
+from maxmargin.svm.measured_rounding import measure_rounding
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # sample weights outside of these are refused: sums would overflow
+SHORTEST = 1e-6  # accuracy of the length of w where a w inside of the unit ball is best
 CENTROID_SAMPLES = 64  # samples of each class in the centroid of a kernel problem, where each costs a row of K
 
 
@@ -119,6 +122,25 @@ class SlackSVM(MarginProblem):
         on_sphere = self.evaluate_responses(w / norm, c / norm, None if b is None else b / norm)
         # A point outside of the unit ball is infeasible: it is projected onto the sphere.
         return on_sphere if norm > 1 or on_sphere.value > at.value else at
+
+    def evaluate_direction(self, w: Point, c: Vector) -> MarginEvaluation:
+        """The value at the best multiple of w in the unit ball, for a w whose responses c are known.
+
+        The value is concave in the length of w. It is best on the sphere, unless there is too little slack for what
+        this direction gets wrong.
+        """
+        norm = length(w)
+        if norm == 0:
+            return self.evaluate_responses(w, c)
+        unit, along = w / norm, c / norm
+        on_sphere = self.evaluate_responses(unit, along)
+        if float(on_sphere.wet @ along) >= 0:  # the slope in the length
+            return on_sphere
+
+        def at_length(t: float) -> MarginEvaluation:
+            return self.evaluate_responses(unit * t, along * t)
+
+        return at_length(least(lambda t: -at_length(t).value, 0.0, 1.0, SHORTEST)[0])
 
     def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
         """As `evaluate`, for a w whose responses c are known: no data is read."""
@@ -231,15 +253,40 @@ class SlackSVM(MarginProblem):
     def rounding(self, at: MarginEvaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
         used = self.s > 0
-        # The error of the margin is at most that of any response, plus a share of it where |w| exceeds 1 by rounding.
         sums = relative_error(2 * self.y.size + SUM_ROUNDINGS)
-        value = float(self.response_rounding(at.w)[used].max()) + sums * (abs(at.value) + abs(at.b))
-        value += abs(at.value) * max(0.0, self.largest_square(at.w) - 1)
         size = length(v)
-        bound = math.sqrt(size**2 + self.square_rounding(p, v)) - size + sums * self._bound(p, v)
+        if is_kernel(self.X):
+            off = measure_rounding(
+                self.X,
+                self.y,
+                at,
+                Expansion.of(v),
+                weights=self.s,
+                loss=lambda margins: np.maximum(0.0, at.value - margins),
+                margin=at.value,
+                scale=self.scale,
+            )
+            value, longer, square = self._fall_of_level(at, off.losses), off.square, off.dual_square
+        else:
+            # The error of the margin is at most that of any response.
+            value = float(self.response_rounding(at.w)[used].max())
+            longer, square = self.largest_square(at.w) - length(at.w) ** 2, self.square_rounding(p, v)
+        # Where |w| exceeds 1 by rounding, w and the margin must be shortened.
+        value += abs(at.value) * max(0.0, length(at.w) ** 2 + longer - 1) + sums * (abs(at.value) + abs(at.b))
+        bound = math.sqrt(size**2 + max(0.0, square)) - size + sums * self._bound(p, v)
         if self.bias:  # the best bias is at most the largest response plus the margin, each at most 1
             bound += 2 * self.imbalance(p)
         return value, float(bound)
+
+    def _fall_of_level(self, at: MarginEvaluation, losses: float) -> float:
+        """How far the level falls if the water in it is more than the volume by `losses`."""
+        margins = at.responses + self.y * at.b
+        # The water is convex in the level: below, it falls by at least the mass of samples that are still wet.
+        lower = at.value
+        for _ in range(2):
+            mass = float(self.s[(self.s > 0) & (margins < lower)].sum())
+            lower = at.value - max(0.0, losses) / max(mass, float(self.s[self.s > 0].min()))
+        return at.value - lower
 
     def largest_square(self, w: Point) -> float:
         """An upper bound of |w|^2 in exact arithmetic."""

@@ -154,10 +154,11 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
                 "decomposition solves the problem with the hinge and a free bias or none; got "
                 f"loss={problem.loss.name!r} and intercept_scaling={problem.intercept_scaling}"
             )
-        if isinstance(warm, DecompositionState) and all(
-            map(np.array_equal, warm.dual_signature, problem.dual_signature)
-        ):
-            return warm
+        if isinstance(warm, DecompositionState):
+            if all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
+                return warm
+            if self._rescale(problem, warm):
+                return warm
         upper, _ = problem.loss.dual_box(problem.u)
         inner = SquareBlock(kernel_rows(problem.X).dtype, kernel_rows(problem.X).threads)
         entered = np.zeros(upper.size, dtype=np.int64)
@@ -180,6 +181,29 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         classes = [np.flatnonzero((problem.y[:m] == label) & (upper[:m] > 0))[:most] for label in (1, -1)]
         state.waiting = np.sort(np.concatenate(classes))
         return state
+
+    def _rescale(self, problem: RegularizedSVM, state: DecompositionState) -> bool:
+        """Go on with another C, from the dual variables in proportion to C; False if more than C is another.
+
+        The working set and its rows of K stay: most samples whose dual variable is between the bounds still are.
+        """
+        upper, _ = problem.loss.dual_box(problem.u)
+        used = upper > 0
+        factors = upper[used] / np.maximum(state.upper[used], np.finfo(float).tiny)
+        factor = float(factors.mean()) if used.any() else 0.0
+        the_same = all(map(np.array_equal, state.dual_signature[2:], problem.dual_signature[2:]))
+        if not (the_same and np.array_equal(used, state.upper > 0) and np.ptp(factors) <= 1e-12 * factor):
+            return False
+        state.dual_signature, state.upper = problem.dual_signature, upper
+        state.alpha = np.minimum(factor * state.alpha, upper)
+        state.f, state.error, state.b = factor * state.f, factor * state.error, factor * state.b
+        state.tolerance, state.settled, state.steps, state.near_at = FIRST_TOLERANCE, False, 0, None
+        K = kernel_rows(problem.X)
+        if state.inner.entries.dtype != K.dtype:  # another C may need rows of another precision
+            K.release(state.W)
+            state.inner = SquareBlock(K.dtype, K.threads)
+        self._select(problem, state)
+        return True
 
     def deterministic(self, problem: RegularizedSVM) -> bool:
         return True

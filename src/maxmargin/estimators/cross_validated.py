@@ -1,0 +1,438 @@
+"""Classifiers that choose C, slack and gamma by cross-validation."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable
+
+from maxmargin.core.types import Vector
+from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.kernel import SVC
+from maxmargin.estimators.limits import Deadline
+from maxmargin.estimators.linear import LinearSVC
+from maxmargin.estimators.search import Grid, Search
+from maxmargin.kernels.functions import KERNELS, make_kernel
+from maxmargin.problems import LOSSES
+
+LEAST_C, LARGEST_C = 1e-4, 1e4  # the range of C where only the number of values is given, as in scikit-learn
+# Multiples of gamma="scale" that are tried by default: a factor of 5 changes the width of the kernel by 2.2.
+GAMMAS = (1 / 25, 1 / 5, 1.0, 5.0, 25.0)
+REFIT_SHARE = 0.2  # of `max_time`, kept for the fit on all samples
+GAMMA_KERNELS = ("rbf", "poly", "sigmoid")
+
+
+class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What LinearSVCCV and SVCCV share: a search, a fit on all samples with the best cell, and predictions by it."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like", None],
+        "slacks": ["array-like", None],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "refit": ["boolean"],
+        "one_standard_error": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def _estimator(self) -> MarginClassifier:
+        """The classifier with the parameters that are not searched."""
+
+    @abstractmethod
+    def _gammas(self, X: Any) -> Vector:
+        """The values of gamma to try; NaN alone where there is none."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Compare all cells by cross-validation, and fit the best one on all samples.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            The samples.
+        y : array of shape (n,)
+            Their labels, of any type.
+        sample_weight : array of shape (n,) or None
+            Weights of the samples in all fits; scores are not weighted.
+        groups : array of shape (n,) or None
+            Groups of samples that are not split, for a `cv` that uses them.
+
+        Returns
+        -------
+        self
+        """
+        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        estimator = self._estimator()
+        grid = Grid(*self._values(), self._gammas(X))
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        splits = [(np.asarray(train), np.asarray(test)) for train, test in self._splits(X, y, groups)]
+        whole, share = Deadline(self.max_time), 1 - REFIT_SHARE if self.refit else 1.0
+        search = Search(
+            estimator,
+            grid,
+            splits,
+            check_scoring(estimator, self.scoring),
+            Deadline(None if self.max_time is None else share * self.max_time),
+            int(self.verbose),
+        )
+        search.run(X, y, weights)
+        self.search_stopped_ = search.stopped
+        best = search.within_one_standard_error() if self.one_standard_error else search.best()
+        if not search.n_samples[best]:
+            raise ValueError(
+                f"max_time={self.max_time!r} was over, or the search interrupted, before one cell had a score; give "
+                "more time, fewer values, or fewer folds"
+            )
+        self.classes_ = np.unique(y)
+        self._publish_search(search, best)
+        if self.refit:
+            estimator.set_params(**grid.parameters(best))
+            if not whole.never:
+                estimator.set_params(max_time=whole.seconds_left())
+            self.best_estimator_ = estimator.fit(X, y, sample_weight=weights)
+            self.n_features_in_ = estimator.n_features_in_
+            if hasattr(estimator, "feature_names_in_"):
+                self.feature_names_in_ = estimator.feature_names_in_
+        return self
+
+    def _splits(self, X: Any, y: NDArray[Any], groups: Any) -> Any:
+        cv = check_cv(self.cv, y, classifier=True)
+        if getattr(cv, "random_state", 0) is None and getattr(cv, "shuffle", False):
+            cv.random_state = check_random_state(self.random_state).randint(2**31 - 1)
+        return cv.split(X, y, groups)
+
+    def _values(self) -> tuple[str, Vector]:
+        """What is searched beside gamma, C or slack, and its values, the strongest regularisation first."""
+        if self.slacks is not None:
+            if not (isinstance(self.Cs, Integral) and self.Cs == 10):
+                raise ValueError(f"both Cs={self.Cs!r} and slacks={self.slacks!r} were given; give one")
+            return "slack", _numbers("slacks", self.slacks, positive=False)[::-1]
+        if isinstance(self.Cs, Integral):
+            return "C", np.logspace(np.log10(LEAST_C), np.log10(LARGEST_C), int(self.Cs))
+        return "C", _numbers("Cs", self.Cs, positive=True)
+
+    def _publish_search(self, search: Search, best: tuple[int, int]) -> None:
+        grid = search.grid
+        has_gamma = not np.isnan(grid.gammas).any()
+        values = grid.values[:: 1 if grid.name == "C" else -1]
+        scores = search.scores[:, :: 1 if grid.name == "C" else -1]
+        self.scores_ = scores if has_gamma else scores[0]
+        self.best_score_ = float(search.means[best])
+        self.best_params_ = grid.parameters(best)
+        self.cv_results_ = search.results()
+        self.best_index_ = grid.cells.index(best)
+        setattr(self, f"{grid.name}s_", values)
+        setattr(self, f"{grid.name}_", float(grid.values[best[1]]))
+        if has_gamma:
+            self.gammas_, self.gamma_ = grid.gammas, float(grid.gammas[best[0]])
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self)
+        if not self.refit:
+            raise AttributeError(
+                f"{type(self).__name__} was fitted with refit=False, so that there is no model to predict with; fit "
+                "one with best_params_, or set refit=True"
+            )
+        return self.best_estimator_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row, by the model with the best cell."""
+        return np.asarray(self._fitted().predict(X))
+
+    def decision_function(self, X: Any) -> Vector:
+        """How far each row lies on the side of a class, by the model with the best cell."""
+        return np.asarray(self._fitted().decision_function(X))
+
+    @property
+    def certificate_(self) -> Any:
+        """The certificate of the model with the best cell."""
+        return self._fitted().certificate_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearSVCCV(CrossValidatedClassifier):
+    r"""A linear support vector classifier whose C, or slack, is chosen by cross-validation.
+
+    Each value begins at the solution of the one before it. Where the samples are many, all values are compared on a
+    part of them first, and those that are clearly worse are left (`cv_results_["left_early"]`).
+
+    Parameters
+    ----------
+    Cs : int or array, default=10
+        The values of C, or how many: then they are spaced evenly in logarithm between 1e-4 and 1e4.
+    slacks : array or None, default=None
+        The values of the mean slack, in place of C.
+    cv : int, splitter, iterable or None, default=None
+        The folds, as in scikit-learn; None: five, stratified.
+    scoring : str, callable or None, default=None
+        What is compared, as in scikit-learn; None: the accuracy.
+    refit : bool, default=True
+        Whether to fit the best model on all samples; without it there is none to predict with.
+    one_standard_error : bool, default=False
+        Whether to take the strongest regularisation whose mean score is within a standard error of the best.
+    loss : {"hinge", "squared_hinge"} or None, default=None
+        As in :class:`LinearSVC`.
+    fit_intercept, class_weight, tol, n_jobs, random_state
+        As in :class:`LinearSVC`; `tol` None: 0.01 for the fits that are only compared, the solver's for the last one.
+    max_time : float or None, default=None
+        Seconds for the whole search and the last fit; the best cell so far is taken.
+    verbose : int, default=0
+        1: print a line for each cell.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    C_, Cs_ : float, array
+        The C that was chosen, and all of them in ascending order; `slack_` and `slacks_` where slacks were given.
+    scores_ : array of shape (n_values, n_folds)
+        The score of each value on each fold, in the order of `Cs_` or `slacks_`; NaN where a fit was not made.
+    best_score_, best_params_, best_index_
+        Of the cell that was chosen, the mean score, the parameters and the position in `cv_results_`.
+    cv_results_ : dict of arrays
+        As that of scikit-learn's GridSearchCV, with `n_samples` and `left_early`: the number of samples that a cell was
+        compared on, and whether that was a part of them.
+    best_estimator_ : LinearSVC
+        The model.
+    search_stopped_ : str
+        What ended the search early: "max_time" or "interrupted"; empty where it is complete.
+
+    See Also
+    --------
+    sklearn.linear_model.LogisticRegressionCV : The same for logistic regression.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearSVCCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LinearSVCCV(Cs=5).fit(X, y)
+    >>> model.best_score_ > 0.9, model.scores_.shape
+    (True, (5, 5))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CrossValidatedClassifier._parameter_constraints,
+        "loss": [StrOptions(set(LOSSES)), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        slacks: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        one_standard_error: bool = False,
+        loss: str | None = None,
+        fit_intercept: bool = True,
+        tol: float | None = None,
+        max_time: float | None = None,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.slacks = slacks
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.one_standard_error = one_standard_error
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_time = max_time
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _estimator(self) -> LinearSVC:
+        return LinearSVC(
+            loss=self.loss,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            class_weight=self.class_weight,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+
+    def _gammas(self, X: Any) -> Vector:
+        return np.array([np.nan])
+
+    @property
+    def coef_(self) -> Any:
+        """The weights of the features, of the model with the best cell."""
+        return self._fitted().coef_
+
+    @property
+    def intercept_(self) -> Any:
+        """The intercepts of the model with the best cell."""
+        return self._fitted().intercept_
+
+
+class SVCCV(CrossValidatedClassifier):
+    r"""A kernel support vector classifier whose C, or slack, and gamma are chosen by cross-validation.
+
+    For each gamma, all folds and values share kernel rows, and each value begins at the solution of the one before it.
+    Where the samples are many, all cells are compared on a part of them first, and those that are clearly worse are
+    left (`cv_results_["left_early"]`).
+
+    Parameters
+    ----------
+    Cs : int or array, default=10
+        The values of C, or how many: then they are spaced evenly in logarithm between 1e-4 and 1e4.
+    slacks : array or None, default=None
+        The values of the mean slack, in place of C.
+    gammas : "auto" or array, default="auto"
+        The values of gamma. "auto": 1/25, 1/5, 1, 5 and 25 times that of ``SVC(gamma="scale")``.
+    kernel : str or callable, default="rbf"
+        As in :class:`SVC`; `gammas` plays no part for one without gamma.
+    cv, scoring, refit, one_standard_error
+        As in :class:`LinearSVCCV`.
+    degree, coef0, fit_intercept, class_weight, tol, cache_size, n_jobs, random_state
+        As in :class:`SVC`; `tol` None: 0.01 for the fits that are only compared, the solver's for the last one.
+    max_time : float or None, default=None
+        Seconds for the whole search and the last fit; the best cell so far is taken.
+    verbose : int, default=0
+        1: print a line for each cell.
+
+    Attributes
+    ----------
+    C_, Cs_, gamma_, gammas_ : float, array, float, array
+        The values that were chosen, and all of them in ascending order; `slack_`, `slacks_` where slacks were given.
+    scores_ : array of shape (n_gammas, n_values, n_folds)
+        The score of each cell on each fold; without gamma of shape (n_values, n_folds).
+    classes_, best_score_, best_params_, best_index_, cv_results_, search_stopped_
+        As in :class:`LinearSVCCV`.
+    best_estimator_ : SVC
+        The model.
+
+    See Also
+    --------
+    sklearn.model_selection.GridSearchCV : The same search, cell by cell, for any estimator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from maxmargin import SVCCV
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = SVCCV(Cs=[0.1, 1.0, 10.0]).fit(X, y)
+    >>> model.best_score_ > 0.9, model.scores_.shape
+    (True, (5, 3, 5))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CrossValidatedClassifier._parameter_constraints,
+        "gammas": [StrOptions({"auto"}), "array-like"],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        slacks: Any = None,
+        gammas: Any = "auto",
+        kernel: str | Callable[..., Any] = "rbf",
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        one_standard_error: bool = False,
+        degree: int = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        tol: float | None = None,
+        max_time: float | None = None,
+        class_weight: Any = None,
+        cache_size: float = 2000.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.slacks = slacks
+        self.gammas = gammas
+        self.kernel = kernel
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.one_standard_error = one_standard_error
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_time = max_time
+        self.class_weight = class_weight
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _estimator(self) -> SVC:
+        return SVC(
+            kernel=self.kernel,
+            degree=self.degree,
+            coef0=self.coef0,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            class_weight=self.class_weight,
+            cache_size=self.cache_size,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+
+    def _gammas(self, X: Any) -> Vector:
+        if self.kernel not in GAMMA_KERNELS:
+            return np.array([np.nan])
+        if isinstance(self.gammas, str):
+            samples = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
+            return np.array(GAMMAS) * make_kernel("rbf", samples, gamma="scale").gamma
+        return _numbers("gammas", self.gammas, positive=True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _numbers(name: str, values: Any, *, positive: bool) -> Vector:
+    """Distinct numbers in ascending order."""
+    try:
+        found = np.unique(np.asarray(values, dtype=np.float64).ravel())
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers; got {values!r}") from error
+    wrong = found <= 0 if positive else found < 0
+    if not found.size or not np.isfinite(found).all() or wrong.any():
+        what = "positive numbers" if positive else "numbers of at least 0"
+        raise ValueError(f"{name} must hold one or more finite {what}; got {values!r}")
+    return found

@@ -1,0 +1,324 @@
+r"""The regularisation path: the largest margin against the mean slack, from one end to the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import train_test_split
+
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.interrupt import listen_for_interrupt
+from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.kernel import SVC
+from maxmargin.estimators.limits import Deadline
+from maxmargin.estimators.linear import LinearSVC
+from maxmargin.estimators.warm_fits import Fitted, WarmFits
+from maxmargin.problems import Certificate
+
+COARSE = 10.0  # the ratio of neighbouring values of C before points are added where the curve bends
+STRONGEST = 1e3  # C times the largest squared norm, at most, where the path chooses C: fits beyond it take long
+SAME = 1e-3  # relative change of the margin over a step of C below which the path has come to its end
+STOPPED = ("interrupted", "max_time")  # fits after which there is no time for another one
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One model of a path.
+
+    Attributes
+    ----------
+    C, slack, margin : float
+        As the attributes `C_`, `slack_` and `margin_` of the model: the slack in units of the largest norm, the margin
+        in those of the data.
+    train_error, holdout_error : float
+        The share of the samples that it gets wrong, of those that it was fitted on and of those held out (NaN: none).
+    n_support : int
+        How many samples have a dual variable that is not zero.
+    certificate : Certificate
+        How good it provably is.
+    """
+
+    C: float
+    slack: float
+    margin: float
+    train_error: float
+    holdout_error: float
+    n_support: int
+    certificate: Certificate
+
+
+class Path(Sequence[PathPoint]):
+    """The models of :func:`slack_path`, in the order of rising C, which is that of falling slack and margin.
+
+    Parameters
+    ----------
+    points : sequence of PathPoint
+    fitted : sequence of Fitted
+        What the model of each point is made of.
+    stopped : str
+        What ended the path early: "interrupted" or "max_time"; empty where it is complete.
+    """
+
+    def __init__(self, points: Sequence[PathPoint], fitted: Sequence[Fitted[Any]], stopped: str = "") -> None:
+        self._points, self._fitted, self.stopped = list(points), list(fitted), stopped
+
+    def model(self, index: int) -> Any:
+        """The fitted LinearSVC or SVC of a point."""
+        return self._fitted[index].model()
+
+    def column(self, name: str) -> Vector:
+        """One field of all points as an array, or the relative gap of their certificates by the name "gap"."""
+        if name == "gap":
+            return np.array([point.certificate.relative_gap for point in self._points])
+        return np.array([getattr(point, name) for point in self._points])
+
+    def to_pandas(self) -> Any:
+        """The points as a pandas DataFrame, with the relative gap of each certificate as the column "gap"."""
+        import pandas
+
+        names = [field.name for field in fields(PathPoint) if field.name != "certificate"]
+        return pandas.DataFrame({name: self.column(name) for name in [*names, "gap"]})
+
+    def plot(self, **options: Any) -> Any:
+        """Draw margin and errors; see :class:`maxmargin.display.PathDisplay` for the options."""
+        from maxmargin.display import PathDisplay
+
+        return PathDisplay.from_path(self, **options)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def __iter__(self) -> Iterator[PathPoint]:
+        return iter(self._points)
+
+    @overload
+    def __getitem__(self, index: int) -> PathPoint: ...
+    @overload
+    def __getitem__(self, index: slice) -> Path: ...
+    def __getitem__(self, index: int | slice) -> PathPoint | Path:
+        if isinstance(index, slice):
+            return Path(self._points[index], self._fitted[index], self.stopped)
+        return self._points[index]
+
+    def __repr__(self) -> str:
+        early = f", ended early by {self.stopped}" if self.stopped else ""
+        if not self._points:
+            return f"Path of no points{early}"
+        first, last = self._points[0], self._points[-1]
+        return f"Path of {len(self)} points from slack {first.slack:.3g} to {last.slack:.3g}{early}"
+
+
+def slack_path(
+    X: Any,
+    y: Any,
+    *,
+    slacks: ArrayLike | None = None,
+    Cs: ArrayLike | None = None,
+    n_points: int = 20,
+    kernel: Any = "linear",
+    validation_fraction: float | None = 0.1,
+    sample_weight: ArrayLike | None = None,
+    max_time: float | None = None,
+    random_state: Any = None,
+    **parameters: Any,
+) -> Path:
+    r"""The margin that can be had for each mean slack, and what the models get wrong: the whole regularisation path.
+
+    Each point is the optimum of the slack form for some slack, or what is the same by Lemma 2.1 of Hazan, Koren and
+    Srebro (2011), of the form with C and the hinge for some C. Fits follow each other along the path, and each begins
+    at the dual variables of the last one; the rows of one kernel matrix serve all of them.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+    y : array of shape (n,)
+        Labels of two classes.
+    slacks, Cs : array or None, default=None
+        The slacks, or the values of C, of the points; one of them, or neither: then C goes from where all samples are
+        inside the margin to where the model no longer changes, and points are added where margin and slack bend.
+    n_points : int, default=20
+        How many points, at most, where neither is given.
+    kernel : str or callable, default="linear"
+        "linear" for the models of :class:`LinearSVC`; any other kernel of :class:`SVC` for those of SVC.
+    validation_fraction : float or None, default=0.1
+        How many of the samples to hold out, to measure the error on. None: none.
+    sample_weight : array of shape (n,) or None
+        Sample weights.
+    max_time : float or None, default=None
+        Stop after so many seconds, with the points that are there by then; Ctrl-C does the same.
+    random_state : int, RandomState or None, default=None
+        The source of randomness.
+    **parameters
+        Further parameters of LinearSVC or SVC, such as `gamma`, `class_weight`, `tol`, `cache_size` or `n_jobs`.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from maxmargin import slack_path
+    >>> X, y = make_moons(300, noise=0.2, random_state=0)
+    >>> path = slack_path(X, y, kernel="rbf", n_points=8, random_state=0)
+    >>> bool((path.column("slack")[1:] <= path.column("slack")[:-1]).all())
+    True
+    >>> path.model(-1).score(X, y) > 0.9
+    True
+    """
+    if slacks is not None and Cs is not None:
+        raise ValueError("both slacks and Cs were given, which say the same thing: give one")
+    values = _values("slacks", slacks, least=0.0)[::-1] if slacks is not None else _values("Cs", Cs, least=None)
+    name = "slack" if slacks is not None else "C"
+    estimator = _estimator(kernel, {**parameters, "random_state": random_state})
+    if name == "slack":
+        estimator.set_params(slack=float(values[0]))
+    if np.unique(np.asarray(y)).size != 2:
+        raise ValueError(
+            f"a path is that of one binary problem; got {np.unique(np.asarray(y)).size} classes. Give labels of two "
+            "classes, such as y == a, or choose C for several classes by LinearSVCCV or SVCCV"
+        )
+    deadline = Deadline(max_time)
+    with listen_for_interrupt() as interrupt:
+        climb = _Climb(WarmFits(estimator, X, y, sample_weight), X, np.asarray(y), validation_fraction, deadline)
+        if values.size:
+            for value in values:
+                if not climb.add({name: float(value)}):
+                    break
+        else:
+            climb.choose(n_points)
+        interrupt.answer()
+    return climb.path()
+
+
+def _estimator(kernel: Any, parameters: Mapping[str, Any]) -> MarginClassifier:
+    for name in ("C", "slack", "early_stopping", "budget", "warm_start"):
+        if name in parameters:
+            raise ValueError(f"{name} is not a parameter of a path; got {name}={parameters[name]!r}")
+    if isinstance(kernel, str) and kernel == "linear":
+        return LinearSVC(loss="hinge", keep_dual=True, **parameters)
+    return SVC(kernel=kernel, **parameters)
+
+
+def _values(name: str, values: ArrayLike | None, least: float | None) -> Vector:
+    """Distinct numbers in ascending order; an empty array for None."""
+    if values is None:
+        return np.zeros(0)
+    found = np.unique(np.asarray(values, dtype=np.float64).ravel())
+    too_small = found < 0 if least is not None else found <= 0
+    if not found.size or not np.isfinite(found).all() or too_small.any():
+        what = "numbers of at least 0" if least is not None else "positive numbers"
+        raise ValueError(f"{name} must hold one or more finite {what}; got {values!r}")
+    return found
+
+
+class _Climb:
+    """The points of a path as they are found, in any order of C."""
+
+    def __init__(
+        self,
+        fits: WarmFits[MarginClassifier],
+        X: Any,
+        y: Any,
+        validation_fraction: float | None,
+        deadline: Deadline,
+    ) -> None:
+        self.X, self.deadline, self.stopped = X, deadline, ""
+        self.all_inside = False  # whether all samples of the last point are inside of its margin
+        self.second = y == fits.template.classes_[1]
+        self.learned, self.held_out = self._split(self.second, validation_fraction, fits)
+        self.fits = fits.among(self.learned) if self.held_out.size else fits
+        self.found: list[tuple[PathPoint, Fitted[Any]]] = []
+
+    @staticmethod
+    def _split(second: Any, fraction: float | None, fits: WarmFits[Any]) -> tuple[Indices, Indices]:
+        every = np.arange(second.size)
+        if fraction is None:
+            return every, every[:0]
+        learned, held_out = train_test_split(every, test_size=fraction, stratify=second, random_state=fits.seeds)
+        return learned, held_out
+
+    def add(self, parameters: dict[str, float]) -> bool:
+        """Add the point with this C or slack; False if there is no time for another one."""
+        fitted = self.fits.fit(self.deadline, **parameters)
+        models = fitted.models
+        decisions = fitted.decisions(self.X)
+        wrong = (decisions > 0) != self.second
+        self.all_inside = bool((np.where(self.second, decisions, -decisions)[self.learned] < 1).all())
+        dual = models.coefficients if models.alpha is None else models.alpha
+        self.found.append(
+            (
+                PathPoint(
+                    float(models.C[0]),
+                    float(models.slack[0]),
+                    float(models.margin[0]),
+                    float(np.mean(wrong[self.learned])),
+                    float(np.mean(wrong[self.held_out])) if self.held_out.size else math.nan,
+                    int(np.count_nonzero(dual)),
+                    models.certificates[0],
+                ),
+                fitted,
+            )
+        )
+        if models.stopped[0] in STOPPED:
+            self.stopped = models.stopped[0]
+        return not self.stopped
+
+    def choose(self, n_points: int) -> None:
+        """Go from the least C to the last one that matters by large steps; then halve steps where the curve bends."""
+        fit = self.fits.fit_
+        sq_norm = fit.scale**2
+        C = 1 / (float(fit.weights.sum()) * sq_norm)
+        while len(self.found) < n_points and self.add({"C": C}) and not self._at_end(C * sq_norm):
+            if self.all_inside:  # so is the model before it, which is the same but for its length
+                del self.found[:-1]
+            C *= COARSE
+        while len(self.found) < n_points and not self.stopped:
+            self._refine(n_points - len(self.found))
+
+    def _at_end(self, strength: float) -> bool:
+        """Whether a larger C would not change the model: there is no slack left, or no margin to be lost."""
+        last = self.found[-1][0]
+        if last.slack == 0 or strength >= STRONGEST:
+            return True
+        return len(self.found) > 1 and abs(last.margin / self.found[-2][0].margin - 1) < SAME
+
+    def _refine(self, most: int) -> None:
+        """Halve the steps of C over which the curve bends most, at most half of them, from the last C downwards."""
+        points = sorted((point for point, _ in self.found), key=lambda point: point.C)
+        bends = _bends(points)
+        chosen = np.sort(np.argsort(-bends, kind="stable")[: max(1, min(most, bends.size // 2))])
+        last = self.found[-1][0].C
+        middles = [math.sqrt(points[k].C * points[k + 1].C) for k in chosen]
+        # The next fit begins where the last one ended: begin at the nearer end.
+        if abs(math.log(middles[-1] / last)) < abs(math.log(middles[0] / last)):
+            middles.reverse()
+        for C in middles:
+            if not self.add({"C": C}):
+                return
+
+    def path(self) -> Path:
+        """The points, in the order of rising C."""
+        self.found.sort(key=lambda item: item[0].C)
+        return Path([point for point, _ in self.found], [fitted for _, fitted in self.found], self.stopped)
+
+
+def _bends(points: Sequence[PathPoint]) -> Vector:
+    """How much the curve turns at the ends of each step, times the length of the step.
+
+    The curve is |w| = 1 / margin against the mean hinge loss, slack / margin, and the training error, each as a share
+    of its range.
+    """
+    table = np.array([(1 / point.margin, point.slack / point.margin, point.train_error) for point in points])
+    spread = np.ptp(table, axis=0)
+    steps = np.diff(table / np.where(spread > 0, spread, 1.0), axis=0)
+    length = np.linalg.norm(steps, axis=1)
+    directions = steps / np.maximum(length, np.finfo(float).tiny)[:, None]
+    turns = np.linalg.norm(np.diff(directions, axis=0), axis=1)
+    at_ends = np.concatenate([[0.0], turns]) + np.concatenate([turns, [0.0]])
+    return np.asarray(length * (1.0 + at_ends))

@@ -1,0 +1,302 @@
+"""The choice of C, slack and gamma by cross-validation: all values read the same rows, each begins at the last one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from maxmargin.core.threads import run_parallel, thread_count
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.interrupt import listen_for_interrupt
+from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.limits import Deadline
+from maxmargin.estimators.rounds import sample_of_each_class
+from maxmargin.estimators.small_rows import SmallRows
+from maxmargin.estimators.warm_fits import WarmFits
+
+SEARCH_TOL = 1e-2  # the relative gap of fits that are only compared, unless the user asks for another: scores hardly
+# change below it
+SCREENING_SAMPLES = 3000  # samples of the first comparison of all cells; of twice as many or fewer there is only one
+PROMISING = 2.0  # a cell goes on to all samples if it is at most so many standard errors worse than the best one
+STOPPED = ("interrupted", "max_time")  # fits after which there is no time for another one
+
+Scorer = Callable[[Any, Any, Any], float]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a search: values of gamma, and of C or slack.
+
+    Attributes
+    ----------
+    name : {"C", "slack"}
+        What `values` are.
+    values : array of shape (n_values,)
+        In the order of rising C or falling slack, from the strongest regularisation to the weakest.
+    gammas : array of shape (n_gammas,)
+        In ascending order; NaN alone, for models without gamma.
+    """
+
+    name: str
+    values: Vector
+    gammas: Vector
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.gammas.size, self.values.size
+
+    def parameters(self, cell: tuple[int, int]) -> dict[str, float]:
+        """The parameters of a cell."""
+        gamma, value = float(self.gammas[cell[0]]), float(self.values[cell[1]])
+        return {self.name: value} if math.isnan(gamma) else {"gamma": gamma, self.name: value}
+
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        return list(product(range(self.gammas.size), range(self.values.size)))
+
+
+class Search:
+    """Scores the cells of a grid by cross-validation.
+
+    All cells are compared on a part of the samples first, where these are many. Those that are clearly worse than the
+    best one there are left, and the others are compared on all samples. For each gamma, folds and values share kernel
+    rows, and each value begins at the solution of the one before it.
+
+    Parameters
+    ----------
+    estimator : LinearSVC or SVC
+        The parameters that are not searched.
+    grid : Grid
+    splits : sequence of (train, test)
+        The folds, as positions of samples.
+    scorer : callable
+        The score of a fitted estimator on samples and labels, to be large.
+    deadline : Deadline
+        When the search has to end.
+    verbose : int
+        1: print a line for each cell.
+
+    Attributes
+    ----------
+    scores : array of shape (n_gammas, n_values, n_folds)
+        NaN where a fit was not made.
+    n_samples : array of shape (n_gammas, n_values)
+        On how many samples each cell was compared.
+    seconds : array of shape (n_gammas, n_values)
+        The time of all fits of a cell.
+    stopped : str
+        What ended the search early: "interrupted" or "max_time"; empty where it is complete.
+    """
+
+    def __init__(
+        self,
+        estimator: MarginClassifier,
+        grid: Grid,
+        splits: Sequence[tuple[Indices, Indices]],
+        scorer: Scorer,
+        deadline: Deadline,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator, self.grid, self.splits, self.scorer = clone(estimator), grid, splits, scorer
+        if estimator.tol is None:
+            self.estimator.set_params(tol=SEARCH_TOL)
+        self.deadline, self.verbose, self.stopped = deadline, verbose, ""
+        self.scores = np.full((*grid.shape, len(splits)), np.nan)
+        self.n_samples = np.zeros(grid.shape, dtype=np.int64)
+        self.seconds = np.zeros(grid.shape)
+
+    def run(self, X: Any, y: NDArray[Any], sample_weight: Vector | None) -> None:
+        """Score all cells."""
+        label = np.unique(y, return_inverse=True)[1]
+        self._refuse_missing_classes(y, label)
+        n = label.size
+        with listen_for_interrupt() as interrupt:
+            cells = self.grid.cells
+            if n > 2 * SCREENING_SAMPLES and len(cells) > 1:
+                part = sample_of_each_class(label, np.ones(n, dtype=bool), SCREENING_SAMPLES)
+                self._score(cells, X, y, sample_weight, part)
+                cells = self.promising()
+            if not self.stopped:
+                self._score(cells, X, y, sample_weight, None)
+            interrupt.answer()
+
+    def _refuse_missing_classes(self, y: NDArray[Any], label: Indices) -> None:
+        for k, (train, _) in enumerate(self.splits):
+            missing = np.setdiff1d(label, label[train])
+            if missing.size:
+                name = np.unique(y)[missing[0]]
+                raise ValueError(
+                    f"fold {k} of the cross-validation leaves no training sample of class {name!r}; give fewer folds, "
+                    "or a cv that keeps some samples of each class in each training part, such as StratifiedKFold"
+                )
+
+    @property
+    def means(self) -> Vector:
+        """The mean score of each cell over the folds that were scored; -inf where there is none."""
+        known = ~np.isnan(self.scores)
+        total = np.where(known, self.scores, 0.0).sum(axis=2)
+        count = known.sum(axis=2)
+        return np.asarray(np.where(count > 0, total / np.maximum(count, 1), -np.inf))
+
+    def best(self, cells: Sequence[tuple[int, int]] | None = None) -> tuple[int, int]:
+        """The cell with the best mean; of equals the one with the least gamma, and the strongest regularisation.
+
+        Cells that were compared on more samples, and on more folds, come first.
+        """
+        means, folds = self.means, (~np.isnan(self.scores)).sum(axis=2)
+        among = self.grid.cells if cells is None else cells
+        return max(among, key=lambda cell: (self.n_samples[cell], folds[cell], means[cell]))
+
+    def standard_error(self, cell: tuple[int, int]) -> float:
+        """The standard error of the mean score of a cell."""
+        scores = self.scores[cell][~np.isnan(self.scores[cell])]
+        return float(scores.std(ddof=1) / math.sqrt(scores.size)) if scores.size > 1 else 0.0
+
+    def within_one_standard_error(self) -> tuple[int, int]:
+        """The cell with the strongest regularisation, and then the least gamma, that is as good as the best one.
+
+        As good is: compared on as many samples, and at most one standard error of the best one worse.
+        """
+        best = self.best()
+        least = self.means[best] - self.standard_error(best)
+        alike = [
+            cell
+            for cell in self.grid.cells
+            if self.means[cell] >= least and self.n_samples[cell] == self.n_samples[best]
+        ]
+        return min(alike, key=lambda cell: (cell[1], cell[0]))
+
+    def promising(self) -> list[tuple[int, int]]:
+        """The cells that may be the best: not clearly worse than the best so far, fold by fold, or its neighbours."""
+        best = self.best()
+        found = []
+        for cell in self.grid.cells:
+            worse = self.scores[best] - self.scores[cell]
+            worse = worse[~np.isnan(worse)]
+            error = worse.std(ddof=1) / math.sqrt(worse.size) if worse.size > 1 else math.inf
+            near = max(abs(cell[0] - best[0]), abs(cell[1] - best[1])) <= 1
+            if near or (worse.size and worse.mean() <= PROMISING * error):
+                found.append(cell)
+        return found
+
+    def _score(
+        self, cells: Sequence[tuple[int, int]], X: Any, y: NDArray[Any], weight: Vector | None, part: Indices | None
+    ) -> None:
+        """Score these cells on all samples, or on a part of them."""
+        splits = self.splits
+        if part is not None:
+            X, y = _safe_indexing(X, part), y[part]
+            weight = None if weight is None else weight[part]
+            splits = [(_positions(part, train), _positions(part, test)) for train, test in splits]
+        for g in sorted({cell[0] for cell in cells}):
+            values = sorted(cell[1] for cell in cells if cell[0] == g)
+            estimator = clone(self.estimator).set_params(**self.grid.parameters((g, values[0])))
+            fits = WarmFits(estimator, X, y, weight)
+            small = isinstance(fits.fit_.rows, SmallRows)
+            threads = thread_count(self.estimator.n_jobs) if small else 1
+            inner = {"n_jobs": 1} if threads > 1 else {}
+            scores, seconds = np.full((len(values), len(splits)), np.nan), np.zeros(len(values))
+            tasks = [
+                partial(self._score_fold, fits, split, (g, values), inner, X, y, scores[:, k], seconds)
+                for k, split in enumerate(splits)
+            ]
+            run_parallel(tasks, threads)
+            for value, row, spent in zip(values, scores, seconds, strict=True):
+                cell = g, value
+                # A cell that was stopped on its way keeps the scores of an earlier comparison.
+                if np.isnan(row).all() or (np.isnan(row).any() and self.n_samples[cell]):
+                    continue
+                self.scores[cell], self.n_samples[cell] = row, len(y)
+                self.seconds[cell] += spent
+                if self.verbose:
+                    print(self._line(cell), flush=True)
+            if self.stopped:
+                return
+
+    def _score_fold(
+        self,
+        fits: WarmFits[MarginClassifier],
+        split: tuple[Indices, Indices],
+        ladder: tuple[int, Sequence[int]],
+        inner: Mapping[str, Any],
+        X: Any,
+        y: NDArray[Any],
+        scores: Vector,
+        seconds: Vector,
+    ) -> None:
+        """Score the values of one gamma on one fold, each begun at the solution of the one before it."""
+        train, test = split
+        fold, X_test, y_test = fits.among(train), _safe_indexing(X, test), y[test]
+        for place, value in enumerate(ladder[1]):
+            if self.stopped or self.deadline.passed:
+                self.stopped = self.stopped or "max_time"
+                return
+            parameters = self.grid.parameters((ladder[0], value))
+            before = time.perf_counter()
+            fitted = fold.fit(self.deadline, **parameters, **inner)
+            seconds[place] += time.perf_counter() - before
+            ended = {*fitted.models.stopped}.intersection(STOPPED)
+            if ended:
+                self.stopped = ended.pop()
+                return
+            scores[place] = self._scored(fitted.model(), X_test, y_test, parameters)
+
+    def _scored(self, model: Any, X: Any, y: NDArray[Any], parameters: Mapping[str, float]) -> float:
+        try:
+            score = self.scorer(model, X, y)
+        except Exception as error:
+            raise ValueError(f"scoring failed on the model with {_text(parameters)}: {error}") from error
+        if not isinstance(score, (int, float, np.number)) or not math.isfinite(score):
+            raise ValueError(f"scoring must give a finite number; it gave {score!r} for {_text(parameters)}")
+        return float(score)
+
+    def _line(self, cell: tuple[int, int]) -> str:
+        mean, error = self.means[cell], self.standard_error(cell)
+        return f"{_text(self.grid.parameters(cell))}: {mean:.4f} +- {error:.4f} on {self.n_samples[cell]:,} samples"
+
+    def results(self) -> dict[str, Any]:
+        """All cells in the layout of `cv_results_` of scikit-learn's GridSearchCV.
+
+        Beside it stand `n_samples`, on how many samples a cell was compared, and `left_early`, whether others were
+        compared on more.
+        """
+        cells = self.grid.cells
+        parameters = [self.grid.parameters(cell) for cell in cells]
+        scores = np.array([self.scores[cell] for cell in cells])
+        n_samples = np.array([self.n_samples[cell] for cell in cells])
+        means = np.array([self.means[cell] for cell in cells])
+        # Cells that were compared on fewer samples come after all others.
+        order = means - np.where(n_samples < n_samples.max(), 1e6, 0.0)
+        table: dict[str, Any] = {
+            f"param_{name}": np.array([chosen[name] for chosen in parameters]) for name in parameters[0]
+        }
+        table["params"] = parameters
+        for k in range(scores.shape[1]):
+            table[f"split{k}_test_score"] = scores[:, k]
+        table["mean_test_score"] = np.where(np.isfinite(means), means, np.nan)
+        known = [row[~np.isnan(row)] for row in scores]
+        table["std_test_score"] = np.array([row.std() if row.size else np.nan for row in known])
+        table["rank_test_score"] = rankdata(-order, method="min").astype(np.int32)
+        table["mean_fit_time"] = np.array([self.seconds[cell] for cell in cells]) / scores.shape[1]
+        table["n_samples"], table["left_early"] = n_samples, n_samples < n_samples.max()
+        return table
+
+
+def _positions(part: Indices, samples: Indices) -> Indices:
+    """The positions, in a part in ascending order, of those samples that are in it."""
+    return np.flatnonzero(np.isin(part, samples))
+
+
+def _text(parameters: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in parameters.items())

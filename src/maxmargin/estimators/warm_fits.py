@@ -1,0 +1,116 @@
+"""Fits of one estimator on the same samples with other parameters, each begun where the last one ended."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.stop_rules import StopRules
+from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.callbacks import FitCallbacks
+from maxmargin.estimators.fit import Fit, FitRules
+from maxmargin.estimators.limits import Deadline
+from maxmargin.estimators.model_table import ModelTable
+from maxmargin.estimators.rounds import Start
+from maxmargin.estimators.training_rows import KernelRows, TrainingRows
+from maxmargin.solvers import Resume
+
+ModelT = TypeVar("ModelT", bound=MarginClassifier)
+
+
+@dataclass(frozen=True)
+class Fitted(Generic[ModelT]):
+    """What one of the fits has found; the estimator itself is made when it is asked for, as it copies samples."""
+
+    estimator: ModelT
+    fit: Fit[TrainingRows]
+    models: ModelTable
+
+    def model(self) -> ModelT:
+        """The fitted estimator."""
+        self.estimator._publish(self.fit, self.models)
+        return self.estimator
+
+    def decisions(self, X: Any) -> Vector:
+        """The decision values of the samples X that it was fitted on, of two classes."""
+        known = self.models.decisions[0] if len(self.models.decisions) == 1 else None
+        if known is None:
+            return np.asarray(self.model().decision_function(X))
+        order = self.fit.order
+        if order is None:
+            return known
+        decisions = np.empty(known.size)
+        decisions[order] = known
+        return decisions
+
+
+class WarmFits(Generic[ModelT]):
+    """Fits of an estimator on the same samples, with one C, slack or weighting after another.
+
+    Validation, norms, kernel rows and their cache are shared by all fits, and each begins at the dual variables at
+    which the last one ended.
+
+    Parameters
+    ----------
+    estimator : LinearSVC or SVC
+        Its parameters hold for all fits, but for those that :meth:`fit` is given. It is not changed.
+    X, y, sample_weight : data
+        As in `fit` of the estimator.
+    """
+
+    def __init__(self, estimator: ModelT, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> None:
+        self.template: ModelT = clone(estimator)
+        self.template._validate_params()
+        self.seeds = check_random_state(estimator.random_state)
+        self.y = np.asarray(y)
+        self.fit_ = self.template._set_up(X, y, sample_weight, self.seeds, {})
+        if isinstance(self.fit_.rows, KernelRows):
+            self.fit_.rows.matrix.keep_released_rows()
+        self.resumes: list[Resume | None] = []
+
+    def among(self, samples: Indices | NDArray[np.bool_]) -> Self:
+        """The fits on some of the samples alone, which share the rows of all; they begin from scratch."""
+        other = copy.copy(self)
+        fit, chosen = self.fit_, np.zeros(self.y.size, dtype=bool)
+        chosen[samples] = True
+        other.fit_ = replace(
+            fit,
+            weights=np.where(chosen if fit.order is None else chosen[fit.order], fit.weights, 0.0),
+            class_weights=self.template._class_weights(self.y[chosen]),
+        )
+        other.resumes = []
+        return other
+
+    def fit(self, deadline: Deadline | None = None, **parameters: Any) -> Fitted[ModelT]:
+        """The estimator with these parameters, fitted; it begins where the last fit ended."""
+        model: ModelT = clone(self.template).set_params(**parameters)
+        model._validate_params()
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self.template, name):
+                setattr(model, name, getattr(self.template, name))
+        fit = replace(self.fit_, recipe=model._recipe(self.fit_.rows))
+        rules = FitRules(
+            StopRules(tol=model.tol, max_iter=model._max_iter),
+            model.certify,
+            FitCallbacks(model, fit.strategy.names, {}),
+            deadline or Deadline(model.max_time),
+            model.n_jobs,
+            starts=self._starts,
+            predictor=model._predictor,
+        )
+        models = fit.rows.solve(fit, rules)
+        self.resumes = list(models.resumes)
+        return Fitted(model, fit, replace(models, resumes=[]))
+
+    def _starts(self) -> list[Start]:
+        count = self.fit_.strategy.n_models
+        resumes = self.resumes or [None] * count
+        seeds = self.seeds.randint(2**31 - 1, size=count)
+        return [Start(resume, int(seed), None) for resume, seed in zip(resumes, seeds, strict=True)]
