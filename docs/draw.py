@@ -32,7 +32,7 @@ def pictures() -> dict[str, object]:
         "margins": MarginDisplay.from_estimator(model, X, y),
         "regions": RegionsDisplay.from_estimator(SVC().fit(X[:200], y[:200]), X[:200], y[:200], grid_resolution=80),
         "three_regions": RegionsDisplay.from_estimator(
-            SVC().fit(flowers[:, 2:], kinds), flowers[:, 2:], kinds, grid_resolution=80
+            SVC().fit(flowers[:, 2:], kinds), flowers[:, 2:], kinds, grid_resolution=150
         ),
     }
 

@@ -44,11 +44,10 @@ def test_a_map_over_gamma_and_C(screened):
 
 def test_what_is_marked_on_the_map(screened):
     axes = SearchDisplay.from_estimator(screened).ax_
-    marks = [patch for patch in axes.patches if patch.get_height()]
-    hatched = {tuple(np.add(patch.get_xy(), 0.5)) for patch in marks if patch.get_hatch()}
+    hatched = {tuple(np.add(patch.get_xy(), 0.5)) for patch in axes.patches if patch.get_hatch()}
     early = screened.cv_results_["left_early"].reshape(3, 4)
     assert hatched == {(column, row) for row, column in np.argwhere(early)}
-    (chosen,) = [patch for patch in marks if not patch.get_hatch()]
+    (chosen,) = [patch for patch in axes.patches if not patch.get_hatch()]
     row, column = np.unravel_index(screened.best_index_, (3, 4))
     np.testing.assert_allclose(np.add(chosen.get_xy(), 0.45), (column, row))
     for text in axes.texts:

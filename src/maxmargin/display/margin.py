@@ -114,12 +114,12 @@ class MarginDisplay:
         slack = float(np.mean(np.maximum(self.level - c, 0.0)))
         axes.fill_between(
             share, np.minimum(c, self.level), self.level, color="C0", alpha=0.3, linewidth=0,
-            label=f"slack: {slack:.3g} on average",
+            label=f"mean slack {slack:.3g}",
         )  # fmt: skip
         axes.plot(share, c, color=ink(axes), linewidth=1.5)
         what = "margin" if self.level == 1 else f"level of {self.level:.3g}"
         axes.axhline(self.level, color="C0", linestyle="--", linewidth=1, label=f"{percent(inside)} below the {what}")
-        axes.axhline(0, color=ink(axes), linestyle=":", linewidth=1, label=f"{percent(wrong)} misclassified")
+        axes.axhline(0, color=ink(axes), linestyle=":", linewidth=1, label=f"{percent(wrong)} wrong")
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
         axes.grid(alpha=0.3)

@@ -98,13 +98,11 @@ class SearchDisplay:
         values = np.unique(self.results[f"param_{self.name}"])
         size = PANEL_SIZE if gammas.size == 1 else (2.6 + CELL * values.size, 1.0 + CELL * gammas.size)
         self.figure_, (self.ax_, *_) = panels(1, ax, size)
-        if gammas.size == 1:
-            self._draw_curve(self.ax_)
-        else:
-            self._draw_map(self.ax_, gammas, values)
+        one = gammas.size == 1
+        handles = self._draw_curve(self.ax_) if one else self._draw_map(self.ax_, gammas, values)
         self.ax_.set_xlabel(self.name)
-        if self.ax_.get_legend_handles_labels()[0]:
-            self.ax_.legend(**(LEGEND_ABOVE if ax is None else {"loc": "best"}))
+        # A map leaves no room for a legend on it.
+        self.ax_.legend(handles=handles, **(LEGEND_ABOVE if ax is None or not one else {"loc": "best"}))
         if ax is None:
             self.figure_.suptitle(": ".join(filter(None, (name, self._best_in_words()))))
         return self
@@ -115,10 +113,11 @@ class SearchDisplay:
         mean, error = self.means[self.best_index], self.errors[self.best_index]
         return f"{mean:.4f} \N{PLUS-MINUS SIGN} {error:.4f} at {where}"
 
-    def _draw_map(self, axes: Axes, gammas: Vector, values: Vector) -> None:
+    def _draw_map(self, axes: Axes, gammas: Vector, values: Vector) -> list[Any]:
+        """Draw the map; returns what its legend shows."""
         from matplotlib import colormaps
         from matplotlib.colors import Normalize
-        from matplotlib.patches import Rectangle
+        from matplotlib.patches import Patch, Rectangle
 
         rows = np.searchsorted(gammas, self.results["param_gamma"])
         columns = np.searchsorted(values, self.results[f"param_{self.name}"])
@@ -140,16 +139,18 @@ class SearchDisplay:
                 inner = corner[0] + 0.05, corner[1] + 0.05
                 axes.add_patch(Rectangle(inner, 0.9, 0.9, fill=False, edgecolor=pen, linewidth=2.5))
         # Marks have the colour that shows on their cell; those of the legend lie on the background.
-        axes.bar(0, 0, fill=False, edgecolor=ink(axes), linewidth=2.5, label="chosen")
+        handles = [Patch(fill=False, edgecolor=ink(axes), linewidth=2.5, label="chosen")]
         if self.results["left_early"].any():
-            axes.bar(0, 0, fill=False, edgecolor=ink(axes), linewidth=0, hatch="//", label=self._early_label)
+            handles.append(Patch(fill=False, edgecolor=ink(axes), linewidth=0, hatch="//", label=self._early_label))
         axes.set_xticks(range(values.size), [number(value) for value in values])
         axes.set_yticks(range(gammas.size), [number(gamma) for gamma in gammas])
         axes.set_ylabel("gamma")
         extend = "min" if known[0] < least else "neither"
         self.figure_.colorbar(picture, ax=axes, label=self._score_label, extend=extend)
+        return handles
 
-    def _draw_curve(self, axes: Axes) -> None:
+    def _draw_curve(self, axes: Axes) -> list[Any]:
+        """Draw the curve; returns what its legend shows."""
         x = np.asarray(self.results[f"param_{self.name}"])
         order = np.argsort(x)
         early = np.asarray(self.results["left_early"], dtype=bool)
@@ -172,6 +173,7 @@ class SearchDisplay:
         )
         axes.grid(alpha=0.3)
         axes.set_ylabel(self._score_label)
+        return list(axes.get_legend_handles_labels()[0])
 
     @property
     def _early_label(self) -> str:
