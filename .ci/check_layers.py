@@ -19,8 +19,8 @@ FLOORS = [
 ]
 # The rooms within svm likewise: its solvers above what all of them share.
 INSIDE_SVM = [["svm/linear", "svm/kernel"], ["svm"]]
-# `trace_.plot()` is a courtesy on the way up, imported only when it is called.
-ALLOWED = {("engine/trace.py", "display")}
+# `plot()` of a trace and of a path is a courtesy on the way up, imported only when it is called.
+ALLOWED = {("engine/trace.py", "display"), ("estimators/path.py", "display")}
 
 IMPORT = re.compile(r"^\s*(?:from\s+maxmargin\.([\w.]+)\s+c?import|c?import\s+maxmargin\.([\w.]+))", re.MULTILINE)
 

@@ -14,7 +14,8 @@ from maxmargin import solvers
 
 NAMES = {
     "maxmargin": """
-        EnclosingBall LinearSVC ModelFileError RegularizedSVM SVC SlackSVM load_model save_model solve
+        EnclosingBall LinearSVC LinearSVCCV ModelFileError RegularizedSVM SVC SVCCV SlackSVM load_model save_model
+        slack_path solve
     """,
     "maxmargin.problems": """
         BallEvaluation Certificate Certificates Evaluation Expansion Hinge Kernel KernelMatrix LOSSES Loss
@@ -25,10 +26,10 @@ NAMES = {
     "maxmargin.solvers": """
         BatchPerceptron CoreSet Decomposition ExponentiatedGradient Holdout Hybrid KERNEL_SOLVERS KernelPegasos
         KernelPerceptron KernelSdca KernelSublinearPerceptron LazyGradient Learned Newton NoModelYet OTHER_SOLVERS
-        OnlineSolver Pegasos Perceptron Player PrimalDual Progress Result Row RunningMean SOLVERS Sdca SdcaThenNewton
-        SdpAnswer SdpResult SdpTry Simba Smo Solver StochasticBatchPerceptron StochasticGradient SublinearBall
+        OnlineSolver Pegasos Perceptron Player PrimalDual Progress Result Resume Row RunningMean SOLVERS Sdca
+        SdcaThenNewton SdpAnswer SdpResult SdpTry Simba Smo Solver StochasticBatchPerceptron StochasticGradient SublinearBall
         SublinearPerceptron SublinearSdp Trace Traces auto_solver decide decided listen_for_interrupt solve
-        solve_for_C solve_sdp
+        solve_for_C solve_for_slack solve_sdp
     """,
     "maxmargin.data": """
         FileFormatError LibsvmError ProgramArrays SdpaError SymmetricMatrices Table as_matrix
@@ -40,10 +41,10 @@ NAMES = {
         water_levels
     """,
     "maxmargin.display": """
-        ConvergenceDisplay
+        ConvergenceDisplay MarginDisplay PathDisplay RegionsDisplay SearchDisplay
     """,
     "maxmargin.estimators": """
-        EnclosingBall LinearSVC ModelFileError SVC load_model save_model
+        EnclosingBall LinearSVC LinearSVCCV ModelFileError Path PathPoint SVC SVCCV load_model save_model slack_path
     """,
 }
 
@@ -57,6 +58,14 @@ PARAMETERS = {
         C slack kernel degree gamma coef0 shrinking probability solver fit_intercept tol max_iter max_time
         budget early_stopping validation_fraction class_weight multi_class decision_function_shape break_ties
         cache_size certify warm_start n_jobs random_state verbose
+    """,
+    "LinearSVCCV": """
+        Cs slacks cv scoring refit one_standard_error loss fit_intercept tol max_time class_weight n_jobs
+        random_state verbose
+    """,
+    "SVCCV": """
+        Cs slacks gammas kernel cv scoring refit one_standard_error degree coef0 fit_intercept tol max_time
+        class_weight cache_size n_jobs random_state verbose
     """,
     "EnclosingBall": """
         nu kernel degree gamma coef0 solver tol max_iter max_time budget cache_size n_jobs random_state verbose

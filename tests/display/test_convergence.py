@@ -3,7 +3,6 @@
 import math
 import sys
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -14,8 +13,6 @@ from sklearn.exceptions import NotFittedError
 from maxmargin import SVC, LinearSVC
 from maxmargin.display import ConvergenceDisplay
 from maxmargin.solvers import Row, Trace, Traces
-
-matplotlib.use("agg")
 
 
 def measured(primal, dual, cost=None, **more):
@@ -34,12 +31,6 @@ DEFAULT = Trace(  # as an exact solver leaves it: estimates, and one gap that wa
      Row(3, 0.3, 300, primal=252.8312, dual=252.8310, gap=0.0002, estimated_gap=1e-6)], tol=1e-3,
 )  # fmt: skip
 BARE = Trace([Row(1, 0.1, 10)])
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def labels(axes):

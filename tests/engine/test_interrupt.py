@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC
-from maxmargin.solvers import Decomposition
+from maxmargin.solvers import Decomposition, listen_for_interrupt
 
 
 @pytest.fixture
@@ -86,3 +86,14 @@ def test_a_larger_job_ends(data, job):
 def test_fits_in_threads_end(data):
     with pytest.raises(KeyboardInterrupt):
         Parallel(n_jobs=2, backend="threading")(delayed(slow().fit)(*data) for _ in range(3))
+
+
+def test_a_press_is_remembered_after_its_answer():
+    """Of many fits in one block, one answers; the block still knows that it is to end."""
+    with listen_for_interrupt() as outer:
+        assert not outer.ever_asked
+        with listen_for_interrupt() as inner:
+            signal.raise_signal(signal.SIGINT)
+            assert inner.answer()
+        assert not outer.asked
+        assert outer.ever_asked

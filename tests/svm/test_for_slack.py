@@ -123,3 +123,14 @@ def test_the_trace_has_values_of_the_slack_form():
         assert row.primal <= result.certificate.dual
         assert row.dual >= result.certificate.primal
     assert [row.iteration for row in result.trace] == sorted(row.iteration for row in result.trace)
+
+
+def test_a_result_can_be_gone_on_from_though_an_earlier_solve_was_the_best():
+    """The state is that of the last solve. With seed 4 the best one comes before it."""
+    rng = np.random.default_rng(4)
+    y = np.where(rng.random(60) < 0.5, -1.0, 1.0)
+    X = rng.normal(size=(60, 4)) + 0.5 * y[:, None]
+    _, first = solve_for_slack(SlackSVM(X, y, slack=0.3), Newton(), random_state=0)
+    assert first.best_iter < first.n_iter
+    _, second = solve_for_slack(SlackSVM(X, y, slack=0.35), Newton(), random_state=0, warm=first.resume)
+    assert second.certificate.relative_gap <= 1e-3

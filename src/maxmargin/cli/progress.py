@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColum
 from rich.text import Text
 
 from maxmargin.cli.common import say
-from maxmargin.estimators.callbacks import FitProgress
+from maxmargin.estimators.callbacks import FitProgress, Progressing
 
 FIRST_LINE = 2.0  # seconds until the first line of a log; shorter fits write none
 
@@ -32,7 +32,8 @@ class ShowProgress:
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Called when the fit begins: start the bar, or the thread that writes the log."""
-        self.started, self.progress = time.perf_counter(), FitProgress(1)
+        self.started = time.perf_counter()
+        self.progress: Progressing = FitProgress(1)
         self.ended, self.log, self.bar = threading.Event(), None, None
         console = Console(stderr=True)
         if console.is_terminal:

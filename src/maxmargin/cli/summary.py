@@ -65,6 +65,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         f", {about['stored']:,} entries stored" if "stored" in about else "",
         f"; labels: {about['labels_in']}" if about.get("labels_in") else "",
     )
+    if "cv_folds" in about:
+        yield _line("chosen", _chosen(about))
     if about.get("kernel"):
         parameters = ", ".join(f"{name} {_short(value)}" for name, value in about["kernel"]["fields"].items())
         yield _line("kernel", about["kernel"]["name"], f", {parameters}" if parameters else "")
@@ -84,6 +86,15 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("training error", f"{about['training_error']:.2%} of {part} {about['rows']:,} rows")
     if "test_error" in about:
         yield _line("test error", f"{about['test_error']:.2%} of {about['test_rows']:,} rows of {about['test_data']}")
+
+
+def _chosen(about: Mapping[str, Any]) -> str:
+    parameters = ", ".join(f"{name} {_short(about[f'cv_{name}'])}" for name in ("C", "gamma") if f"cv_{name}" in about)
+    score = f"accuracy {about['cv_accuracy']:.2%} +- {about['cv_standard_error']:.2%}"
+    early = f", {about['cv_left_early']:,} left early" if about["cv_left_early"] else ""
+    stopped = {"max_time": "; the time was up", "interrupted": "; interrupted"}.get(about["cv_stopped"], "")
+    compared = f"over {count(about['cv_folds'], 'fold')}, of {count(about['cv_cells'], 'cell')}"
+    return f"{parameters}: {score} {compared}{early}{stopped}"
 
 
 def _classifier(about: Mapping[str, Any]) -> Iterator[str]:
@@ -148,7 +159,8 @@ _SHOWN = {
     *("library_version", "estimator", "parameters", "classes", "n_features_in", "feature_names_in", "problems"),
     *("traces", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
     *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
-    *("n_rows", "learned"),
+    *("n_rows", "learned", "cv_C", "cv_gamma", "cv_accuracy", "cv_standard_error", "cv_folds", "cv_cells"),
+    *("cv_left_early", "cv_stopped"),
 }
 
 

@@ -42,8 +42,8 @@ from maxmargin.cli.common import (
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
 from maxmargin.data import atomic_write, required_labels
-from maxmargin.display import ConvergenceDisplay
-from maxmargin.estimators import SVC, LinearSVC, save_model
+from maxmargin.display import ConvergenceDisplay, SearchDisplay
+from maxmargin.estimators import SVC, SVCCV, LinearSVC, LinearSVCCV, save_model
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.problems import LOSSES
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
@@ -103,6 +103,14 @@ def train(
             show_default="squared_hinge; with --slack hinge",
         ),
     ] = None,
+    cv: Annotated[
+        int | None,
+        typer.Option(
+            "--cv",
+            metavar="FOLDS",
+            help="Choose C, and gamma of a kernel that has one, by cross-validation with so many folds.",
+        ),
+    ] = None,
     budget: Budget = None,
     max_time: MaxTime = None,
     max_iter: MaxIter = None,
@@ -133,7 +141,10 @@ def train(
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
     label_column: LabelColumn = "last",
     header: Header = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw how the run converged; certifies at each check.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw how the run converged; certifies at each check. With --cv: draw the scores."),
+    ] = None,
     json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -141,7 +152,7 @@ def train(
     target = result_path(model, "--model", data, ".mm")
     if plot is not None:
         check_can_write(plot, data)
-        _check_can_plot(plot, certify, early_stopping)
+        _check_can_plot(plot, something=certify or early_stopping or cv is not None)
     if test is not None:
         refuse_same_stream(data, test)
     table = read(data, label_column, header)
@@ -161,27 +172,46 @@ def train(
     linear_options = {"loss": loss, "intercept_scaling": intercept_scaling}
     if C is not None and slack is not None:
         raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
-    common: dict[str, Any] = {
-        **given({"C": C, "slack": slack}),
-        "solver": solver,
+    if kernel is None:
+        refuse(kernel_options, "needs --kernel")
+    else:
+        refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
+    both: dict[str, Any] = {
         "fit_intercept": intercept,
         "tol": tol,
-        "max_iter": max_iter,
         "max_time": max_time,
-        "budget": budget,
-        "early_stopping": early_stopping,
         "class_weight": class_weight,
-        "certify": "checks" if certify and plot is not None else certify,
         "n_jobs": n_jobs,
         "random_state": random_state,
     }
-    estimator: LinearSVC | SVC
-    if kernel is None:
-        refuse(kernel_options, "needs --kernel")
-        estimator = LinearSVC(**given(linear_options), **common)
+    # With --cv the search says what they are, or its fits have no such option.
+    without_cv: dict[str, Any] = {
+        "C": C,
+        "slack": slack,
+        "solver": None if solver == "auto" else solver,
+        "max_iter": max_iter,
+        "budget": budget,
+        "early_stopping": early_stopping or None,
+    }
+    estimator: LinearSVC | SVC | LinearSVCCV | SVCCV
+    if cv is not None:
+        refuse_with_cv = {**without_cv, "gamma": gamma, "multi_class": multi_class}
+        refuse_with_cv |= {"intercept_scaling": intercept_scaling, "no_certify": None if certify else True}
+        refuse(refuse_with_cv, "does not go with --cv, which chooses C and gamma and solves to --tol")
+        if cv < 2:
+            raise ValueError(f"--cv {cv}: give two folds or more")
+        searched = {**both, "cv": cv}
+        if kernel is None:
+            estimator = LinearSVCCV(**given({"loss": loss}), **searched)
+        else:
+            names = ("degree", "coef0", "cache_size")
+            estimator = SVCCV(kernel=kernel, **given({name: kernel_options[name] for name in names}), **searched)
     else:
-        refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
-        estimator = SVC(kernel=kernel, **given(kernel_options), **common)
+        common = {**given(without_cv), **both, "certify": "checks" if certify and plot is not None else certify}
+        if kernel is None:
+            estimator = LinearSVC(**given(linear_options), **common)
+        else:
+            estimator = SVC(kernel=kernel, **given(kernel_options), **common)
     if not quiet:
         estimator.set_callbacks(ShowProgress())
     started = time.perf_counter()
@@ -192,23 +222,40 @@ def train(
         "stored": X.size,  # of a sparse matrix, the size counts stored entries only
         "seconds": time.perf_counter() - started,
     }
-    notes |= training_error(estimator, X, y)
+    fitted = estimator.best_estimator_ if isinstance(estimator, (LinearSVCCV, SVCCV)) else estimator
+    if isinstance(estimator, (LinearSVCCV, SVCCV)):
+        notes |= chosen(estimator)
+    notes |= training_error(fitted, X, y)
     if table.labels_in:
         notes["labels_in"] = table.labels_in
     if test is not None:
-        error = error_rate(estimator.predict(tested.X), y_test)
+        error = error_rate(fitted.predict(tested.X), y_test)
         notes |= {"test_data": source_name(test), "test_rows": y_test.size, "test_error": error}
-    save_model(estimator, target, notes=notes)
+    save_model(fitted, target, notes=notes)
     if plot is not None:
         _draw(estimator, plot, notes["stored"])
-    about = {"model": str(target), **summary(estimator, notes)}
+    about = {"model": str(target), **summary(fitted, notes)}
     if json:
         print(as_json(about))
     elif not quiet:
         print(*lines(about), f"{'model':<15}{target}", sep="\n")
-    if "interrupted" in np.atleast_1d(estimator.stopped_):
+    if "interrupted" in (*np.atleast_1d(fitted.stopped_), getattr(estimator, "search_stopped_", "")):
         say(f"interrupted: the best model so far was kept and is in {target}")
         raise typer.Exit(130)
+
+
+def chosen(search: LinearSVCCV | SVCCV) -> dict[str, Any]:
+    """What a search has chosen, and how good it is, as notes of the model file."""
+    table, best = search.cv_results_, search.best_index_
+    return {
+        **{f"cv_{name}": value for name, value in search.best_params_.items()},
+        "cv_accuracy": search.best_score_,
+        "cv_standard_error": float(table["standard_error"][best]),
+        "cv_folds": search.scores_.shape[-1],
+        "cv_cells": len(table["params"]),
+        "cv_left_early": int(table["left_early"].sum()),
+        "cv_stopped": search.search_stopped_,
+    }
 
 
 def training_error(estimator: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:
@@ -221,8 +268,8 @@ def training_error(estimator: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[
     return {"training_error": float(np.mean(estimator.predict(X[rows]) != y[rows])), "training_error_rows": m}
 
 
-def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:
-    if not certify and not early_stopping:
+def _check_can_plot(path: Path, *, something: bool) -> None:
+    if not something:
         raise ValueError("--plot has nothing to draw with --no-certify; drop that, or add --early-stopping")
     try:
         import matplotlib
@@ -234,7 +281,11 @@ def _check_can_plot(path: Path, certify: bool, early_stopping: bool) -> None:
     matplotlib.use("agg")  # draw to the file, without a window
 
 
-def _draw(estimator: LinearSVC | SVC, path: Path, stored: int) -> None:
-    display = ConvergenceDisplay.from_estimator(estimator, stored=stored)
+def _draw(estimator: LinearSVC | SVC | LinearSVCCV | SVCCV, path: Path, stored: int) -> None:
+    display: SearchDisplay | ConvergenceDisplay
+    if isinstance(estimator, (LinearSVCCV, SVCCV)):
+        display = SearchDisplay.from_estimator(estimator)
+    else:
+        display = ConvergenceDisplay.from_estimator(estimator, stored=stored)
     with atomic_write(path) as file:
         display.figure_.savefig(file, format=path.suffix[1:])

@@ -1,5 +1,9 @@
 """Pictures, in scikit-learn's Display style. matplotlib is imported when something is drawn."""
 
 from maxmargin.display.convergence import ConvergenceDisplay
+from maxmargin.display.margin import MarginDisplay
+from maxmargin.display.path import PathDisplay
+from maxmargin.display.regions import RegionsDisplay
+from maxmargin.display.search import SearchDisplay
 
-__all__ = ["ConvergenceDisplay"]
+__all__ = ["ConvergenceDisplay", "MarginDisplay", "PathDisplay", "RegionsDisplay", "SearchDisplay"]

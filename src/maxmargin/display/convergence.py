@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.types import Vector
+from maxmargin.display.style import LEGEND_ABOVE, MARKERS, ink, panels, percent
 from maxmargin.solvers import Trace, Traces
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ LABELS = {
 }
 
 MOST_COLOURS = 6  # runs; up to so many have a colour and a marker each, of more only the one with the largest gap
-MARKERS = "os^DvP"  # one a run, so that runs can be told apart without colours
 LOG_COST = 50.0  # the axis of the cost is logarithmic if the largest cost is at least this many times the smallest
 SMALLEST_GAP = 1e-12  # relative gaps below this are rounding errors, and are drawn at the bottom of the axis
-PANEL_SIZE = (7.2, 2.7)  # width and height of a panel in inches
 
 
 class ConvergenceDisplay:
@@ -140,40 +139,22 @@ class ConvergenceDisplay:
         -------
         ConvergenceDisplay
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("drawing needs matplotlib; install it with: pip install 'maxmargin[plot]'") from error
-
-        panels = self._panels()
-        if not panels:
+        drawings = self._drawings()
+        if not drawings:
             raise ValueError(
                 "the trace has neither gaps nor holdout errors to draw; fit with certify=True, with a tol, or with "
                 "early_stopping=True"
             )
+        self.figure_, self.axes_ = panels(len(drawings), ax)
         if ax is None:
-            width, height = PANEL_SIZE
-            self.figure_, axes = plt.subplots(
-                len(panels), 1, sharex=True, squeeze=False, layout="constrained",
-                figsize=(width, 0.5 + height * len(panels)),
-            )  # fmt: skip
-            self.axes_ = list(axes[:, 0])
             self.figure_.suptitle(self._title(name or ""))
-            # The legend is above the curves and covers none of them.
-            legend = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "ncols": 3, "borderaxespad": 0.2}
-        else:
-            self.axes_ = list(np.atleast_1d(ax))
-            self.figure_ = self.axes_[0].figure
-            legend = {"loc": "best"}
-        if len(self.axes_) > len(panels):
-            raise ValueError(f"there are {len(panels)} panels to draw; got {len(self.axes_)} axes for them")
-        for panel, axes in zip(panels, self.axes_, strict=False):
+        for draw, axes in zip(drawings, self.axes_, strict=False):
             self._set_cost_axis(axes)
-            panel(axes)
+            draw(axes)
             axes.grid(alpha=0.3)
             if self.stored is not None and self.x == "entries_read":
-                axes.axvline(self.stored, color=_ink(axes), linestyle=":", label="all entries once")
-            axes.legend(**legend)
+                axes.axvline(self.stored, color=ink(axes), linestyle=":", label="all entries once")
+            axes.legend(**(LEGEND_ABOVE if ax is None else {"loc": "best"}))
         own = ", of each binary problem" if self._many else ""
         self.axes_[-1].set_xlabel(LABELS[self.x] + own)
         return self
@@ -203,31 +184,31 @@ class ConvergenceDisplay:
             return "kernel_evaluations"
         return "entries_read" if all(row.entries_read for row in last) else "seconds"
 
-    def _panels(self) -> Sequence[Callable[[Any], None]]:
+    def _drawings(self) -> Sequence[Callable[[Any], None]]:
         traces = self.traces.values()
-        panels: list[Callable[[Any], None]] = []
+        drawings: list[Callable[[Any], None]] = []
         if any(np.isfinite(known_gap(trace)).any() for trace in traces):
-            panels.append(self._draw_gaps)
+            drawings.append(self._draw_gaps)
         if self._many and self._tol is not None:
-            panels.append(self._draw_count)
+            drawings.append(self._draw_count)
         if not self._many and any(np.isfinite(trace.column("gap")).sum() > 1 for trace in traces):
-            panels.append(self._draw_values)
+            drawings.append(self._draw_values)
         if any(np.isfinite(trace.column("holdout_error")).any() for trace in traces):
-            panels.append(self._draw_errors)
-        return panels
+            drawings.append(self._draw_errors)
+        return drawings
 
     def _title(self, name: str) -> str:
         """The title: name, gap and error, on one line."""
         gaps, parts = self._last_gaps, []
         if len(self.traces) > 1 and gaps:
             loosest = max(gaps, key=lambda run: gaps[run])
-            parts.append(f"the largest gap of {len(self.traces)} is {_percent(gaps[loosest])} ({loosest})")
+            parts.append(f"the largest gap of {len(self.traces)} is {percent(gaps[loosest])} ({loosest})")
         elif gaps:
-            parts.append(f"relative gap {_percent(*gaps.values())}")
+            parts.append(f"relative gap {percent(*gaps.values())}")
         if len(self.traces) == 1:
             errors = next(iter(self.traces.values())).column("holdout_error")
             if np.isfinite(errors).any():
-                parts.append(f"best holdout error {_percent(float(np.nanmin(errors)))}")
+                parts.append(f"best holdout error {percent(float(np.nanmin(errors)))}")
         return ": ".join(part for part in (name, ", ".join(parts)) if part)
 
     def _set_cost_axis(self, axes: Axes) -> None:
@@ -265,17 +246,17 @@ class ConvergenceDisplay:
             cost, gap = trace.column(self.x)[known], np.clip(gaps[name][known], bottom, top)
             axes.plot(cost, gap, **{"markevery": np.flatnonzero(measured).tolist(), **style})
             if len(self.traces) == 1 and trace.column(self.x)[0] < cost[0]:
-                axes.axvspan(0, cost[0], color=_ink(axes), alpha=0.07, linewidth=0, label="not known yet")
+                axes.axvspan(0, cost[0], color=ink(axes), alpha=0.07, linewidth=0, label="not known yet")
         if len(self.traces) == 1:
             axes.get_lines()[0].set_label("_" if estimated else "measured")
         if estimated and not self._many:
-            colour = axes.get_lines()[0].get_color() if len(self.traces) == 1 else _ink(axes)
+            colour = axes.get_lines()[0].get_color() if len(self.traces) == 1 else ink(axes)
             axes.plot([], [], color=colour, label="estimated by the solver")
             axes.plot([], [], "o", markersize=4, color=colour, label="measured")
         if self._tol is not None:
-            axes.axhline(self._tol, color=_ink(axes), linestyle="--", linewidth=1, label=f"tol = {_percent(self._tol)}")
+            axes.axhline(self._tol, color=ink(axes), linestyle="--", linewidth=1, label=f"tol = {percent(self._tol)}")
         axes.set_ylabel("relative gap")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
 
     def _draw_count(self, axes: Axes) -> None:
         """The number of runs within `tol` against the cost of each run until then."""
@@ -286,7 +267,7 @@ class ConvergenceDisplay:
         most = max(trace.column(self.x).max(initial=0) for trace in self.traces.values())
         cost, count = [0, *sorted(ends), most], [*range(len(ends) + 1), len(ends)]
         axes.step(cost, count, where="post", label=f"{len(ends)} within tol in the end")
-        axes.axhline(len(self.traces), color=_ink(axes), linestyle=":", label=f"all {len(self.traces)}")
+        axes.axhline(len(self.traces), color=ink(axes), linestyle=":", label=f"all {len(self.traces)}")
         axes.set_ylim(0, 1.08 * len(self.traces))
         axes.set_ylabel("problems within tol")
 
@@ -309,7 +290,7 @@ class ConvergenceDisplay:
             values[name] = np.concatenate([primal, dual, [primal[-1], dual[-1]]])
             axes.set_ylabel(f"value ({'smaller' if smaller else 'larger'} is better)")
         if len(self.traces) > 1:
-            axes.plot([], [], color=_ink(axes), linestyle="--", label="bounds")
+            axes.plot([], [], color=ink(axes), linestyle="--", label="bounds")
         best = values[min(values, key=lambda name: self._last_gaps[name])]
         axes.set_ylim(*_near(best[-2:], np.concatenate([*values.values()])))
         axes.ticklabel_format(axis="y", useOffset=False)
@@ -325,9 +306,9 @@ class ConvergenceDisplay:
             axes.plot(cost, errors[name][seen], **style)
         if len(self.traces) == 1:
             axes.get_lines()[-1].set_label("error on the holdout")
-            axes.axhline(*best.values(), color=_ink(axes), linestyle=":", label=f"best: {_percent(*best.values())}")
+            axes.axhline(*best.values(), color=ink(axes), linestyle=":", label=f"best: {percent(*best.values())}")
         axes.set_ylabel("holdout error")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
 
     def _styles(self, axes: Axes, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The runs that have a number in `sizes`, and the style of each; of many, the largest is last and in colour."""
@@ -340,7 +321,7 @@ class ConvergenceDisplay:
         others = [name for name in sizes if name != largest]
         for name in others:
             label = f"{len(others)} others" if name == others[0] else f"_{name}"
-            grey = {"color": _ink(axes), "alpha": 0.3, "linewidth": 0.8, "markersize": 2.5}
+            grey = {"color": ink(axes), "alpha": 0.3, "linewidth": 0.8, "markersize": 2.5}
             yield name, {**grey, "marker": "o", "markevery": [-1], "label": label}
         yield largest, {"color": "C0", "linewidth": 2, "marker": "o", "markersize": 4, "label": f"largest: {largest}"}
 
@@ -367,13 +348,3 @@ def _near(last: Vector, seen: Vector) -> tuple[float, float]:
     low = max(low, 0.0) if last.min() >= 0 else low
     space = 0.05 * (high - low) or 0.05 * size
     return (0.0 if 0 <= low < space else low - space), high + space
-
-
-def _percent(share: float) -> str:
-    digits = np.format_float_positional(100 * share, 3, unique=False, fractional=False, trim="-")
-    return f"{digits if share >= 1e-8 else f'{100 * share:.3g}'} %"
-
-
-def _ink(axes: Axes) -> Any:
-    """The colour of text in the current style, readable on a light or dark background."""
-    return axes.xaxis.label.get_color()

@@ -18,10 +18,18 @@ from types import FrameType
 
 
 class Interrupt:
-    """Whether the user has asked to stop."""
+    """Whether the user has asked to stop.
+
+    Attributes
+    ----------
+    asked : bool
+        Since the last :meth:`answer`.
+    ever_asked : bool
+        At any time: of many fits that follow each other, the one that answers need not be the last.
+    """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked = self.ever_asked = False
 
     def answer(self) -> bool:
         """Whether the user has asked to stop since the last answer: what is left to do may still be done."""
@@ -95,7 +103,7 @@ def listen_for_interrupt() -> Iterator[Interrupt]:
         before, _last = _last, time.monotonic()
         if interrupt.asked or _last - before < IMPATIENCE:
             raise KeyboardInterrupt
-        interrupt.asked = True
+        interrupt.asked = interrupt.ever_asked = True
 
     signal.signal(signal.SIGINT, on_signal)
     _current = interrupt

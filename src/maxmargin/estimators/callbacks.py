@@ -14,8 +14,22 @@ PARTS = 100  # tasks of equal size that a fit is divided into for callbacks
 SAYABLE_SHARE = 0.1  # share of the work; below it the time that is left is not estimated
 
 
+class Progressing:
+    """What displays ask of something that takes a while: the share of the work that is done, and words for it."""
+
+    share: float
+
+    def sentence(self) -> str:
+        """Where it stands, for a person."""
+        raise NotImplementedError
+
+    def seconds_left(self, seconds: float) -> float:
+        """An estimate from the seconds so far, where enough is done for one; else NaN."""
+        return seconds * (1 - self.share) / self.share if self.share >= SAYABLE_SHARE else math.nan
+
+
 @dataclass
-class FitProgress:
+class FitProgress(Progressing):
     """How far a fit has come, for displays: they find it as `progress` of the fit's own callback context.
 
     Attributes
@@ -66,9 +80,42 @@ class FitProgress:
         done = f"{self.solved} of {self.problems} binary problems solved"
         return f"{done}; {self.name}: {now}" if now else done
 
-    def seconds_left(self, seconds: float) -> float:
-        """An estimate from the seconds so far, where enough is done for one; else NaN."""
-        return seconds * (1 - self.share) / self.share if self.share >= SAYABLE_SHARE else math.nan
+
+@dataclass
+class SearchProgress(Progressing):
+    """How far a search has come, for displays: they find it as `progress` of the fit's own callback context.
+
+    Attributes
+    ----------
+    cells, scored : int
+        How many cells are compared on the present samples, and how many of them have a score.
+    n_samples : int
+        The number of these samples.
+    best : str
+        The best cell so far, in words; empty before there is one.
+    share : float
+        The share of all work that is done, between 0 and 1.
+    """
+
+    cells: int = 0
+    scored: int = 0
+    n_samples: int = 0
+    best: str = ""
+    share: float = 0.0
+
+    def sentence(self) -> str:
+        """Where the search stands, for a person.
+
+        Examples
+        --------
+        >>> from maxmargin.estimators.callbacks import SearchProgress
+        >>> SearchProgress(50, 12, 3000, "C=1: 0.9512").sentence()
+        '12 of 50 cells compared on 3,000 samples; best so far: C=1: 0.9512'
+        """
+        if not self.cells:
+            return ""
+        done = f"{self.scored} of {self.cells} cells compared on {self.n_samples:,} samples"
+        return f"{done}; best so far: {self.best}" if self.best else done
 
 
 class FitCallbacks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -10,19 +11,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable
+from sklearn.utils.validation import _check_y, check_is_fitted, indexable
 
 from maxmargin.core.types import Vector
 from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.search import Grid, Search
+from maxmargin.estimators.validation import distinct_numbers
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
 
@@ -33,11 +37,11 @@ REFIT_SHARE = 0.2  # of `max_time`, kept for the fit on all samples
 GAMMA_KERNELS = ("rbf", "poly", "sigmoid")
 
 
-class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """What LinearSVCCV and SVCCV share: a search, a fit on all samples with the best cell, and predictions by it."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like", None],
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "slacks": ["array-like", None],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
@@ -60,6 +64,7 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _gammas(self, X: Any) -> Vector:
         """The values of gamma to try; NaN alone where there is none."""
 
+    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Compare all cells by cross-validation, and fit the best one on all samples.
@@ -80,13 +85,18 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self
         """
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
-        y = column_or_1d(y, warn=True)
+        y = _check_y(y, estimator=self)
         check_classification_targets(y)
         estimator = self._estimator()
         grid = Grid(*self._values(), self._gammas(X))
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         splits = [(np.asarray(train), np.asarray(test)) for train, test in self._splits(X, y, groups)]
+        if not splits:
+            raise ValueError(f"cv has no folds; got cv={self.cv!r}")
         whole, share = Deadline(self.max_time), 1 - REFIT_SHARE if self.refit else 1.0
+        context, progress = self._init_callback_context(), SearchProgress()
+        context.progress = progress
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         search = Search(
             estimator,
             grid,
@@ -94,6 +104,7 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             check_scoring(estimator, self.scoring),
             Deadline(None if self.max_time is None else share * self.max_time),
             int(self.verbose),
+            progress,
         )
         search.run(X, y, weights)
         self.search_stopped_ = search.stopped
@@ -113,11 +124,13 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.n_features_in_ = estimator.n_features_in_
             if hasattr(estimator, "feature_names_in_"):
                 self.feature_names_in_ = estimator.feature_names_in_
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
     def _splits(self, X: Any, y: NDArray[Any], groups: Any) -> Any:
         cv = check_cv(self.cv, y, classifier=True)
         if getattr(cv, "random_state", 0) is None and getattr(cv, "shuffle", False):
+            cv = copy.copy(cv)  # it may be the caller's
             cv.random_state = check_random_state(self.random_state).randint(2**31 - 1)
         return cv.split(X, y, groups)
 
@@ -126,10 +139,10 @@ class CrossValidatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if self.slacks is not None:
             if not (isinstance(self.Cs, Integral) and self.Cs == 10):
                 raise ValueError(f"both Cs={self.Cs!r} and slacks={self.slacks!r} were given; give one")
-            return "slack", _numbers("slacks", self.slacks, positive=False)[::-1]
+            return "slack", distinct_numbers("slacks", self.slacks, positive=False)[::-1]
         if isinstance(self.Cs, Integral):
             return "C", np.logspace(np.log10(LEAST_C), np.log10(LARGEST_C), int(self.Cs))
-        return "C", _numbers("Cs", self.Cs, positive=True)
+        return "C", distinct_numbers("Cs", self.Cs, positive=True)
 
     def _publish_search(self, search: Search, best: tuple[int, int]) -> None:
         grid = search.grid
@@ -213,8 +226,8 @@ class LinearSVCCV(CrossValidatedClassifier):
     best_score_, best_params_, best_index_
         Of the cell that was chosen, the mean score, the parameters and the position in `cv_results_`.
     cv_results_ : dict of arrays
-        As that of scikit-learn's GridSearchCV, with `n_samples` and `left_early`: the number of samples that a cell was
-        compared on, and whether that was a part of them.
+        As that of scikit-learn's GridSearchCV, with `standard_error`, that of the mean score, and with `n_samples` and
+        `left_early`: the number of samples that a cell was compared on, and whether that was a part of them.
     best_estimator_ : LinearSVC
         The model.
     search_stopped_ : str
@@ -415,24 +428,12 @@ class SVCCV(CrossValidatedClassifier):
             return np.array([np.nan])
         if isinstance(self.gammas, str):
             samples = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
-            return np.array(GAMMAS) * make_kernel("rbf", samples, gamma="scale").gamma
-        return _numbers("gammas", self.gammas, positive=True)
+            scale: float = vars(make_kernel("rbf", samples, gamma="scale"))["gamma"]
+            return np.array(GAMMAS) * scale
+        return distinct_numbers("gammas", self.gammas, positive=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-def _numbers(name: str, values: Any, *, positive: bool) -> Vector:
-    """Distinct numbers in ascending order."""
-    try:
-        found = np.unique(np.asarray(values, dtype=np.float64).ravel())
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers; got {values!r}") from error
-    wrong = found <= 0 if positive else found < 0
-    if not found.size or not np.isfinite(found).all() or wrong.any():
-        what = "positive numbers" if positive else "numbers of at least 0"
-        raise ValueError(f"{name} must hold one or more finite {what}; got {values!r}")
-    return found

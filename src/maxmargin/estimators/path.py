@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import train_test_split
 
 from maxmargin.core.types import Indices, Vector
-from maxmargin.engine.interrupt import listen_for_interrupt
+from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
+from maxmargin.estimators.validation import distinct_numbers
 from maxmargin.estimators.warm_fits import Fitted, WarmFits
 from maxmargin.problems import Certificate
+from maxmargin.solvers import NoModelYet
 
 COARSE = 10.0  # the ratio of neighbouring values of C before points are added where the curve bends
 STRONGEST = 1e3  # C times the largest squared norm, at most, where the path chooses C: fits beyond it take long
@@ -173,19 +175,29 @@ def slack_path(
     """
     if slacks is not None and Cs is not None:
         raise ValueError("both slacks and Cs were given, which say the same thing: give one")
-    values = _values("slacks", slacks, least=0.0)[::-1] if slacks is not None else _values("Cs", Cs, least=None)
+    values = np.zeros(0)
+    if slacks is not None:
+        values = distinct_numbers("slacks", slacks, positive=False)[::-1]
+    elif Cs is not None:
+        values = distinct_numbers("Cs", Cs, positive=True)
+    if n_points != int(n_points) or n_points < 2:
+        raise ValueError(f"n_points must be a whole number of at least 2; got {n_points!r}")
+    if max_time is not None and not max_time > 0:
+        raise ValueError(f"max_time must be a positive number of seconds, or None; got {max_time!r}")
     name = "slack" if slacks is not None else "C"
     estimator = _estimator(kernel, {**parameters, "random_state": random_state})
     if name == "slack":
         estimator.set_params(slack=float(values[0]))
-    if np.unique(np.asarray(y)).size != 2:
+    count = np.unique(np.asarray(y)).size
+    if count != 2:
         raise ValueError(
-            f"a path is that of one binary problem; got {np.unique(np.asarray(y)).size} classes. Give labels of two "
+            f"a path is that of one binary problem; got {count} class{'es' if count != 1 else ''}. Give labels of two "
             "classes, such as y == a, or choose C for several classes by LinearSVCCV or SVCCV"
         )
     deadline = Deadline(max_time)
     with listen_for_interrupt() as interrupt:
-        climb = _Climb(WarmFits(estimator, X, y, sample_weight), X, np.asarray(y), validation_fraction, deadline)
+        fits = WarmFits(estimator, X, y, sample_weight)
+        climb = _Climb(fits, X, np.asarray(y), validation_fraction, deadline, interrupt)
         if values.size:
             for value in values:
                 if not climb.add({name: float(value)}):
@@ -200,21 +212,12 @@ def _estimator(kernel: Any, parameters: Mapping[str, Any]) -> MarginClassifier:
     for name in ("C", "slack", "early_stopping", "budget", "warm_start"):
         if name in parameters:
             raise ValueError(f"{name} is not a parameter of a path; got {name}={parameters[name]!r}")
+    if parameters.get("loss", "hinge") != "hinge":
+        raise ValueError(f"a path has the hinge; got loss={parameters['loss']!r}")
+    parameters = {name: value for name, value in parameters.items() if name != "loss"}
     if isinstance(kernel, str) and kernel == "linear":
         return LinearSVC(loss="hinge", keep_dual=True, **parameters)
     return SVC(kernel=kernel, **parameters)
-
-
-def _values(name: str, values: ArrayLike | None, least: float | None) -> Vector:
-    """Distinct numbers in ascending order; an empty array for None."""
-    if values is None:
-        return np.zeros(0)
-    found = np.unique(np.asarray(values, dtype=np.float64).ravel())
-    too_small = found < 0 if least is not None else found <= 0
-    if not found.size or not np.isfinite(found).all() or too_small.any():
-        what = "numbers of at least 0" if least is not None else "positive numbers"
-        raise ValueError(f"{name} must hold one or more finite {what}; got {values!r}")
-    return found
 
 
 class _Climb:
@@ -227,8 +230,9 @@ class _Climb:
         y: Any,
         validation_fraction: float | None,
         deadline: Deadline,
+        interrupt: Interrupt,
     ) -> None:
-        self.X, self.deadline, self.stopped = X, deadline, ""
+        self.X, self.deadline, self.interrupt, self.stopped = X, deadline, interrupt, ""
         self.all_inside = False  # whether all samples of the last point are inside of its margin
         self.second = y == fits.template.classes_[1]
         self.learned, self.held_out = self._split(self.second, validation_fraction, fits)
@@ -240,12 +244,24 @@ class _Climb:
         every = np.arange(second.size)
         if fraction is None:
             return every, every[:0]
-        learned, held_out = train_test_split(every, test_size=fraction, stratify=second, random_state=fits.seeds)
+        try:
+            learned, held_out = train_test_split(every, test_size=fraction, stratify=second, random_state=fits.seeds)
+        except ValueError as error:
+            raise ValueError(
+                f"validation_fraction={fraction!r} of {second.size} samples leaves no samples of each class on both "
+                f"sides: {error}; give more samples, or validation_fraction=None"
+            ) from error
         return learned, held_out
 
     def add(self, parameters: dict[str, float]) -> bool:
         """Add the point with this C or slack; False if there is no time for another one."""
-        fitted = self.fits.fit(self.deadline, **parameters)
+        try:
+            fitted = self.fits.fit(self.deadline, **parameters)
+        except NoModelYet:
+            if not self.found:
+                raise
+            self.stopped = "interrupted"
+            return False
         models = fitted.models
         decisions = fitted.decisions(self.X)
         wrong = (decisions > 0) != self.second
@@ -267,6 +283,8 @@ class _Climb:
         )
         if models.stopped[0] in STOPPED:
             self.stopped = models.stopped[0]
+        elif self.interrupt.ever_asked or self.deadline.passed:  # the fit ended before it looked
+            self.stopped = "interrupted" if self.interrupt.ever_asked else "max_time"
         return not self.stopped
 
     def choose(self, n_points: int) -> None:

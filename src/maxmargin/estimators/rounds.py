@@ -139,7 +139,7 @@ class Rounds:
             missing = [k for k in every if self.models[k] is None]
             if missing:
                 if len(every) == 1:
-                    raise KeyboardInterrupt("before the first iteration: there is no model to keep")
+                    raise NoModelYet("before the first iteration: there is no model to keep")
                 self.deadline = Deadline(None)  # a preliminary model takes a moment more than the user allowed
                 self._solve_on_a_part(missing, FEWEST_SAMPLES)
         models = [model for model in self.models if model is not None]

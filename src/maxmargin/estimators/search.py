@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,14 @@ from sklearn.utils import _safe_indexing
 
 from maxmargin.core.threads import run_parallel, thread_count
 from maxmargin.core.types import Indices, Vector
-from maxmargin.engine.interrupt import listen_for_interrupt
+from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
 from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.rounds import sample_of_each_class
 from maxmargin.estimators.small_rows import SmallRows
 from maxmargin.estimators.warm_fits import WarmFits
+from maxmargin.solvers import NoModelYet
 
 SEARCH_TOL = 1e-2  # the relative gap of fits that are only compared, unless the user asks for another: scores hardly
 # change below it
@@ -86,6 +89,8 @@ class Search:
         When the search has to end.
     verbose : int
         1: print a line for each cell.
+    progress : SearchProgress or None
+        Kept up to date with how far the search has come.
 
     Attributes
     ----------
@@ -107,7 +112,9 @@ class Search:
         scorer: Scorer,
         deadline: Deadline,
         verbose: int = 0,
+        progress: SearchProgress | None = None,
     ) -> None:
+        self.progress, self.lock, self.interrupt = progress or SearchProgress(), Lock(), Interrupt()
         self.estimator, self.grid, self.splits, self.scorer = clone(estimator), grid, splits, scorer
         if estimator.tol is None:
             self.estimator.set_params(tol=SEARCH_TOL)
@@ -121,15 +128,18 @@ class Search:
         label = np.unique(y, return_inverse=True)[1]
         self._refuse_missing_classes(y, label)
         n = label.size
-        with listen_for_interrupt() as interrupt:
+        with listen_for_interrupt() as self.interrupt:
             cells = self.grid.cells
             if n > 2 * SCREENING_SAMPLES and len(cells) > 1:
+                # A fit costs about as much as it has samples; how many cells go on to all samples is not known yet.
+                self.share_of_stage = SCREENING_SAMPLES / (SCREENING_SAMPLES + n)
                 part = sample_of_each_class(label, np.ones(n, dtype=bool), SCREENING_SAMPLES)
                 self._score(cells, X, y, sample_weight, part)
                 cells = self.promising()
+            self.share_of_stage = 1 - self.progress.share
             if not self.stopped:
                 self._score(cells, X, y, sample_weight, None)
-            interrupt.answer()
+            self.interrupt.answer()
 
     def _refuse_missing_classes(self, y: NDArray[Any], label: Indices) -> None:
         for k, (train, _) in enumerate(self.splits):
@@ -199,6 +209,9 @@ class Search:
             X, y = _safe_indexing(X, part), y[part]
             weight = None if weight is None else weight[part]
             splits = [(_positions(part, train), _positions(part, test)) for train, test in splits]
+        now = self.progress
+        now.cells, now.scored, now.n_samples = len(cells), 0, len(y)
+        self.share_of_fit = self.share_of_stage / (len(cells) * len(splits))
         for g in sorted({cell[0] for cell in cells}):
             values = sorted(cell[1] for cell in cells if cell[0] == g)
             estimator = clone(self.estimator).set_params(**self.grid.parameters((g, values[0])))
@@ -219,6 +232,7 @@ class Search:
                     continue
                 self.scores[cell], self.n_samples[cell] = row, len(y)
                 self.seconds[cell] += spent
+                now.scored, now.best = now.scored + 1, self._line(self.best())
                 if self.verbose:
                     print(self._line(cell), flush=True)
             if self.stopped:
@@ -239,18 +253,25 @@ class Search:
         train, test = split
         fold, X_test, y_test = fits.among(train), _safe_indexing(X, test), y[test]
         for place, value in enumerate(ladder[1]):
-            if self.stopped or self.deadline.passed:
-                self.stopped = self.stopped or "max_time"
+            if self.interrupt.ever_asked or self.deadline.passed:
+                self.stopped = self.stopped or ("interrupted" if self.interrupt.ever_asked else "max_time")
+            if self.stopped:
                 return
             parameters = self.grid.parameters((ladder[0], value))
             before = time.perf_counter()
-            fitted = fold.fit(self.deadline, **parameters, **inner)
+            try:
+                fitted = fold.fit(self.deadline, **parameters, **inner)
+            except NoModelYet:
+                self.stopped = "interrupted"
+                return
             seconds[place] += time.perf_counter() - before
             ended = {*fitted.models.stopped}.intersection(STOPPED)
             if ended:
                 self.stopped = ended.pop()
                 return
             scores[place] = self._scored(fitted.model(), X_test, y_test, parameters)
+            with self.lock:
+                self.progress.share += self.share_of_fit
 
     def _scored(self, model: Any, X: Any, y: NDArray[Any], parameters: Mapping[str, float]) -> float:
         try:
@@ -268,8 +289,8 @@ class Search:
     def results(self) -> dict[str, Any]:
         """All cells in the layout of `cv_results_` of scikit-learn's GridSearchCV.
 
-        Beside it stand `n_samples`, on how many samples a cell was compared, and `left_early`, whether others were
-        compared on more.
+        Beside it stand `standard_error`, that of the mean score; `n_samples`, on how many samples a cell was compared;
+        and `left_early`, whether others were compared on more.
         """
         cells = self.grid.cells
         parameters = [self.grid.parameters(cell) for cell in cells]
@@ -289,6 +310,7 @@ class Search:
         table["std_test_score"] = np.array([row.std() if row.size else np.nan for row in known])
         table["rank_test_score"] = rankdata(-order, method="min").astype(np.int32)
         table["mean_fit_time"] = np.array([self.seconds[cell] for cell in cells]) / scores.shape[1]
+        table["standard_error"] = np.array([self.standard_error(cell) for cell in cells])
         table["n_samples"], table["left_early"] = n_samples, n_samples < n_samples.max()
         return table
 

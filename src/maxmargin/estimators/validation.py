@@ -115,3 +115,23 @@ def _valid_defaults(estimator: Any) -> Mapping[str, Any]:
         except InvalidParameterError:
             defaults[name] = object()
     return defaults
+
+
+def distinct_numbers(name: str, values: Any, *, positive: bool) -> Vector:
+    """Distinct numbers in ascending order, positive or of at least 0; an error if there is none or another one.
+
+    Examples
+    --------
+    >>> from maxmargin.estimators.validation import distinct_numbers
+    >>> distinct_numbers("Cs", [10, 1, 10], positive=True)
+    array([ 1., 10.])
+    """
+    try:
+        found = np.unique(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers; got {values!r}") from error
+    wrong = found <= 0 if positive else found < 0
+    if not found.size or not np.isfinite(found).all() or wrong.any():
+        what = "positive numbers" if positive else "numbers of at least 0"
+        raise ValueError(f"{name} must hold one or more finite {what}; got {values!r}")
+    return found

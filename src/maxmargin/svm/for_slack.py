@@ -127,8 +127,11 @@ def solve_for_slack(
         accuracy = min(tol / 2, accuracy / 4 if off <= tol else math.inf) if near else LOOSE * tol
     assert best is not None
     assert solved is not None
-    trace, status, n_iter = Trace(rows, tol), solved.status, solved.n_iter
-    return problem, replace(best, trace=trace, status=status, n_iter=n_iter, reads=solved.reads)
+    # The state is that of the last solve: if the best one came before it, the later solves used up its own.
+    trace, resume = Trace(rows, tol), solved.resume
+    return problem, replace(
+        best, trace=trace, status=solved.status, n_iter=solved.n_iter, reads=solved.reads, resume=resume
+    )
 
 
 class _SearchForC:

@@ -1,0 +1,169 @@
+"""Plots of the margins of all samples, with the water level of the slack form.
+
+They are Figure 1 of Cotter, Shalev-Shwartz and Srebro (2012) on data of one's own.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from maxmargin.core.types import Vector
+from maxmargin.core.water import water_level
+from maxmargin.display.style import LEGEND_ABOVE, ink, last_step, panels, percent
+from maxmargin.estimators.base import MarginClassifier
+
+
+class MarginDisplay:
+    r"""Plots decision values times labels in ascending order, and the level that the slack fills them up to.
+
+    The responses of all samples are the ground, and the slack is water that is poured over it. Samples below zero are
+    misclassified, those below the level are inside the margin. The water over a sample is its slack.
+
+    Parameters
+    ----------
+    responses : array of shape (n,)
+        The decision value of each sample, times its label -1 or 1, so that the margin is 1.
+    level : float, default=1.0
+        The water level.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from maxmargin import SVC
+    >>> from maxmargin.display import MarginDisplay
+    >>> X, y = make_moons(100, noise=0.3, random_state=0)
+    >>> display = MarginDisplay.from_estimator(SVC().fit(X, y), X, y)
+    >>> display.ax_.get_ylabel()
+    'decision value times label'
+    """
+
+    def __init__(self, responses: ArrayLike, *, level: float = 1.0) -> None:
+        self.responses, self.level = np.sort(np.asarray(responses, dtype=np.float64)), float(level)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, problem: str | int | None = None, level: str = "margin", ax: Any = None
+    ) -> MarginDisplay:
+        """Draw the margins of samples, each of which counts once.
+
+        Parameters
+        ----------
+        estimator : LinearSVC, SVC, LinearSVCCV, SVCCV, or a pipeline that ends in one
+            A fitted estimator.
+        X : array or sparse matrix of shape (n, d)
+            The samples that it was fitted on, or others.
+        y : array of shape (n,)
+            Their labels.
+        problem : str, int or None
+            Which binary problem of a model of several classes, by name, such as "3 against 5" or "3 against the rest",
+            or by position. Of a problem of two classes, samples of others are left out.
+        level : {"margin", "slack"}, default="margin"
+            Where the water stands: at the margin, 1; or where the model's slack, poured over these samples, fills them
+            up to. On the samples that a model with the hinge was fitted on, with equal weights, both are the same.
+        ax : matplotlib Axes or None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        MarginDisplay
+        """
+        if level not in ("margin", "slack"):
+            raise ValueError(f"level must be 'margin' or 'slack'; got {level!r}")
+        check_is_fitted(estimator)
+        model = last_step(estimator)
+        if not isinstance(model, MarginClassifier):
+            raise TypeError(f"margins are drawn of LinearSVC and SVC; got {type(model).__name__}")
+        k, name = _which(model, problem)
+        responses = _responses(estimator, model, X, y, k)
+        at = 1.0
+        if level == "slack":
+            slack = float(np.ravel(model.slack_)[k] * model.scale_ / np.ravel(model.margin_)[k])
+            at = water_level(responses, slack * responses.size)
+        return cls(responses, level=at).plot(ax=ax, name=name)
+
+    def plot(self, ax: Any = None, *, name: str = "") -> MarginDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None
+            Where to draw; None: a new figure.
+        name : str
+            The binary problem, for the title.
+
+        Returns
+        -------
+        MarginDisplay
+        """
+        self.figure_, (self.ax_, *_) = panels(1, ax, (7.2, 3.6))
+        from matplotlib.ticker import FuncFormatter
+
+        axes, c, n = self.ax_, self.responses, self.responses.size
+        share = (np.arange(n) + 0.5) / n
+        wrong, inside = float(np.mean(c <= 0)), float(np.mean(c < self.level))
+        slack = float(np.mean(np.maximum(self.level - c, 0.0)))
+        axes.fill_between(
+            share, np.minimum(c, self.level), self.level, color="C0", alpha=0.3, linewidth=0,
+            label=f"mean slack {slack:.3g}",
+        )  # fmt: skip
+        axes.plot(share, c, color=ink(axes), linewidth=1.5)
+        what = "margin" if self.level == 1 else f"level of {self.level:.3g}"
+        axes.axhline(self.level, color="C0", linestyle="--", linewidth=1, label=f"{percent(inside)} below the {what}")
+        axes.axhline(0, color=ink(axes), linestyle=":", linewidth=1, label=f"{percent(wrong)} wrong")
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
+        axes.grid(alpha=0.3)
+        axes.set_xlabel(f"{n:,} samples, in ascending order")
+        axes.set_ylabel("decision value times label")
+        axes.legend(**(LEGEND_ABOVE if ax is None else {"loc": "best"}))
+        if name:
+            axes.figure.suptitle(name) if ax is None else axes.set_title(name)
+        return self
+
+
+def _which(model: MarginClassifier, problem: str | int | None) -> tuple[int, str]:
+    """The position and the name of a binary problem."""
+    names = list(model._strategy.names)
+    if problem is None and len(names) == 1:
+        return 0, ""
+    listed = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
+    if problem is None:
+        raise ValueError(f"the model has {len(names)} binary problems; say which with problem=: {listed}")
+    if isinstance(problem, str) and problem in names:
+        return names.index(problem), problem
+    if not isinstance(problem, str) and -len(names) <= problem < len(names):
+        return problem % len(names), names[problem]
+    raise ValueError(f"the model has no binary problem {problem!r}; there are: {listed}")
+
+
+def _responses(estimator: Any, model: MarginClassifier, X: Any, y: Any, k: int) -> Vector:
+    """The decision values of binary problem k times the labels -1 and 1 in it."""
+    before = estimator
+    while hasattr(before, "best_estimator_"):
+        before = before.best_estimator_
+    if hasattr(before, "steps") and len(before.steps) > 1:
+        X = before[:-1].transform(X)
+    y = column_or_1d(y)
+    unknown = np.setdiff1d(y, model.classes_)
+    if unknown.size:
+        raise ValueError(f"y has the label {unknown[0]!r}, which the model does not know")
+    by_model = copy.copy(model)
+    if "decision_function_shape" in model.get_params():
+        by_model.set_params(decision_function_shape="ovo")  # values of the binary models, not votes
+    values = by_model.decision_function(X).reshape(y.size, -1)[:, k]
+    classes = [model.classes_[j] for j in model._strategy.classes_by_model[k]]
+    label = np.where(y == classes[0], 1.0, -1.0)
+    among = np.isin(y, classes) if len(classes) == 2 else np.ones(y.size, dtype=bool)
+    if not among.any():
+        raise ValueError(f"no sample is of the classes {classes[0]!r} and {classes[1]!r}")
+    return np.asarray((values * label)[among])
