@@ -27,9 +27,9 @@ NAMES = {
         BatchPerceptron CoreSet Decomposition ExponentiatedGradient Holdout Hybrid KERNEL_SOLVERS KernelPegasos
         KernelPerceptron KernelSdca KernelSublinearPerceptron LazyGradient Learned Newton NoModelYet OTHER_SOLVERS
         OnlineSolver Pegasos Perceptron Player PrimalDual Progress Result Resume Row RunningMean SOLVERS Sdca
-        SdcaThenNewton SdpAnswer SdpResult SdpTry Simba Smo Solver StochasticBatchPerceptron StochasticGradient SublinearBall
-        SublinearPerceptron SublinearSdp Trace Traces auto_solver decide decided listen_for_interrupt solve
-        solve_for_C solve_for_slack solve_sdp
+        SdcaThenNewton SdpAnswer SdpResult SdpTry Simba Smo Solver StochasticBatchPerceptron StochasticGradient
+        SublinearBall SublinearPerceptron SublinearSdp Trace Traces auto_solver decide decided listen_for_interrupt
+        solve solve_for_C solve_for_slack solve_sdp
     """,
     "maxmargin.data": """
         FileFormatError LibsvmError ProgramArrays SdpaError SymmetricMatrices Table as_matrix

@@ -19,7 +19,7 @@ from maxmargin.data import read_libsvm, read_table, write_libsvm
 from maxmargin.solvers import SOLVERS
 
 FORMATS = ["rows.libsvm", "rows.libsvm.gz", "rows.txt", "rows.csv", "rows.csv.gz", "rows.npy", "rows.npz", "sparse.npz"]
-FAST = ["--slack", "0.05", "--max-iter", "1", "--random-state", "0"]
+FAST = ["--slack", "0.05", "--solver", "simba", "--max-iter", "1", "--random-state", "0"]
 
 
 def data(n=80, d=6, seed=0, labels=(-1, 1)):
@@ -78,7 +78,7 @@ def test_every_format_gives_the_same_model(run, tmp_path, name):
     run("train", write(tmp_path / name, X, y), *FAST)
     path = tmp_path / f"{name.partition('.')[0]}.mm"
     found = load_model(path)
-    expected = LinearSVC(slack=0.05, max_iter=1, random_state=0).fit(X, y)
+    expected = LinearSVC(slack=0.05, solver="simba", max_iter=1, random_state=0).fit(X, y)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
     result = run("predict", path, tmp_path / name)
     assert result.stdout.split() == [str(label) for label in expected.predict(X)]
@@ -339,7 +339,7 @@ def test_the_list_of_commands_is_that_of_their_modules(run):
         ("train rows.libsvm --budget 3", "budget of 3 entries is too small"),
         ("train rows.libsvm --solver quick", "'quick' is not one of auto, .*simba"),
         ("train rows.libsvm --loss logistic", "'logistic' is not one of hinge, squared_hinge"),
-        ("train rows.libsvm --slack 0.1 --solver sdca", "'sdca' solves the form with C"),
+        ("train rows.libsvm --slack 0.1 --solver pegasos", "'pegasos' solves the form with C"),
         ("train rows.libsvm --class-weight heavy", "'heavy' is not one of balanced"),
         ("train rows.libsvm --max-iter many", "--max-iter"),
         ("train rows.libsvm --gamma 0.5", "--gamma needs --kernel"),

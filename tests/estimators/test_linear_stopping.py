@@ -80,7 +80,10 @@ def test_threads_change_no_bit(quick):
 def test_threads_share_an_index_of_the_other_axis(n_jobs, storage):
     """SIMBA reads rows and columns: of a compressed matrix, one of them must be built, once."""
     X, y = clouds(classes=4)
-    one, many = (LinearSVC(slack=0.02, max_iter=1, random_state=0, n_jobs=n).fit(storage(X), y) for n in (1, n_jobs))
+    one, many = (
+        LinearSVC(slack=0.02, solver="simba", max_iter=1, random_state=0, n_jobs=n).fit(storage(X), y)
+        for n in (1, n_jobs)
+    )
     np.testing.assert_array_equal(one.coef_, many.coef_)
     assert one.reads_ == many.reads_
     assert one.reads_.get("index", 0) == (0 if storage is np.array else 450)
@@ -162,7 +165,8 @@ def test_ctrl_c_keeps_the_model(quick, classes, default_ctrl_c):
 
 def test_ctrl_c_reaches_every_thread(default_ctrl_c):
     X, y = clouds(classes=4)
-    model = LinearSVC(slack=0.02, max_iter=50_000, n_jobs=2, random_state=0)  # more than there is time for
+    # More iterations than there is time for.
+    model = LinearSVC(slack=0.02, solver="simba", max_iter=50_000, n_jobs=2, random_state=0)
     with warns_of_preliminary_models():
         model.set_callbacks(Interrupter(1)).fit(X, y)
     assert model.stopped_ == ["interrupted"] * 4

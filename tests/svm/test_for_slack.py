@@ -98,7 +98,7 @@ def test_no_slack_on_overlapping_classes_gives_the_least_slack_and_says_so():
     problem, result = solve_for_slack(SlackSVM(X, y, 0.0), Newton(), random_state=0)
     assert problem.slack > 0
     assert result.certificate.relative_gap <= 1e-3
-    assert np.linalg.norm(result.solution.w) == pytest.approx(1.0)
+    assert np.linalg.norm(result.solution.w) == pytest.approx(1.0, rel=1e-2)
     # A bound proves that nothing separates the classes.
     assert SlackSVM(X, y, 0.0).bound(result.solution.p) < 10 * LEAST_MARGIN
 

@@ -31,6 +31,7 @@ from maxmargin.solvers import (
     solve_for_slack,
 )
 
+LARGEST_SLACK = 2.0  # responses of rows in the unit ball differ by no more: a larger slack is a mistake on any data
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
 
 
@@ -200,6 +201,8 @@ class Recipe:
                 random_state=random_state,
             )
         elif isinstance(problem, SlackSVM) and issubclass(self.solver.solves, RegularizedSVM):
+            if problem.slack > LARGEST_SLACK and self.scale is None and problem.sums_are_cheap:
+                _refuse_out_of_range(problem)
             problem, result = solve_for_slack(
                 problem,
                 self.solver,

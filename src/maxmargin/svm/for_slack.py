@@ -97,6 +97,7 @@ def solve_for_slack(
     solved: Result | None = None
     best: Result | None = None
     accurate: tuple[float, Result] | None = None  # the last solution that came within its tolerance, and its slack
+    too_little = False  # whether no C has as little slack: then this C will do, and its slack is the one to prove
     rows: list[Row] = []
     for _ in range(MOST_SOLVES):
         at_C = form_with_C.with_C(search.C)
@@ -114,15 +115,18 @@ def solve_for_slack(
         done = solved.status == "tol"
         if done or accurate is None:
             accurate = slack, solved
-        if slack > problem.slack and _has_too_little_slack(problem, best, tol, stopped=not done):
-            problem = search.problem = problem.with_slack(accurate[0])
+        too_little = too_little or (
+            slack > problem.slack and _has_too_little_slack(problem, best, tol, stopped=not done)
+        )
+        if too_little:
+            problem = problem.with_slack(accurate[0])
             best = found = _in_slack_form(problem, accurate[1])
         rows += [replace(row, primal=math.nan, dual=math.nan, gap=math.nan) for row in solved.trace[len(rows) :]]
         proof = found.certificate
         rows[-1] = replace(rows[-1], primal=proof.primal, dual=proof.dual, gap=proof.gap)
         if not done or best.certificate.relative_gap <= tol:
             break
-        off = search.move(slack, _evaluation(found))
+        off = 0.0 if too_little else search.move(slack, _evaluation(found))
         near = off < NEAR or 0 < length(found.solution.w) < 1 - tol  # inside of the ball, no C comes nearer
         accuracy = min(tol / 2, accuracy / 4 if off <= tol else math.inf) if near else LOOSE * tol
     assert best is not None
@@ -153,8 +157,6 @@ class _SearchForC:
         `at` is the evaluation of its direction at the slack that is wanted.
         """
         wanted = self.problem.slack
-        if slack == wanted:
-            return 0.0
         if slack > wanted:
             self.too_small = self.C
         else:
