@@ -30,8 +30,8 @@ from maxmargin.solvers import (
     solve_for_C,
     solve_for_slack,
 )
+from maxmargin.svm.slack import LARGEST_SLACK
 
-LARGEST_SLACK = 2.0  # responses of rows in the unit ball differ by no more: a larger slack is a mistake on any data
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
 
 

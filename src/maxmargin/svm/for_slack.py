@@ -31,13 +31,14 @@ from maxmargin.engine.trace import Row, Trace
 from maxmargin.svm.convert import equivalent_C, reached_slack
 from maxmargin.svm.margin import MarginEvaluation
 from maxmargin.svm.regularized import RegularizedSVM
-from maxmargin.svm.slack import SHORTEST, SlackSVM
+from maxmargin.svm.slack import LARGEST_SLACK, SHORTEST, SlackSVM
 
 MOST_SOLVES = 60  # solves of the regularised form, after which the result is returned though its gap is above `tol`
 LARGEST_STEP = math.log(30.0)  # change of log C from one solve to the next, at most
 LOOSE = 10.0  # the gap of a solve far from the right C, in units of `tol`: its solution is not the one asked for anyway
 NEAR = 0.2  # distance of log slack from that of the slack asked for, below which solves are as accurate as the result
 SLOPE = -1.0  # of log slack over log C, assumed before two solutions tell it
+FAR_LARGER, HARDLY_LESS = math.log(3.0), 0.1  # changes of log C and of log slack: then there is no less slack to be had
 LEAST_MARGIN = 1e-6  # in units of the largest norm: classes that no larger margin separates count as inseparable
 
 
@@ -115,8 +116,9 @@ def solve_for_slack(
         done = solved.status == "tol"
         if done or accurate is None:
             accurate = slack, solved
+        in_vain = search.was_in_vain(slack) or not done
         too_little = too_little or (
-            slack > problem.slack and _has_too_little_slack(problem, best, tol, stopped=not done)
+            in_vain and slack > problem.slack and _has_too_little_slack(problem, best, slack, tol, stopped=not done)
         )
         if too_little:
             problem = problem.with_slack(accurate[0])
@@ -124,7 +126,8 @@ def solve_for_slack(
         rows += [replace(row, primal=math.nan, dual=math.nan, gap=math.nan) for row in solved.trace[len(rows) :]]
         proof = found.certificate
         rows[-1] = replace(rows[-1], primal=proof.primal, dual=proof.dual, gap=proof.gap)
-        if not done or best.certificate.relative_gap <= tol:
+        on_sphere = length(best.solution.w) >= 1 - tol
+        if not done or (best.certificate.relative_gap <= tol and (on_sphere or too_little)):
             break
         off = 0.0 if too_little else search.move(slack, _evaluation(found))
         near = off < NEAR or 0 < length(found.solution.w) < 1 - tol  # inside of the ball, no C comes nearer
@@ -178,6 +181,12 @@ class _SearchForC:
                 self.C = math.exp(log_C + math.copysign(LARGEST_STEP, -off))
         return abs(off)
 
+    def was_in_vain(self, slack: float) -> bool:
+        """Whether a far larger C than that of the last solution has hardly less slack."""
+        if self.last is None or math.log(self.C) - self.last[0] < FAR_LARGER:
+            return False
+        return math.log(max(slack, np.finfo(float).tiny)) > self.last[1] - HARDLY_LESS
+
     def _C_of_direction(self, at: MarginEvaluation) -> float:
         """The C at which this direction would be the best one; 0 if there is none, as it has too little slack."""
         C = equivalent_C(self.problem, at) if length(at.w) >= 1 - SHORTEST else math.inf
@@ -193,12 +202,13 @@ def _in_slack_form(problem: SlackSVM, solved: Result) -> Result:
     return replace(solved, solution=at.solution(*dual), evaluation=at, certificate=certificate)
 
 
-def _has_too_little_slack(problem: SlackSVM, best: Result, tol: float, *, stopped: bool) -> bool:
+def _has_too_little_slack(problem: SlackSVM, best: Result, slack: float, tol: float, *, stopped: bool) -> bool:
     """Whether no C has as little slack, as far as can be told: the best w is inside of the unit ball.
 
+    `slack` is that of the last C. If it is larger than any that matters, that C is so small that w is about 0.
     Without any slack it is 0 then, which is no model: the search goes on until no margin worth the name is possible.
     """
-    if length(best.solution.w) > 1 - tol:
+    if length(best.solution.w) > 1 - tol or slack > LARGEST_SLACK:
         return False
     proof = best.certificate
     return stopped or (proof.dual < LEAST_MARGIN if problem.slack == 0 else proof.relative_gap <= tol)

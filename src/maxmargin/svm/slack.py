@@ -29,6 +29,7 @@ from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
 from maxmargin.svm.measured_rounding import measure_rounding
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # sample weights outside of these are refused: sums would overflow
+LARGEST_SLACK = 2.0  # responses of rows in the unit ball differ by no more: a larger slack changes no model
 SHORTEST = 1e-6  # accuracy of the length of w where a w inside of the unit ball is best
 CENTROID_SAMPLES = 64  # samples of each class in the centroid of a kernel problem, where each costs a row of K
 
