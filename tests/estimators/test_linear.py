@@ -244,22 +244,22 @@ def test_the_callers_weights_stay_as_they_were():
 
 def test_weights_of_classes():
     X, y = clouds(distance=1.5)
-    fit = LinearSVC(slack=0.1, solver="simba", max_iter=33, random_state=0).fit
+    fit = LinearSVC(slack=0.05, solver="simba", max_iter=33, random_state=0).fit
     shares = [
-        np.mean(LinearSVC(slack=0.1, solver="simba", max_iter=33, random_state=0, class_weight=w).fit(X, y).predict(X))
-        for w in ({1: 0.2}, None, {1: 5.0})
+        np.mean(LinearSVC(slack=0.05, solver="simba", max_iter=33, random_state=0, class_weight=w).fit(X, y).predict(X))
+        for w in ({1: 0.5}, None, {1: 2.0})
     ]
     assert shares[0] < shares[1] < shares[2]
     rare = np.flatnonzero((y == 0) | (np.arange(90) < 30))
-    balanced = LinearSVC(slack=0.1, solver="simba", max_iter=15, random_state=0, class_weight="balanced").fit(
+    balanced = LinearSVC(slack=0.05, solver="simba", max_iter=15, random_state=0, class_weight="balanced").fit(
         X[rare], y[rare]
     )
     counts = np.bincount(y[rare])
     by_hand = LinearSVC(
-        slack=0.1, solver="simba", max_iter=15, random_state=0, class_weight=dict(enumerate(rare.size / 2 / counts))
+        slack=0.05, solver="simba", max_iter=15, random_state=0, class_weight=dict(enumerate(rare.size / 2 / counts))
     )
     np.testing.assert_allclose(balanced.coef_, by_hand.fit(X[rare], y[rare]).coef_)
-    as_samples = LinearSVC(slack=0.1, solver="simba", max_iter=15, random_state=0)
+    as_samples = LinearSVC(slack=0.05, solver="simba", max_iter=15, random_state=0)
     as_samples.fit(X[rare], y[rare], sample_weight=(rare.size / 2 / counts)[y[rare]])
     np.testing.assert_allclose(balanced.coef_, as_samples.coef_)
     assert fit(X, y).score(X, y) > 0.6
