@@ -109,7 +109,7 @@ def test_a_fit_of_several_classes(model, names, tmp_path):
     assert load_model(tmp_path / "model.mm").trace_ == traces
 
 
-@pytest.mark.parametrize("model", [LinearSVC(), SVC(), LinearSVC(slack=0.1, max_iter=100)])
+@pytest.mark.parametrize("model", [LinearSVC(), SVC(), LinearSVC(slack=0.1, solver="simba", max_iter=100)])
 def test_a_fit_of_two_classes(model, tmp_path):
     trace = model.fit(*clouds(2)).trace_
     assert isinstance(trace, Trace)

@@ -90,9 +90,10 @@ def test_slack_and_C_are_the_same_family():
     [
         ((90, 5), {}, "newton", "squared_hinge"),
         ((90, 5), {"C": 1.0, "loss": "hinge"}, "newton", "hinge"),
-        ((90, 600), {}, "sdca", "squared_hinge"),
+        ((90, 600), {}, "sdca_newton", "squared_hinge"),
+        ((90, 6000), {}, "sdca", "squared_hinge"),
         ((90, 5), {"budget": 100_000}, "sdca", "squared_hinge"),
-        ((90, 5), {"slack": 0.02}, "simba", "hinge"),
+        ((90, 5), {"slack": 0.02, "budget": 100_000}, "simba", "hinge"),
     ],
     ids=str,
 )

@@ -30,7 +30,6 @@ from maxmargin.solvers import (
     solve_for_C,
     solve_for_slack,
 )
-from maxmargin.svm.slack import LARGEST_SLACK
 
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
 
@@ -66,6 +65,9 @@ class Recipe:
         None: the bias is free.
     scale : float or None
         What rows are divided by in the slack form, where the user said so.
+    in_range : bool
+        Whether a slack is refused with which every sample lies inside the margin; else the model is that of the largest
+        slack that matters.
     """
 
     solver: AnySolver
@@ -75,6 +77,7 @@ class Recipe:
     bias: bool
     intercept_scaling: float | None
     scale: float | None
+    in_range: bool = True
 
     @classmethod
     def of(
@@ -201,8 +204,7 @@ class Recipe:
                 random_state=random_state,
             )
         elif isinstance(problem, SlackSVM) and issubclass(self.solver.solves, RegularizedSVM):
-            if problem.slack > LARGEST_SLACK and self.scale is None and problem.sums_are_cheap:
-                _refuse_out_of_range(problem)
+            self._refuse_out_of_range(problem, stop)
             problem, result = solve_for_slack(
                 problem,
                 self.solver,
@@ -212,10 +214,7 @@ class Recipe:
                 warm=warm if isinstance(warm, Resume) else None,
             )
         else:
-            # To find the range takes two passes over the data, which is too much where the user limits what is read.
-            unlimited = self.scale is None and stop.budget is None and problem.sums_are_cheap
-            if isinstance(problem, SlackSVM) and problem.slack > 0 and unlimited:
-                _refuse_out_of_range(problem)
+            self._refuse_out_of_range(problem, stop)
             result = solve(
                 problem,
                 self.solver,
@@ -262,6 +261,21 @@ class Recipe:
         no_proof = Certificate.missing("partial_fit sees a part of the data only")
         return replace(model, learned=learned, seen=seen, certificate=no_proof, n_iter=1, alpha=None)
 
+    def _refuse_out_of_range(self, problem: MarginProblem, stop: StopRules) -> None:
+        """Refuse a slack with which every sample lies inside the margin.
+
+        To find the range takes two passes over the data, which is too much where the user limits what is read.
+        """
+        checked = self.in_range and self.scale is None and stop.budget is None and problem.sums_are_cheap
+        if not (isinstance(problem, SlackSVM) and problem.slack > 0 and checked):
+            return
+        largest = problem.largest_slack()
+        if problem.slack > largest:
+            raise ValueError(
+                f"slack={problem.slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with "
+                "more slack than that every sample lies inside the margin and the model no longer changes"
+            )
+
     def _missed_tol(self, result: Result, tol: float | None) -> float | None:
         """The tolerance that a run ended short of by its limit of iterations; None where it did not."""
         tol = self.solver.default_tol if tol is None else tol
@@ -291,12 +305,3 @@ def _finds_C(solver: type[AnySolver]) -> bool:
     """Whether a solver of the form with C can be led to a slack: it must reach small gaps with the hinge."""
     form_with_C = issubclass(solver.solves, RegularizedSVM) and Trait.SMOOTH_LOSS not in solver.requires
     return form_with_C and isinstance(solver.default_tol, float)
-
-
-def _refuse_out_of_range(problem: SlackSVM) -> None:
-    largest = problem.largest_slack()
-    if problem.slack > largest:
-        raise ValueError(
-            f"slack={problem.slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with more "
-            "slack than that every sample lies inside the margin and the model no longer changes"
-        )

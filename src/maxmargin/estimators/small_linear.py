@@ -27,8 +27,8 @@ MOST_ENTRIES = 500_000
 # The same for dense data of no more rows than this, on which the general path would not begin with a part of them.
 FEW_ROWS, MOST_DENSE_ENTRIES = 5000, 2_500_000
 MOST_FEATURES = 500  # a system of as many equations is solved in each iteration
-# Estimated cost of `newton` in units of that of `sdca` above which the general path is taken: here, an iteration of
-# Newton's method takes 0.4 to 0.9 of what it takes there (benchmarks/auto_linear.py).
+# Estimated cost of `newton` without its Python code, in units of that of a fit by `sdca`, above which the general path
+# is taken: here, an iteration of Newton's method takes 0.4 to 0.9 of what it takes there (benchmarks/auto_linear.py).
 SLOWER_BY = 1.5
 SAFE_SQ_NORMS = 1e-100, 1e100  # of the largest row; beyond, the general path says what cannot be computed with
 UNEVEN = 1e6  # norm of the largest row, in units of the median: beyond, Newton's steps are led by that row alone
@@ -139,6 +139,6 @@ def small_feature_rows(
     if not (even and weights_are_safe(u, label, strategy.classes.size)):
         return None
     shape = LinearShape(n, d, n * d, float(u.mean()) * float(sq_norms.mean()), smooth)
-    if shape.newton_cost() > SLOWER_BY * shape.sdca_cost():
+    if shape.compiled_newton_cost() > SLOWER_BY * shape.sdca_cost():
         return None
     return SmallFeatureRows(rows, strategy, keep_alpha)

@@ -95,7 +95,8 @@ class WarmFits(Generic[ModelT]):
         for name in ("classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(self.template, name):
                 setattr(model, name, getattr(self.template, name))
-        fit = replace(self.fit_, recipe=model._recipe(self.fit_.rows))
+        # Values of a grid that make no sense for some of the samples are compared, and not refused.
+        fit = replace(self.fit_, recipe=replace(model._recipe(self.fit_.rows), in_range=False))
         rules = FitRules(
             StopRules(tol=model.tol, max_iter=model._max_iter),
             model.certify,

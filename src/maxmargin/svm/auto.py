@@ -112,15 +112,23 @@ class LinearShape:
         return self.n * VISIT_COST + self.n_stored * entry
 
     def newton_cost(self) -> float:
-        """The estimated time of `Newton`, in microseconds: passes, outer products of rows, systems of d equations."""
+        """The estimated time of `Newton`, in microseconds."""
+        return self.fixed_cost() + sum(self._newton_costs())
+
+    def compiled_newton_cost(self) -> float:
+        """The same where all iterations are made in one compiled call: without the Python code of a fit."""
+        return self._newton_costs()[1]
+
+    def _newton_costs(self) -> tuple[float, float]:
+        """The Python code of the iterations, and passes, outer products of rows, and systems of d equations."""
         iterations = NEWTON_ITERATIONS[self.smooth].at(self.strength, self.n / self.d)
         row, entry, product = SPARSE_ROW_COST, SPARSE_ENTRY_COST, SPARSE_PRODUCT_COST
         if not self.sparse:
             row, entry, product = DENSE_ROW_COST, DENSE_ENTRY_COST, DENSE_PRODUCT_COST
         a_pass = self.n * row + self.n_stored * entry
         products = self.n_stored * (self.n_stored / self.n) * product
-        system = ITERATION_COST + HESSIAN_ENTRY_COST * self.d**2 + FACTOR_COST * self.d**3
-        return self.fixed_cost() + products + (FIRST_PASSES + iterations) * a_pass + iterations * system
+        system = HESSIAN_ENTRY_COST * self.d**2 + FACTOR_COST * self.d**3
+        return iterations * ITERATION_COST, products + (FIRST_PASSES + iterations) * a_pass + iterations * system
 
     def newton_passes(self) -> float:
         """The same, without what either solver takes for any data, in passes of `Sdca`."""

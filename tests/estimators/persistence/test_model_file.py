@@ -36,7 +36,9 @@ LABELS = {
 def fitted(labels=LABELS["numbers"], **options):
     y = labels[np.arange(60) % labels.size]
     X = RNG.normal(size=(60, 5)) + 2 * (np.arange(60) % labels.size)[:, None]
-    return LinearSVC(**{"slack": 0.01, "max_iter": 1, "random_state": 0, "keep_dual": True, **options}).fit(X, y)
+    return LinearSVC(
+        **{"slack": 0.01, "solver": "simba", "max_iter": 1, "random_state": 0, "keep_dual": True, **options}
+    ).fit(X, y)
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def same(a, b):
         {},
         {"keep_dual": False},
         {"certify": False},
-        {"slack": None, "C": 0.5, "loss": "hinge"},
+        {"slack": None, "C": 0.5, "loss": "hinge", "solver": "auto"},
         {"early_stopping": True},
     ],
 )
@@ -250,7 +252,7 @@ def test_names_of_features_come_back(tmp_path):
     import pandas as pd
 
     X = pd.DataFrame(RNG.normal(size=(20, 2)), columns=["width", "höhe"])
-    model = LinearSVC(slack=0.2, max_iter=1).fit(X, np.arange(20) % 2)
+    model = LinearSVC(slack=0.2, solver="simba", max_iter=1).fit(X, np.arange(20) % 2)
     save_model(model, tmp_path / "m.mm")
     loaded = load_model(tmp_path / "m.mm")
     assert loaded.feature_names_in_.tolist() == ["width", "höhe"]
