@@ -27,6 +27,7 @@ from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.search import Grid, Search
 from maxmargin.estimators.validation import distinct_numbers
+from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
 
@@ -117,13 +118,13 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         self.classes_ = np.unique(y)
         self._publish_search(search, best)
         if self.refit:
-            estimator.set_params(**grid.parameters(best))
-            if not whole.never:
-                estimator.set_params(max_time=whole.seconds_left())
-            self.best_estimator_ = estimator.fit(X, y, sample_weight=weights)
-            self.n_features_in_ = estimator.n_features_in_
-            if hasattr(estimator, "feature_names_in_"):
-                self.feature_names_in_ = estimator.feature_names_in_
+            # As in the search, a slack is not refused for being larger than all that matter on this data.
+            last = WarmFits(estimator.set_params(**grid.parameters(best)), X, y, weights).fit(whole)
+            self.best_estimator_ = last.model()
+            last.advise()
+            self.n_features_in_ = self.best_estimator_.n_features_in_
+            if hasattr(self.best_estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.best_estimator_.feature_names_in_
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 

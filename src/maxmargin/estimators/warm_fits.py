@@ -38,6 +38,10 @@ class Fitted(Generic[ModelT]):
         self.estimator._publish(self.fit, self.models)
         return self.estimator
 
+    def advise(self) -> None:
+        """Warn of what the user may not expect of the model."""
+        self.estimator._advise(self.fit, self.models)
+
     def decisions(self, X: Any) -> Vector:
         """The decision values of the samples X that it was fitted on, of two classes."""
         known = self.models.decisions[0] if len(self.models.decisions) == 1 else None
