@@ -122,15 +122,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         warm = self._begins_at(before, fit)
         data = {"X": fit.X, "y": y, "metadata": {"sample_weight": sample_weight}}
         callbacks = FitCallbacks(self, fit.strategy.names, data)
-        rules = FitRules(
-            StopRules(tol=self.tol, max_iter=self._max_iter, early_stopping=self.early_stopping),
-            self.certify,
-            callbacks,
-            deadline,
-            self.n_jobs,
-            starts=lambda: self._starts(before if warm else None, fit, seeds),
-            predictor=self._predictor,
-        )
+        rules = self._rules(callbacks, deadline, lambda: self._starts(before if warm else None, fit, seeds))
         models = fit.rows.solve(fit, rules)
         self._publish(fit, models)
         callbacks.finish(lambda: self._predictor(fit, models))
@@ -160,6 +152,18 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         everyone = np.arange(label.size)
         return Fit(
             given, X, order, label, weights, class_weights, self._strategy, recipe, rows, scale, held_out, everyone
+        )
+
+    def _rules(self, callbacks: FitCallbacks, deadline: Deadline, starts: Callable[[], list[Start]]) -> FitRules:
+        """When a fit with these parameters ends, who hears of it, and with what it begins."""
+        return FitRules(
+            StopRules(tol=self.tol, max_iter=self._max_iter, early_stopping=self.early_stopping),
+            self.certify,
+            callbacks,
+            deadline,
+            self.n_jobs,
+            starts=starts,
+            predictor=self._predictor,
         )
 
     def _starts(self, before: dict[str, Any] | None, fit: Fit[Any], seeds: np.random.RandomState) -> list[Start]:

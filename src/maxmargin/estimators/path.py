@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
+from maxmargin.engine.loop import OUT_OF_TIME
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
@@ -25,7 +26,6 @@ from maxmargin.solvers import NoModelYet
 COARSE = 10.0  # the ratio of neighbouring values of C before points are added where the curve bends
 STRONGEST = 1e3  # C times the largest squared norm, at most, where the path chooses C: fits beyond it take long
 SAME = 1e-3  # relative change of the margin over a step of C below which the path has come to its end
-STOPPED = ("interrupted", "max_time")  # fits after which there is no time for another one
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class _Climb:
                 fitted,
             )
         )
-        if models.stopped[0] in STOPPED:
+        if models.stopped[0] in OUT_OF_TIME:
             self.stopped = models.stopped[0]
         elif self.interrupt.ever_asked or self.deadline.passed:  # the fit ended before it looked
             self.stopped = "interrupted" if self.interrupt.ever_asked else "max_time"

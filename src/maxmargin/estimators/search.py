@@ -20,6 +20,7 @@ from sklearn.utils import _safe_indexing
 from maxmargin.core.threads import run_parallel, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
+from maxmargin.engine.loop import OUT_OF_TIME
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.limits import Deadline
@@ -32,7 +33,6 @@ SEARCH_TOL = 1e-2  # the relative gap of fits that are only compared, unless the
 # change below it
 SCREENING_SAMPLES = 3000  # samples of the first comparison of all cells; of twice as many or fewer there is only one
 PROMISING = 2.0  # a cell goes on to all samples if it is at most so many standard errors worse than the best one
-STOPPED = ("interrupted", "max_time")  # fits after which there is no time for another one
 
 Scorer = Callable[[Any, Any, Any], float]
 
@@ -159,14 +159,13 @@ class Search:
         count = known.sum(axis=2)
         return np.asarray(np.where(count > 0, total / np.maximum(count, 1), -np.inf))
 
-    def best(self, cells: Sequence[tuple[int, int]] | None = None) -> tuple[int, int]:
+    def best(self) -> tuple[int, int]:
         """The cell with the best mean; of equals the one with the least gamma, and the strongest regularisation.
 
         Cells that were compared on more samples, and on more folds, come first.
         """
         means, folds = self.means, (~np.isnan(self.scores)).sum(axis=2)
-        among = self.grid.cells if cells is None else cells
-        return max(among, key=lambda cell: (self.n_samples[cell], folds[cell], means[cell]))
+        return max(self.grid.cells, key=lambda cell: (self.n_samples[cell], folds[cell], means[cell]))
 
     def standard_error(self, cell: tuple[int, int]) -> float:
         """The standard error of the mean score of a cell."""
@@ -265,7 +264,7 @@ class Search:
                 self.stopped = "interrupted"
                 return
             seconds[place] += time.perf_counter() - before
-            ended = {*fitted.models.stopped}.intersection(STOPPED)
+            ended = {*fitted.models.stopped}.intersection(OUT_OF_TIME)
             if ended:
                 self.stopped = ended.pop()
                 return

@@ -12,10 +12,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from maxmargin.core.types import Indices, Vector
-from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.callbacks import FitCallbacks
-from maxmargin.estimators.fit import Fit, FitRules
+from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.rounds import Start
@@ -101,15 +100,8 @@ class WarmFits(Generic[ModelT]):
                 setattr(model, name, getattr(self.template, name))
         # Values of a grid that make no sense for some of the samples are compared, and not refused.
         fit = replace(self.fit_, recipe=replace(model._recipe(self.fit_.rows), in_range=False))
-        rules = FitRules(
-            StopRules(tol=model.tol, max_iter=model._max_iter),
-            model.certify,
-            FitCallbacks(model, fit.strategy.names, {}),
-            deadline or Deadline(model.max_time),
-            model.n_jobs,
-            starts=self._starts,
-            predictor=model._predictor,
-        )
+        callbacks = FitCallbacks(model, fit.strategy.names, {})
+        rules = model._rules(callbacks, deadline or Deadline(model.max_time), self._starts)
         models = fit.rows.solve(fit, rules)
         self.resumes = list(models.resumes)
         return Fitted(model, fit, replace(models, resumes=[]))

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from maxmargin.engine.loop import USUAL_TOL
 from maxmargin.engine.problem import Problem, Solution
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear._sdca import Descent
@@ -25,7 +26,6 @@ from maxmargin.svm.linear.sdca import Sdca, sweeps_between_checks
 from maxmargin.svm.regularized import RegularizedSVM
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
-USUAL_TOL = 1e-3  # the default tolerance, a relative gap
 LOOK_GROWTH = 1.05  # the gap is recorded after a sweep if the passes have grown by this factor since it last was
 FEWEST_LOOKS = 3  # recorded gaps before their fall tells anything
 MOST_PASSES, MOST_NEWTON_ITERATIONS = 2000, 1000  # a fit without any limit ends then, as it does by either solver alone
