@@ -1,5 +1,7 @@
 """Every matrix is read as NumPy reads it, in place, and what is read is counted exactly."""
 
+import sys
+import sysconfig
 import tracemalloc
 
 import numpy as np
@@ -446,3 +448,15 @@ def test_a_fork_reads_the_same_with_books_of_its_own(storage):
     total = X.ledger.summary()
     assert total == {key: read.get(key, 0) + forked.get(key, 0) for key in total}
     assert total.get("index", 0) == (0 if storage is np.array else X.n_stored)  # built once for both
+
+
+def test_the_widest_instructions_of_the_processor_are_used():
+    """A product of which only a fused multiply-add keeps the last digits shows which loop was called."""
+    features = getattr(np._core._multiarray_umath, "__cpu_features__", {})
+    built_by_gcc = "g++" in str(sysconfig.get_config_var("CXX")) and sys.platform == "linux"
+    if not (built_by_gcc and features.get("AVX2") and features.get("FMA3")):
+        pytest.skip("the loops are compiled for several instruction sets by GCC on Linux, for processors with AVX2")
+    h = 2.0**-30
+    v = np.full(64, -1.0)
+    as_matrix(np.full((1, 64), 1 - h)).add_row(0, 1 + h, v)
+    np.testing.assert_array_equal(v, -(h**2))  # 0 where the product is rounded before the sum

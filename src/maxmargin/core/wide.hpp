@@ -4,7 +4,14 @@
 #pragma once
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define MAXMARGIN_WIDE __attribute__((target_clones("avx512f", "arch=haswell", "default"), noinline))
+// Chosen by what a processor can do, not by its name: "arch=haswell" would be called on a Haswell alone. Before version 12, GCC
+// has no name for the level with both AVX2 and fused multiply-adds; the latter imply AVX, which is most of it.
+#if __GNUC__ >= 12
+#define MAXMARGIN_256_BITS "arch=x86-64-v3"
+#else
+#define MAXMARGIN_256_BITS "fma"
+#endif
+#define MAXMARGIN_WIDE __attribute__((target_clones("avx512f", MAXMARGIN_256_BITS, "default"), noinline))
 #else
 #define MAXMARGIN_WIDE
 #endif
