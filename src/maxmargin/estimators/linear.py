@@ -372,21 +372,21 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         n, models = X.shape[0], self.intercept_.size
         operations = models * (X.nnz / n if issparse(X) else X.shape[1])
         if n * operations < BLAS_THREADS_FROM:
-            scores = self._scores(X)
+            scores: Vector = self._products(X) + self.intercept_
         else:
             scores = np.empty((n, models))
 
             def score(some: slice) -> None:
-                scores[some] = self._scores(X[some])
+                np.add(self._products(X[some]), self.intercept_, out=scores[some])
 
             size = int(LEAST_WORK / max(1, operations)) + 1
             with limit_blas():
                 by_chunks(score, n, operations=operations, n_jobs=self.n_jobs, size=size)
         return scores[:, 0] if models == 1 else scores
 
-    def _scores(self, X: Any) -> Vector:
-        """The decision values of a few rows, of shape (m, n_models)."""
-        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
+    def _products(self, X: Any) -> Vector:
+        """The decision values of a few rows without the intercepts, of shape (m, n_models)."""
+        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row.

@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dposv
 
 from maxmargin.core import Matrix
@@ -51,7 +52,7 @@ MANY_STEPS = 12  # with fewer from one centre to the next, the softness is multi
 SHORT_STEP = 0.1  # share of Newton's step below which the squared hinge is softened
 LEAST_KINK = 1e-9  # softness times m times the mean dual variable, at least: an error of a margin is divided by it
 STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness stays as it is: less would only add rounding
-DENSE_ROWS = 2048  # rows converted to a dense block at a time, which bounds the memory for the Hessian
+DENSE_ROWS = 1024  # rows converted to a dense block at a time, which bounds the memory for the Hessian
 LEAST_GAIN = 1e-16  # share of the objective; a step that gains less is below rounding and is not made
 SPARSE_DENSITY = 0.25  # below this share of stored entries the Hessian is built from sparse outer products
 MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
@@ -175,8 +176,12 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             return NewtonState(signature, order, order.size, w, warm.b, first_centre=centre)
         return NewtonState(problem.dual_signature, order, self._first_size(problem), np.zeros(d))
 
+    def first_size(self, n: int, d: int) -> int:
+        """The rows of the first subset of n samples with d features."""
+        return min(max(self.first, ROWS_PER_FEATURE * d), n)
+
     def _first_size(self, problem: RegularizedSVM) -> int:
-        return min(max(self.first, ROWS_PER_FEATURE * problem.X.shape[1]), int(np.count_nonzero(problem.s)))
+        return self.first_size(int(np.count_nonzero(problem.s)), problem.X.shape[1])
 
     def deterministic(self, problem: RegularizedSVM) -> bool:
         return self._first_size(problem) == np.count_nonzero(problem.s)
@@ -337,7 +342,6 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         subset.inside, subset.exact = inside, True
         X, rows, d = problem.features, subset.rows[changed], subset.v.size
         weights = signs / subset.m[changed]
-        subset.products[d, d] += weights.sum()
         if _is_sparse(X):
             products = subset.products
 
@@ -351,18 +355,18 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
                 products += H
             if problem.bias:
                 subset.products[d, :d] += X.dot_transposed(weights, rows)
+                subset.products[d, d] += weights.sum()
             return
         for sign in (1.0, -1.0):
             these = np.flatnonzero(signs == sign)
             for start in range(0, these.size, DENSE_ROWS):
                 block = these[start : start + DENSE_ROWS]
-                root = np.sqrt(np.abs(weights[block]))
-                Z = X.dense(rows[block])
-                Z -= subset.shift
-                Z *= root[:, None]
-                subset.products[:d, :d] += sign * (Z.T @ Z)
-                if problem.bias:
-                    subset.products[d, :d] += sign * (root @ Z)
+                Z = np.empty((block.size, d + 1))
+                np.subtract(X.dense(rows[block]), subset.shift, out=Z[:, :d])
+                Z[:, d] = problem.bias
+                Z *= np.sqrt(np.abs(weights[block]))[:, None]
+                # Adds sign Z^T Z in place. What is the lower triangle here is the upper one in Fortran's order.
+                dsyrk(sign, Z.T, beta=1.0, c=subset.products.T, overwrite_c=True)
 
     def _activate(self, problem: RegularizedSVM, state: NewtonState, subset: Subset, s: Vector, s_b: float) -> Places:
         """The samples whose dual variable a step s could change; their margins are computed."""
