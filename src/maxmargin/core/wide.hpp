@@ -12,8 +12,21 @@
 #define MAXMARGIN_256_BITS "fma"
 #endif
 #define MAXMARGIN_WIDE __attribute__((target_clones("avx512f", MAXMARGIN_256_BITS, "default"), noinline))
+#define MAXMARGIN_SEVERAL_WIDTHS
 #else
 #define MAXMARGIN_WIDE
+#endif
+
+// For a function whose loop is written in terms of vector registers. `define(T, width)` defines it for numbers T and registers of
+// so many bytes. It is expanded for each width, and the loader chooses the widest that the processor has: a register that it does
+// not have would be kept in memory.
+#if defined(MAXMARGIN_SEVERAL_WIDTHS)
+#define MAXMARGIN_FOR_EACH_WIDTH(define, T)                              \
+    __attribute__((target("avx512f"), noinline)) define(T, 64)           \
+    __attribute__((target(MAXMARGIN_256_BITS), noinline)) define(T, 32)  \
+    __attribute__((target("default"), noinline)) define(T, 16)
+#else
+#define MAXMARGIN_FOR_EACH_WIDTH(define, T) define(T, 16)
 #endif
 
 #if defined(__GNUC__)
