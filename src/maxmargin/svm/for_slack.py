@@ -114,7 +114,7 @@ def solve_for_slack(
         rows += [replace(row, primal=math.nan, dual=math.nan, gap=math.nan) for row in solved.trace[len(rows) :]]
         proof = found.certificate
         rows[-1] = replace(rows[-1], primal=proof.primal, dual=proof.dual, gap=proof.gap)
-        if stopped or search.nowhere[0] or (best.certificate.relative_gap <= tol and not inside):
+        if stopped or (best.certificate.relative_gap <= tol and (search.nowhere[0] or not inside)):
             break
         search.move(the_one, accurate[0])
     assert best is not None

@@ -141,7 +141,7 @@ class SearchForC:
         # Where the slack is larger than any that matters, w is about 0: as C is so small, or as no w is better.
         inside, in_vain = wanted < (1 - self.tol) * found.slack, self._in_vain(which, found)
         some = found.slack <= LARGEST_SLACK
-        self.nowhere[which[~some & in_vain]] = True
+        self.nowhere[which[~some & in_vain & (self.accuracy[which] <= self.tol / 2)]] = True
         self.too_little[which[inside & some & (proved & in_vain | stopped)]] = True
         settled = self.too_little[which]
         self.slack[which[settled]] = found.slack[settled]
