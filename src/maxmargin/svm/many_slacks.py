@@ -1,8 +1,9 @@
 r"""The slack form of many small binary problems, in few rounds: each solves the forms with C of all that are left.
 
 Problem: the slack form, for each of several binary problems. Given: compiled code that solves their forms with C, each
-at a C of its own. Returned: for each problem its solution, with value and bound of the slack form. See `for_slack.py`,
-which does the same for one problem and any solver; the search for C is the same.
+at a C of its own. Returned: for each problem its solution, with value and bound of the slack form. By
+Lemma 2.1 of Hazan, Koren and Srebro (2011), as in `for_slack.py`, which does the same for one problem and any solver;
+the search for C is the same.
 """
 
 from __future__ import annotations
