@@ -2,43 +2,22 @@
 
 import math
 
-import clarabel
 import numpy as np
 import pytest
-from scipy.sparse import csc_matrix, csr_array
+from scipy.sparse import csr_array
+from slack_cases import best_value
 
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import KernelMatrix, SlackSVM
 from maxmargin.solvers import Decomposition, Newton, Sdca, solve_for_slack
-from maxmargin.svm.for_slack import LEAST_MARGIN
+from maxmargin.svm.search_for_C import LEAST_MARGIN
 
 
 def overlapping(seed, n=120, d=6, shift=0.7):
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < 0.4, -1.0, 1.0)
     return rng.normal(size=(n, d)) + shift * y[:, None], y
-
-
-def best_value(X, y, slack, *, bias, weights=None):
-    """The value of the slack form by a convex solver, over (w, b, gamma, xi), in units of the largest norm."""
-    n, d = X.shape
-    s = np.ones(n) if weights is None else weights
-    Z = X / np.linalg.norm(X, axis=1).max()
-    zero, eye = np.zeros((n, 1)), np.eye(n)
-    margins = np.hstack([-y[:, None] * Z, -y[:, None] * bias, np.ones((n, 1)), -eye])  # gamma - xi_i <= margin_i
-    nonnegative = np.hstack([np.zeros((n, d)), zero, zero, -eye])
-    total = np.concatenate([np.zeros(d + 2), s])[None]
-    ball = np.vstack([np.zeros((1, d + 2 + n)), np.hstack([-np.eye(d), np.zeros((d, 2 + n))])])
-    A = csc_matrix(np.vstack([margins, nonnegative, total, ball]))
-    b = np.concatenate([np.zeros(2 * n), [slack * s.sum()], [1.0], np.zeros(d)])
-    q = np.zeros(d + 2 + n)
-    q[d + 1] = -1.0
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    cones = [clarabel.NonnegativeConeT(2 * n + 1), clarabel.SecondOrderConeT(d + 1)]
-    answer = clarabel.DefaultSolver(csc_matrix((q.size, q.size)), q, A, b, cones, settings).solve()
-    return -float(answer.obj_val)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -126,8 +105,8 @@ def test_the_trace_has_values_of_the_slack_form():
 
 
 def test_a_result_can_be_gone_on_from_though_an_earlier_solve_was_the_best():
-    """The state is that of the last solve. With seed 4 the best one comes before it."""
-    rng = np.random.default_rng(4)
+    """The state is that of the last solve. With seed 12 the best one comes before it."""
+    rng = np.random.default_rng(12)
     y = np.where(rng.random(60) < 0.5, -1.0, 1.0)
     X = rng.normal(size=(60, 4)) + 0.5 * y[:, None]
     _, first = solve_for_slack(SlackSVM(X, y, slack=0.3), Newton(), random_state=0)

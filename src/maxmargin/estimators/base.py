@@ -220,7 +220,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _plain_fit(self) -> bool:
         """Whether a solution is all that is asked for, by any solver however much is read."""
         more = self.early_stopping or self.budget is not None or self.certify == "checks"
-        plain = self.slack is None and is_finite(self.C) and not more
+        plain = is_finite(self.C) and not more
         return isinstance(self.solver, str) and self.solver == "auto" and plain
 
     def _class_weights(self, y: NDArray[Any]) -> Vector:

@@ -359,13 +359,25 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             if not self._centred(kernel, samples):
                 cache_bytes = 1e6 * min(self.cache_size, MAX_CACHE_SIZE)
                 small = small_kernel_rows(
-                    samples, kernel, label, self.C * weights, strategy, cache_bytes=cache_bytes, n_jobs=self.n_jobs
+                    samples,
+                    kernel,
+                    label,
+                    self.C * weights,
+                    strategy,
+                    again=self.slack is not None,
+                    cache_bytes=cache_bytes,
+                    n_jobs=self.n_jobs,
+                    general=lambda: self._kernel_rows(X, None),
                 )
                 if small is not None:
                     return small, None
-        kernel = self._make_kernel(X)
         # A matrix that the user has computed is not copied into another order.
         order = None if self.kernel == "precomputed" else strategy.sample_order(label, held_out)
+        return self._kernel_rows(X, order), order
+
+    def _kernel_rows(self, X: Any, order: Indices | None) -> KernelRows:
+        """The rows of a kernel matrix of samples in this order; None: that of X."""
+        kernel = self._make_kernel(X)
         K = KernelMatrix(
             X,
             kernel,
@@ -374,7 +386,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
             rows=order,
             centred=self._centred(kernel, X),
         )
-        return KernelRows(K, kernel.operations(X), strategy, ahead=self.budget is None), order
+        return KernelRows(K, kernel.operations(X), self._strategy, ahead=self.budget is None)
 
     def _make_kernel(self, X: Any) -> Kernel:
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)

@@ -414,10 +414,9 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
             self._refuse_not_finite(rows.matrix)
         if from_scratch and self._plain_fit:
             keep_alpha = self.keep_dual or self.warm_start
-            smooth = self.loss is None or LOSSES[self.loss].smooth
-            small = small_feature_rows(
-                rows, label, self.C * weights, self._strategy, smooth=smooth, keep_alpha=keep_alpha
-            )
+            smooth = self.slack is None and (self.loss is None or LOSSES[self.loss].smooth)
+            C = self.C if self.slack is None else None
+            small = small_feature_rows(rows, label, weights, self._strategy, C=C, smooth=smooth, keep_alpha=keep_alpha)
             if small is not None:
                 return small, None
         return rows, None

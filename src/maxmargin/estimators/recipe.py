@@ -269,12 +269,7 @@ class Recipe:
         checked = self.in_range and self.scale is None and stop.budget is None and problem.sums_are_cheap
         if not (isinstance(problem, SlackSVM) and problem.slack > 0 and checked):
             return
-        largest = problem.largest_slack()
-        if problem.slack > largest:
-            raise ValueError(
-                f"slack={problem.slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with "
-                "more slack than that every sample lies inside the margin and the model no longer changes"
-            )
+        refuse_beyond(problem.slack, problem.largest_slack())
 
     def _missed_tol(self, result: Result, tol: float | None) -> float | None:
         """The tolerance that a run ended short of by its limit of iterations; None where it did not."""
@@ -282,6 +277,15 @@ class Recipe:
         if tol is None or result.status != "max_iter":
             return None
         return None if result.certificate and result.certificate.relative_gap <= tol else tol
+
+
+def refuse_beyond(slack: float, largest: float) -> None:
+    """Refuse a slack beyond the largest one that matters."""
+    if slack > largest:
+        raise ValueError(
+            f"slack={slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with "
+            "more slack than that every sample lies inside the margin and the model no longer changes"
+        )
 
 
 def solver_named(solver: str | AnySolver, solvers: Mapping[str, type[AnySolver]]) -> AnySolver | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -12,17 +13,18 @@ from maxmargin.core import Ledger
 from maxmargin.core.rounding import UNIT
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
-from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.engine.row_problem import INDEFINITE, SEMIDEFINITE
 from maxmargin.estimators.fit import Fit, FitRules
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy
-from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
+from maxmargin.estimators.small_rows import SmallRows, SolvedTogether, weights_are_safe
+from maxmargin.estimators.training_rows import KernelRows
 from maxmargin.kernels._row_sources import RowSource, WholeMatrix
 from maxmargin.kernels.packed_rows import in_safe_range
 from maxmargin.problems import Kernel, KernelMatrix, MarginProblem
 from maxmargin.solvers import Smo
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder, SampleTerms, solve_many
-from maxmargin.svm.many_problems import SolvedProblems, Stop
+from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets
 
 # Bytes of kernel rows of one problem, up to which rows are computed one at a time and kept until it is solved. A larger
 # problem gains more from blocks of rows, which are matrix products, than it loses by the work between the blocks.
@@ -53,6 +55,8 @@ class SmallKernelRows(SmallRows):
         Counts kernel evaluations.
     cache_bytes : float
         Memory for kernel rows: as many threads share the problems as have room for those of one.
+    general : callable
+        Makes the rows of the general path.
     """
 
     def __init__(
@@ -66,11 +70,12 @@ class SmallKernelRows(SmallRows):
         inner_product: bool | None,
         ledger: Ledger,
         cache_bytes: float,
+        general: Callable[[], KernelRows],
     ) -> None:
         self.order, self.source, self.kernel, self.diagonal, self.ledger = order, source, kernel, diagonal, ledger
         self.inner_product = inner_product
         self.g, self.h = kernel.rounding(sq_norms, width, UNIT)
-        self.saved, self.cache_bytes = 0, cache_bytes
+        self.saved, self.cache_bytes, self._general = 0, cache_bytes, general
 
     def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> Smo:
         return Smo()
@@ -78,28 +83,43 @@ class SmallKernelRows(SmallRows):
     def sq_norms(self) -> Vector:
         return self.diagonal
 
-    def _prepare(self, fit: Fit[Self]) -> None:
-        assert fit.recipe.C is not None
-        self.ranges: BinaryRanges = fit.strategy.ranges(self.order, fit.class_weights)
-        self.u: Vector = fit.recipe.C * self.order.spread(fit.weights)
+    def general(self) -> KernelRows:
+        return self._general()
 
-    def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
-        ranges, bias = self.ranges, fit.recipe.bias
-        found = solve_many(
+    def _prepare(self, fit: Fit[Self]) -> None:
+        self.ranges: BinaryRanges = fit.strategy.ranges(self.order, fit.class_weights)
+        self.s: Vector = self.order.spread(fit.weights)
+
+    def _room(self, fit: Fit[Self]) -> SolvedProblems:
+        return SolvedProblems.empty(self.ranges.samples.size, np.zeros((fit.strategy.coefficient_rows, self.s.size)))
+
+    def _find(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedTogether:
+        together = super()._find(fit, rules, tol, stop)
+        found = together.results
+        evaluations, used = int(found.kernel_evaluations.sum()), int(found.iterations @ self.ranges.samples)
+        self.ledger.count(evaluations)
+        self.saved = max(0, (2 if fit.recipe.bias else 1) * used - evaluations)
+        return together
+
+    def _solve(
+        self, fit: Fit[Self], rules: FitRules, targets: Targets, results: SolvedProblems, which: Indices, stop: Stop
+    ) -> SolvedProblems:
+        ranges = self.ranges
+        return solve_many(
             self.source,
             ranges,
-            SampleTerms(self.u, self.diagonal, self.g, self.h),
-            fit.strategy.coefficient_rows,
-            free_bias=bias,
-            tol=tol,
+            SampleTerms(self.s, self.diagonal, self.g, self.h),
+            targets,
+            results,
+            which=which,
+            free_bias=fit.recipe.bias,
             max_passes=rules.stop.max_iter,
             threads=min(self._threads(fit, rules), max(1, int(self.cache_bytes / (8 * ranges.samples.max() ** 2)))),
             stop=stop,
         )
-        evaluations, used = int(found.kernel_evaluations.sum()), int(found.iterations @ ranges.samples)
-        self.ledger.count(evaluations)
-        self.saved = max(0, (2 if bias else 1) * used - evaluations)
-        return found
+
+    def _needs_general_path(self, fit: Fit[Self], models: ModelTable) -> bool:
+        return fit.recipe.slack is not None and super()._needs_general_path(fit, models)
 
     def _operations(self, fit: Fit[Self]) -> float:
         return OPERATIONS_PER_PAIR * float((self.ranges.samples.astype(np.float64) ** 2).sum())
@@ -111,20 +131,22 @@ class SmallKernelRows(SmallRows):
         return coefficients
 
     def _total_weights(self, fit: Fit[Self]) -> Vector:
-        return self.ranges.total_weights(self.u)
+        return self.ranges.total_weights(self.s)
+
+    def _multiply(self, results: SolvedProblems, factors: Vector) -> None:
+        self.ranges.multiply(results.coefficients, factors)
 
     def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
         """Passes over the samples: a step is on two of them, or on one without a bias."""
         samples = self.ranges.samples
         return np.asarray(np.ceil(found.iterations / (np.ceil(samples / 2) if fit.recipe.bias else samples)))
 
-    def _certificates(self, found: SolvedProblems) -> CertificateColumns:
+    def _proof_terms(self, found: SolvedProblems) -> dict[str, str]:
         imaginary = self.inner_product is None and bool((found.sq_norm < 0).any())
-        return CertificateColumns.of_objectives(
-            found,
-            provided=SEMIDEFINITE if self.inner_product is None else "",
-            why_not=INDEFINITE if self.inner_product is False or imaginary else "",
-        )
+        return {
+            "provided": SEMIDEFINITE if self.inner_product is None else "",
+            "why_not": INDEFINITE if self.inner_product is False or imaginary else "",
+        }
 
 
 def small_kernel_rows(
@@ -134,12 +156,15 @@ def small_kernel_rows(
     u: Vector,
     strategy: MulticlassStrategy,
     *,
+    again: bool,
     cache_bytes: float,
     n_jobs: int | None,
+    general: Callable[[], KernelRows],
 ) -> SmallKernelRows | None:
     """The rows of few samples; None where the samples are many, or their numbers need the care of the general path.
 
-    `u` is C times the weight of each sample.
+    `u` is C times the weight of each sample, `again` whether each problem is solved several times, and `general` makes
+    the rows of the general path.
     """
     sizes = np.bincount(label, minlength=strategy.classes.size)
     longest = int(np.sort(sizes)[-2:].sum()) if strategy.own_samples else label.size
@@ -150,10 +175,11 @@ def small_kernel_rows(
     order = ClassOrder.of(label, sizes.size)
     found = None
     if kernel.of_products and not issparse(X):
-        few = 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
-        if few or _matrix_fits(order, cache_bytes):
-            found = _rows_of_samples(X, kernel, order, few, cache_bytes, n_jobs)
-    return found or _rows_of_matrix(X, kernel, order, cache_bytes, n_jobs)
+        few, fits = 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES, _matrix_fits(order, cache_bytes)
+        if few or fits:
+            one_by_one = few and not (again and fits)
+            found = _rows_of_samples(X, kernel, order, one_by_one, cache_bytes, n_jobs, general)
+    return found or _rows_of_matrix(X, kernel, order, cache_bytes, n_jobs, general)
 
 
 def _matrix_fits(order: ClassOrder, cache_bytes: float) -> bool:
@@ -161,7 +187,13 @@ def _matrix_fits(order: ClassOrder, cache_bytes: float) -> bool:
 
 
 def _rows_of_samples(
-    X: Any, kernel: Kernel, order: ClassOrder, one_by_one: bool, cache_bytes: float, n_jobs: int | None
+    X: Any,
+    kernel: Kernel,
+    order: ClassOrder,
+    one_by_one: bool,
+    cache_bytes: float,
+    n_jobs: int | None,
+    general: Callable[[], KernelRows],
 ) -> SmallKernelRows | None:
     """Rows that are computed from dense samples: each when a step needs it, or all of them now."""
     Z = np.asarray(X, dtype=np.float64)[order.samples]
@@ -187,12 +219,17 @@ def _rows_of_samples(
         return None
     diagonal = kernel.diagonal(Z)
     return SmallKernelRows(
-        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, ledger, cache_bytes
+        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, ledger, cache_bytes, general
     )
 
 
 def _rows_of_matrix(
-    X: Any, kernel: Kernel, order: ClassOrder, cache_bytes: float, n_jobs: int | None
+    X: Any,
+    kernel: Kernel,
+    order: ClassOrder,
+    cache_bytes: float,
+    n_jobs: int | None,
+    general: Callable[[], KernelRows],
 ) -> SmallKernelRows | None:
     """Rows of the kernel matrix of all samples, for sparse data and for kernels that are given by the user."""
     if not _matrix_fits(order, cache_bytes):
@@ -202,5 +239,14 @@ def _rows_of_matrix(
     matrix = K.block(order.samples, order.samples, np.empty((n, n)))
     diagonal, sq_norms = K.row_sq_norms()[order.samples], K.packed.sq_norms[order.samples]
     return SmallKernelRows(
-        order, WholeMatrix(matrix), kernel, diagonal, sq_norms, K.packed.d, K.inner_product, K.ledger, cache_bytes
+        order,
+        WholeMatrix(matrix),
+        kernel,
+        diagonal,
+        sq_norms,
+        K.packed.d,
+        K.inner_product,
+        K.ledger,
+        cache_bytes,
+        general,
     )

@@ -9,17 +9,16 @@ import numpy as np
 
 from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Indices, Vector
-from maxmargin.engine.certificate import CertificateColumns
 from maxmargin.estimators.fit import Fit, FitRules
-from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import OneVsRest
-from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
+from maxmargin.estimators.recipe import refuse_beyond
+from maxmargin.estimators.small_rows import SmallRows, SolvedTogether, weights_are_safe
 from maxmargin.estimators.training_rows import FeatureRows
-from maxmargin.problems import MarginProblem
+from maxmargin.problems import LOSSES, MarginProblem
 from maxmargin.solvers import Newton
-from maxmargin.svm.auto import LinearShape
-from maxmargin.svm.linear.one_vs_rest import solve_many
-from maxmargin.svm.many_problems import SolvedProblems, Stop
+from maxmargin.svm.auto import STRENGTH_OF_SLACK, LinearShape
+from maxmargin.svm.linear.one_vs_rest import OneVsRestProblems, SharedSamples, room_for, solve_many
+from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets
 
 # Entries of the matrix, up to which it is copied and all binary problems are solved on all of its rows. Larger data
 # gains more from the growing parts of the general path than it loses by the work around each binary problem.
@@ -66,68 +65,108 @@ class SmallFeatureRows(SmallRows):
         return self.given.zero_rows
 
     def _prepare(self, fit: Fit[Self]) -> None:
-        self.classes: Indices = np.array([k for (k,) in self.strategy.classes_by_model])
-        self.weights = self.strategy.weights_against_rest(fit.class_weights)
+        classes = np.array([k for (k,) in self.strategy.classes_by_model])
+        self.problems = OneVsRestProblems(classes, *self.strategy.weights_against_rest(fit.class_weights))
+        smooth = LOSSES[fit.recipe.loss].smooth
+        self.samples = SharedSamples.of(self.X, fit.label, fit.weights, smooth=smooth, bias=fit.recipe.bias)
+        if fit.recipe.slack and fit.recipe.in_range and fit.recipe.scale is None:
+            for largest in self._largest_slacks(fit).tolist():
+                refuse_beyond(fit.recipe.slack, largest)
 
-    def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
-        """The models of all binary problems; where one does not come to its tolerance, the better of two paths."""
-        models = super().solve(fit, rules)
-        if rules.stop.max_iter is not None or not {"max_iter", "finished"}.intersection(models.stopped):
-            return models
-        others = self.given.solve(fit.on(self.given), rules)
-        return min(models, others, key=lambda table: max(proof.relative_gap for proof in table.certificates))
+    def _largest_slacks(self, fit: Fit[Self]) -> Vector:
+        """The slack of each binary problem at which every sample is inside the margin of the centroid.
 
-    def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
-        recipe, (n, d) = fit.recipe, self.X.shape
-        assert recipe.C is not None
+        As `SlackSVM.largest_slack`, of all problems at once.
+        """
+        own = fit.label == self.problems.classes[:, None]
+        s = fit.weights * np.where(own, self.problems.positive_weight[:, None], self.problems.rest_weight[:, None])
+        up, down = np.where(own, s, 0.0), np.where(own, 0.0, s)
+        if fit.recipe.bias:
+            up, down = (side / side.sum(axis=1, keepdims=True) for side in (up, down))
+        centroids = (up - down) @ self.X
+        norms = np.linalg.norm(centroids, axis=1, keepdims=True)
+        centroids /= np.where(norms > 0, norms, 1.0)
+        responses = np.where(own, 1.0, -1.0) * (centroids @ self.X.T) / fit.scale
+        groups = (own & (s > 0), ~own & (s > 0)) if fit.recipe.bias else (s > 0,)
+        tops = [np.where(group, responses, -np.inf).max(axis=1, keepdims=True) for group in groups]
+        volumes = [
+            np.where(group, s * (top - responses), 0.0).sum(axis=1) for group, top in zip(groups, tops, strict=True)
+        ]
+        return np.asarray(sum(volumes) / s.sum(axis=1))
+
+    def general(self) -> FeatureRows:
+        return self.given
+
+    def _room(self, fit: Fit[Self]) -> SolvedProblems:
+        return room_for(self.samples, self.problems, with_alpha=self.keep_alpha or fit.recipe.slack is not None)
+
+    def _find(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedTogether:
+        n, d = self.X.shape
         with limit_blas() if n * d * d > ONE_THREAD_OF_BLAS else nullcontext():
-            found = solve_many(
-                self.X,
-                fit.label,
-                self.classes,
-                fit.weights,
-                *self.weights,
-                C=recipe.C,
-                loss=recipe.loss,
-                bias=recipe.bias,
-                bias_feature=recipe.intercept_scaling or 0.0,
-                tol=tol,
-                max_iter=min(rules.stop.max_iter or DEFAULT_MAX_ITER, 2**31),
-                threads=self._threads(fit, rules),
-                with_alpha=self.keep_alpha,
-                stop=stop,
-            )
-        if found.alpha is not None:  # signed by label, as published
-            found.alpha[fit.label != self.classes[:, None]] *= -1
-        return found
+            together = super()._find(fit, rules, tol, stop)
+        alpha = together.results.alpha
+        if alpha is not None:  # signed by label, as published
+            alpha[fit.label != self.problems.classes[:, None]] *= -1
+        return together
+
+    def _solve(
+        self, fit: Fit[Self], rules: FitRules, targets: Targets, results: SolvedProblems, which: Indices, stop: Stop
+    ) -> SolvedProblems:
+        recipe = fit.recipe
+        return solve_many(
+            self.samples,
+            self.problems,
+            targets,
+            results,
+            which=which,
+            loss=recipe.loss,
+            bias=recipe.bias,
+            bias_feature=recipe.intercept_scaling or 0.0,
+            max_iter=min(rules.stop.max_iter or DEFAULT_MAX_ITER, 2**31),
+            threads=self._threads(fit, rules),
+            stop=stop,
+        )
 
     def _operations(self, fit: Fit[Self]) -> float:
-        return float(ITERATIONS * self.classes.size * self.X.size)
+        return float(ITERATIONS * self.problems.classes.size * self.X.size)
 
     def _coefficients(self, found: SolvedProblems) -> Vector:
         return found.coefficients
 
     def _total_weights(self, fit: Fit[Self]) -> Vector:
-        assert fit.recipe.C is not None
-        by_class = np.bincount(fit.label, weights=fit.weights, minlength=fit.class_weights.size)
-        positive, rest = self.weights
-        own = by_class[self.classes]
-        return np.asarray(fit.recipe.C * (positive * own + rest * (by_class.sum() - own)))
+        by_class, problems = (
+            np.bincount(fit.label, weights=fit.weights, minlength=fit.class_weights.size),
+            self.problems,
+        )
+        own = by_class[problems.classes]
+        return np.asarray(problems.positive_weight * own + problems.rest_weight * (by_class.sum() - own))
+
+    def _multiply(self, results: SolvedProblems, factors: Vector) -> None:
+        assert results.alpha is not None
+        for rows in (results.coefficients, results.alpha):
+            rows *= factors[:, None]
 
     def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
         return found.iterations
 
-    def _certificates(self, found: SolvedProblems) -> CertificateColumns:
-        return CertificateColumns.of_objectives(found)
+    def _proof_terms(self, found: SolvedProblems) -> dict[str, str]:
+        return {}
 
 
 def small_feature_rows(
-    rows: FeatureRows, label: Indices, u: Vector, strategy: OneVsRest, *, smooth: bool, keep_alpha: bool
+    rows: FeatureRows,
+    label: Indices,
+    weights: Vector,
+    strategy: OneVsRest,
+    *,
+    C: float | None,
+    smooth: bool,
+    keep_alpha: bool,
 ) -> SmallFeatureRows | None:
     """The rows of few samples; None where they are many, or their numbers need the care of the general path.
 
-    None too where coordinate ascent is estimated to be faster than Newton's method. `u` is C times the weight of each
-    sample, and `smooth` whether the loss is.
+    None too where coordinate ascent is estimated to be faster than Newton's method. C is None where a slack is given,
+    and `smooth` tells whether the loss is.
     """
     n, d = rows.matrix.shape
     dense = rows.matrix.n_stored == n * d
@@ -136,9 +175,10 @@ def small_feature_rows(
     sq_norms = rows.sq_norms()
     largest = float(sq_norms.max())
     even = SAFE_SQ_NORMS[0] < largest < min(SAFE_SQ_NORMS[1], UNEVEN**2 * float(np.median(sq_norms)))
-    if not (even and weights_are_safe(u, label, strategy.classes.size)):
+    if not (even and weights_are_safe(weights if C is None else C * weights, label, strategy.classes.size)):
         return None
-    shape = LinearShape(n, d, n * d, float(u.mean()) * float(sq_norms.mean()), smooth)
+    strength = STRENGTH_OF_SLACK if C is None else C * float(weights.mean()) * float(sq_norms.mean())
+    shape = LinearShape(n, d, n * d, strength, smooth)
     if shape.compiled_newton_cost() > SLOWER_BY * shape.sdca_cost():
         return None
     return SmallFeatureRows(rows, strategy, keep_alpha)

@@ -6,6 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Self
 
@@ -18,13 +19,32 @@ from maxmargin.engine.trace import TraceColumns
 from maxmargin.estimators.advice import warn_of_an_early_end
 from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.model_table import ModelTable
-from maxmargin.estimators.training_rows import TrainingRows
+from maxmargin.estimators.training_rows import RowsOfProblems, TrainingRows
 from maxmargin.solvers import listen_for_interrupt
-from maxmargin.svm.many_problems import MAX_ITER, UNFINISHED, SolvedProblems, Stop
+from maxmargin.svm.many_problems import MAX_ITER, UNFINISHED, SolvedProblems, Stop, Targets
+from maxmargin.svm.many_slacks import first_C, solve_for_slacks
+from maxmargin.svm.search_for_C import SearchForC
 
 SAFE_WEIGHTS = 1e-50, 1e50  # C times the weight of a sample
 # By the numbers of `svm/many_problems.py`; the status of a problem that is unfinished is what stopped the fit.
 STATUS = ("tol", "max_iter", "finished")
+
+
+@dataclass(frozen=True)
+class SolvedTogether:
+    """The models of all binary problems.
+
+    Attributes
+    ----------
+    results : SolvedProblems
+    margin, slack, C : arrays of shape (n_problems,)
+        Of each model, see :class:`maxmargin.LinearSVC`.
+    """
+
+    results: SolvedProblems
+    margin: Vector
+    slack: Vector
+    C: Vector
 
 
 class SmallRows(TrainingRows):
@@ -34,8 +54,18 @@ class SmallRows(TrainingRows):
     """
 
     @abstractmethod
-    def _solve(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedProblems:
-        """The results of all binary problems; `stop` is called now and then."""
+    def general(self) -> RowsOfProblems:
+        """The same samples as rows of which each binary problem is made one by one."""
+
+    @abstractmethod
+    def _room(self, fit: Fit[Self]) -> SolvedProblems:
+        """Room for the results of all binary problems."""
+
+    @abstractmethod
+    def _solve(
+        self, fit: Fit[Self], rules: FitRules, targets: Targets, results: SolvedProblems, which: Indices, stop: Stop
+    ) -> SolvedProblems:
+        """Solve some of the binary problems; `stop` is called now and then."""
 
     @abstractmethod
     def _operations(self, fit: Fit[Self]) -> float:
@@ -47,20 +77,37 @@ class SmallRows(TrainingRows):
 
     @abstractmethod
     def _total_weights(self, fit: Fit[Self]) -> Vector:
-        """C times the sum of the weights of the samples of each binary problem."""
+        """The sum of the weights of the samples of each binary problem."""
+
+    @abstractmethod
+    def _multiply(self, results: SolvedProblems, factors: Vector) -> None:
+        """Multiply the coefficients of each binary model by a number."""
 
     @abstractmethod
     def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
         """Iterations as `max_iter` counts them."""
 
     @abstractmethod
-    def _certificates(self, found: SolvedProblems) -> CertificateColumns:
-        """The certificates of the results."""
+    def _proof_terms(self, found: SolvedProblems) -> dict[str, str]:
+        """What the certificates of the results say of the kernel."""
 
     def _prepare(self, fit: Fit[Self]) -> None:
         """Called first, to compute what several of the above need."""
 
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
+        """The models of all binary problems; where one does not come to its tolerance, the better of two paths."""
+        models = self._solve_together(fit, rules)
+        if rules.stop.max_iter is not None or not self._needs_general_path(fit, models):
+            return models
+        rows = self.general()
+        others = rows.solve(fit.on(rows), rules)
+        return min(models, others, key=lambda table: max(proof.relative_gap for proof in table.certificates))
+
+    def _needs_general_path(self, fit: Fit[Self], models: ModelTable) -> bool:
+        """Whether a problem ended before its tolerance, for a reason that may not stop the general path."""
+        return bool({"max_iter", "finished"}.intersection(models.stopped))
+
+    def _solve_together(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         self._prepare(fit)
         strategy, given = fit.strategy, rules.stop.tol
         tol = fit.recipe.solver.default_tol if given is None else given
@@ -71,7 +118,7 @@ class SmallRows(TrainingRows):
             nonlocal why
             with lock:
                 seconds[solved] = time.perf_counter() - began
-                asked = rules.callbacks.solved_together(solved, lambda: self._traces(results, seconds, tol))
+                asked = rules.callbacks.solved_together(solved, lambda: self._traces(fit, results, seconds, tol))
                 if interrupt.asked:
                     why = "interrupted"
                 elif not why and (asked or rules.deadline.passed):
@@ -79,46 +126,82 @@ class SmallRows(TrainingRows):
             return bool(why)
 
         with listen_for_interrupt() as interrupt:
-            found = self._solve(fit, rules, tol, stop_now)
+            together = self._find(fit, rules, tol, stop_now)
             if interrupt.answer():
                 why = "interrupted"
+        found, n = together.results, strategy.n_models
         unfinished = found.status == UNFINISHED
         seconds[unfinished] = time.perf_counter() - began
-        if strategy.n_models > 1:
+        if n > 1:
             names = [strategy.name(k) for k in np.flatnonzero(unfinished).tolist()]
-            warn_of_an_early_end(names, strategy.n_models, why, "an unfinished model only")
-        return self._table(fit, rules, found, tol, why, seconds)
+            warn_of_an_early_end(names, n, why, "an unfinished model only")
+        status, statuses = found.status.astype(np.int64), (*STATUS, why)
+        short = (status == MAX_ITER) & (np.abs(found.value - found.bound) > tol * np.abs(found.value))
+        return ModelTable(
+            self._coefficients(found),
+            found.bias.copy(),
+            together.margin,
+            together.slack,
+            together.C,
+            self._n_iter(fit, found).astype(np.int64),
+            [statuses[code] for code in status.tolist()],
+            self._certificates(fit, found) if rules.certify else [Certificate.missing("certify=False")] * n,
+            self._traces(fit, found, seconds, tol),
+            np.where(short, tol, math.nan),
+            np.column_stack([found.least_decision, found.largest_decision]),
+            [{}] * n,
+            found.alpha,
+        )
+
+    def _find(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedTogether:
+        """The models of all binary problems."""
+        results, recipe, weights = self._room(fit), fit.recipe, self._total_weights(fit)
+        if recipe.slack is None:
+            assert recipe.C is not None
+            targets = Targets.of_all(weights.size, recipe.C, tol)
+            self._solve(fit, rules, targets, results, np.arange(weights.size), stop)
+            with np.errstate(divide="ignore"):
+                margin = 1 / np.sqrt(np.maximum(results.sq_norm, 0.0))
+            slack = results.losses / (targets.C * weights) * margin / fit.scale
+            return SolvedTogether(results, margin, slack, targets.C)
+        slack = np.full(weights.size, recipe.slack)
+        search = SearchForC(slack, first_C(recipe.slack, weights, fit.scale), tol)
+
+        def solve(targets: Targets, which: Indices, stop: Stop) -> None:
+            self._solve(fit, rules, targets, results, which, stop)
+
+        C = solve_for_slacks(solve, results, search, weights, fit.scale, stop)
+        C = self._scale_to_margin(results, C, fit.scale)
+        return SolvedTogether(results, results.value.copy(), search.slack, C)
+
+    def _scale_to_margin(self, results: SolvedProblems, C: Vector, scale: float) -> Vector:
+        """Scale models that were found with these C to the margin at their slack, by Lemma 2.1; returns the new C.
+
+        A model whose margin is not positive has the length 1.
+        """
+        norm = np.sqrt(np.maximum(results.sq_norm, 0.0))
+        level = results.value * norm
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.where(level > 0, 1 / level, np.where(norm > 0, 1 / (norm * scale), 1.0))
+            C = np.where(level > 0, C * results.largest_share / level, math.inf)
+        self._multiply(results, factors)
+        for column in (results.bias, results.least_decision, results.largest_decision):
+            column *= factors
+        return C
 
     def _threads(self, fit: Fit[Self], rules: FitRules) -> int:
         return 1 if fit.strategy.n_models == 1 else thread_count(rules.n_jobs, self._operations(fit))
 
-    def _table(
-        self, fit: Fit[Self], rules: FitRules, found: SolvedProblems, tol: float, why: str, seconds: Vector
-    ) -> ModelTable:
-        norm, C = np.sqrt(np.maximum(found.sq_norm, 0.0)), fit.recipe.C
-        assert C is not None
-        with np.errstate(divide="ignore"):
-            margin, slack = 1 / norm, found.losses / self._total_weights(fit) / norm / fit.scale
-        status, names = found.status.astype(np.int64), (*STATUS, why)
-        short = (status == MAX_ITER) & (found.value - found.bound > tol * found.value)
-        return ModelTable(
-            self._coefficients(found),
-            found.bias.copy(),
-            margin,
-            slack,
-            np.full(margin.size, float(C)),
-            self._n_iter(fit, found).astype(np.int64),
-            [names[code] for code in status.tolist()],
-            self._certificates(found) if rules.certify else [Certificate.missing("certify=False")] * margin.size,
-            self._traces(found, seconds, tol),
-            np.where(short, tol, math.nan),
-            np.column_stack([found.least_decision, found.largest_decision]),
-            [{}] * margin.size,
-            found.alpha,
-        )
+    def _certificates(self, fit: Fit[Self], found: SolvedProblems) -> CertificateColumns:
+        terms = self._proof_terms(found)
+        if fit.recipe.slack is None:
+            return CertificateColumns.of_objectives(found, **terms)
+        value, bound = found.value / fit.scale, found.bound / fit.scale
+        worse, looser = found.value_rounding / fit.scale, found.bound_rounding / fit.scale
+        return CertificateColumns(value, bound, worse, looser, form="slack", **terms)
 
-    def _traces(self, found: SolvedProblems, seconds: Vector, tol: float) -> TraceColumns:
-        return TraceColumns(found.iterations, seconds, found.kernel_evaluations, self._certificates(found), tol)
+    def _traces(self, fit: Fit[Self], found: SolvedProblems, seconds: Vector, tol: float) -> TraceColumns:
+        return TraceColumns(found.iterations, seconds, found.kernel_evaluations, self._certificates(fit, found), tol)
 
 
 def weights_are_safe(u: Vector, label: Indices, n_classes: int) -> bool:

@@ -6,17 +6,18 @@ Python: problems are entries of a few arrays, and so are their results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
 from maxmargin.core.threads import run_parallel
 from maxmargin.core.types import Indices, Vector
 
-RESULT_COLUMNS = 12  # of the table that compiled code writes; the properties of `SolvedProblems` say what they hold
+RESULT_COLUMNS = 13  # of the table that compiled code writes; the properties of `SolvedProblems` say what they hold
 # Why a problem ended: at its tolerance, by its limit of iterations, where float64 allows no smaller gap, or as the fit
 # was stopped. The same numbers as in `many_problems.pxd`.
 TOL, MAX_ITER, EXHAUSTED, UNFINISHED = range(4)
@@ -41,6 +42,34 @@ class ProblemRun(Protocol):
 
     def finish(self, iterations: int, /) -> None:
         """End all problems that are left, after a few iterations of each: the fit has to stop."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is asked of each binary problem, in arrays of shape (n_problems,).
+
+    Attributes
+    ----------
+    C : array
+        The weight of its losses.
+    tol : array
+        The relative duality gap of the form with C to be reached.
+    slack : array
+        The mean slack, in the units of the data, of the slack form: value and bound of the results are then those of
+        that form. NaN: they are those of the form with C.
+    last_C : array
+        The C of the solution in the results, at which the solver begins; 0: it begins from scratch.
+    """
+
+    C: Vector
+    tol: Vector
+    slack: Vector
+    last_C: Vector
+
+    @classmethod
+    def of_all(cls, n_problems: int, C: float, tol: float) -> Self:
+        """The form with C, with the same C for all problems, from scratch."""
+        return cls(*(np.full(n_problems, value) for value in (float(C), tol, math.nan, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -73,7 +102,7 @@ class SolvedProblems:
 
     @property
     def value(self) -> Vector:
-        """The objective that was reached."""
+        """What was reached: the objective for C, or where a slack was given the margin, in the units of the data."""
         return self.table[:, 1]
 
     @property
@@ -103,7 +132,7 @@ class SolvedProblems:
 
     @property
     def iterations(self) -> Vector:
-        """Iterations of the solver."""
+        """Iterations of the solver, those of the solution that it began at included."""
         return self.table[:, 7]
 
     @property
@@ -123,8 +152,13 @@ class SolvedProblems:
 
     @property
     def kernel_evaluations(self) -> Vector:
-        """Kernels that were computed for the problem."""
+        """Kernels that were computed for the problem, for the solution that it began at included."""
         return self.table[:, 11]
+
+    @property
+    def largest_share(self) -> Vector:
+        """The largest dual variable as a share of its upper bound."""
+        return self.table[:, 12]
 
 
 Stop = Callable[[Sequence[int], SolvedProblems], bool]
@@ -139,6 +173,7 @@ def go_on(solved: Sequence[int], results: SolvedProblems) -> bool:
 def solve_in_groups(
     begin: Callable[[Indices], ProblemRun],
     results: SolvedProblems,
+    which: Indices,
     work: Vector,
     *,
     least_work: float,
@@ -155,6 +190,8 @@ def solve_in_groups(
         The run of some problems, given by their numbers.
     results : SolvedProblems
         Where the runs write to.
+    which : array of int
+        The problems to be solved.
     work : array of shape (n_problems,)
         How much work each problem is, about.
     least_work : float
@@ -172,15 +209,16 @@ def solve_in_groups(
     SolvedProblems
     """
 
-    def solve_group(which: Indices) -> None:
-        run = begin(which)
+    def solve_group(group: Indices) -> None:
+        run = begin(group)
         while not run.done:
             before = run.position
             run.advance(work_per_call)
-            if stop(which[before : run.position].tolist(), results):
+            if stop(group[before : run.position].tolist(), results):
                 run.finish(iterations_after_stop)
 
-    order, total = np.argsort(-work, kind="stable"), float(work.sum())
+    order = which[np.argsort(-work[which], kind="stable")]
+    total = float(work[which].sum())
     wanted = 1 if threads == 1 else min(GROUPS_PER_THREAD * threads, 1 + int(total / least_work))
     ends = np.searchsorted(np.cumsum(work[order]), total * np.arange(1, wanted) / wanted, side="left") + 1
     groups = [group for group in np.split(order, np.unique(ends)) if group.size]

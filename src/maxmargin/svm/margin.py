@@ -79,6 +79,11 @@ class MarginProblem(RowProblem):
     # Common to both problems
 
     @property
+    def free_bias(self) -> bool:
+        """Whether there is a bias without a penalty: then the weights of a dual point balance between the classes."""
+        return self.bias
+
+    @property
     def n_samples(self) -> int:
         return int(np.count_nonzero(self.s))
 

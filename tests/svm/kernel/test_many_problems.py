@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, DenseSamples, WholeMatrix
 from maxmargin.svm.kernel import many_problems
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder, SampleTerms, solve_many
-from maxmargin.svm.many_problems import MAX_ITER, TOL, UNFINISHED
+from maxmargin.svm.many_problems import MAX_ITER, TOL, UNFINISHED, SolvedProblems, Targets
 
 GAMMA, C = 0.3, 10.0
 
@@ -35,7 +35,7 @@ def pairs(order):
 def terms(order, weights=None):
     n = order.samples.size
     ones = np.ones(order.places.size) if weights is None else weights
-    return SampleTerms(C * order.spread(ones), np.ones(n), np.full(n, 1e-8), np.full(n, 1e-14))
+    return SampleTerms(order.spread(ones), np.ones(n), np.full(n, 1e-8), np.full(n, 1e-14))
 
 
 def matrix(X, order):
@@ -50,9 +50,13 @@ def samples(X, order):
 
 def solve(X, label, source=matrix, weights=None, **options):
     order = ClassOrder.of(label, label.max() + 1)
-    options = {"free_bias": True, "tol": 1e-8, "max_passes": 10**6, **options}
-    solved = solve_many(source(X, order), pairs(order), terms(order, weights), label.max(), **options)
-    return order, solved
+    options = {"free_bias": True, "max_passes": 10**6, **options}
+    return order, solve_for_C(source(X, order), pairs(order), terms(order, weights), **options)
+
+
+def solve_for_C(source, ranges, known, C=C, tol=1e-8, **options):
+    results = SolvedProblems.empty(ranges.samples.size, np.zeros((ranges.row.max() + 1, known.s.size)))
+    return solve_many(source, ranges, known, Targets.of_all(ranges.samples.size, C, tol), results, **options)
 
 
 def from_scratch(X, label, solved, order, k, weights=1.0):
@@ -163,9 +167,8 @@ def overlapping(C, free_bias, weights=None, **options):
     X = rng.normal(size=(300, 2)) + label[:, None]
     order = ClassOrder.of(label, 2)
     known = terms(order, weights)
-    known = SampleTerms(C / 10 * known.u, known.diagonal, known.g, known.h)
     options = {"free_bias": free_bias, "tol": 1e-6, **options}
-    return X, label, solve_many(matrix(X, order), pairs(order), known, 1, **options)
+    return X, label, solve_for_C(matrix(X, order), pairs(order), known, C, **options)
 
 
 def test_large_C_takes_few_steps_to_the_optimum_of_libsvm():
@@ -194,7 +197,7 @@ def test_kernels_of_no_inner_product_with_large_C_end():
     label = np.arange(200) % 2
     K = rng.normal(size=(200, 200))
     order = ClassOrder.of(label, 2)
-    known = SampleTerms(np.full(200, 1e3), np.diagonal(K + K.T).copy(), np.zeros(200), np.zeros(200))
+    known = SampleTerms(np.ones(200), np.diagonal(K + K.T).copy(), np.zeros(200), np.zeros(200))
     ranges = pairs(order)
-    solved = solve_many(WholeMatrix(K + K.T), ranges, known, 1, free_bias=True, tol=1e-3, max_passes=100)
+    solved = solve_for_C(WholeMatrix(K + K.T), ranges, known, 1e3, free_bias=True, tol=1e-3, max_passes=100)
     assert np.isfinite(solved.coefficients).all()

@@ -13,9 +13,9 @@ from maxmargin.core.threads import limit_blas
 from maxmargin.solvers import Newton
 from maxmargin.svm.linear import one_vs_rest
 from maxmargin.svm.linear._one_vs_rest import NewtonRun
-from maxmargin.svm.linear.one_vs_rest import OneVsRestProblems, SharedSamples, solve_many
+from maxmargin.svm.linear.one_vs_rest import OneVsRestProblems, SharedSamples, room_for, solve_many
 from maxmargin.svm.losses import LOSSES
-from maxmargin.svm.many_problems import EXHAUSTED, MAX_ITER, TOL, UNFINISHED
+from maxmargin.svm.many_problems import EXHAUSTED, MAX_ITER, RESULT_COLUMNS, TOL, UNFINISHED, Targets
 
 BIASES = {"free": (True, 0.0), "penalised": (True, 2.0), "none": (False, 0.0)}
 both_losses = pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -33,9 +33,12 @@ def fit(X, label, *, weights=None, positive=1.0, rest=1.0, classes=None, kind="f
     classes = np.arange(label.max() + 1) if classes is None else classes
     weights = np.ones(label.size) if weights is None else weights
     bias, bias_feature = BIASES[kind]
-    options = {"C": 1.0, "loss": "hinge", "tol": 1e-9, "max_iter": 1000, "with_alpha": True, **options}
-    factors = np.full(classes.size, positive), np.full(classes.size, rest)
-    return solve_many(X, label, classes, weights, *factors, bias=bias, bias_feature=bias_feature, **options)
+    options = {"C": 1.0, "loss": "hinge", "tol": 1e-9, "max_iter": 1000, **options}
+    targets = Targets.of_all(classes.size, options.pop("C"), options.pop("tol"))
+    problems = OneVsRestProblems(classes, np.full(classes.size, positive), np.full(classes.size, rest))
+    samples = SharedSamples.of(X, label, weights, smooth=options["loss"] == "squared_hinge", bias=bias)
+    room = room_for(samples, problems, with_alpha=options.pop("with_alpha", True))
+    return solve_many(samples, problems, targets, room, bias=bias, bias_feature=bias_feature, **options)
 
 
 def problem(X, label, k, *, weights=1.0, positive=1.0, rest=1.0, kind="free", C=1.0, loss="hinge"):
@@ -235,9 +238,19 @@ def test_a_call_ends_after_the_iteration_that_uses_up_its_operations(loss):
     X, label = classes_of(11)
     samples = SharedSamples.of(X, label, np.ones(label.size), smooth=LOSSES[loss].smooth, bias=True)
     problems = OneVsRestProblems(np.arange(3), np.ones(3), np.ones(3))
-    coef, table = np.empty((3, 6)), np.full((3, 11), np.nan)
+    coef, table = np.empty((3, 6)), np.full((3, RESULT_COLUMNS), np.nan)
     run = NewtonRun(
-        samples, problems, np.arange(3), 1.0, LOSSES[loss].smooth, True, 0.0, 1e-6, 100, coef, np.empty((0, 120)), table
+        samples,
+        problems,
+        np.arange(3),
+        Targets.of_all(3, 1.0, 1e-6),
+        LOSSES[loss].smooth,
+        True,
+        0.0,
+        100,
+        coef,
+        np.empty((0, 120)),
+        table,
     )
     calls = 0
     while not run.done:

@@ -1,6 +1,7 @@
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._row_sources import RowSource
 from maxmargin.svm.kernel.many_problems import BinaryRanges, SampleTerms
+from maxmargin.svm.many_problems import Targets
 
 class SmoRun:
     position: int
@@ -12,8 +13,8 @@ class SmoRun:
         ranges: BinaryRanges,
         which: Indices,
         samples: SampleTerms,
+        targets: Targets,
         free_bias: bool,
-        tol: float,
         max_passes: int,
         least_steps: int,
         beta: Vector,

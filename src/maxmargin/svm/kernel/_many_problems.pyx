@@ -14,13 +14,13 @@ variables between their bounds make a step of Newton's method together, see `_fr
 
 import numpy as np
 
-from libc.math cimport INFINITY, fabs, sqrt
+from libc.math cimport INFINITY, fabs, isnan, sqrt
 from libc.stdint cimport int64_t
 
 from maxmargin.kernels._row_sources cimport RowSource
 from maxmargin.kernels.box cimport after_step, at_least, clip, room
 from maxmargin.svm.kernel._free_step cimport FreeStep
-from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED
+from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED, Direction, record_margin
 
 cdef extern from "pairs.hpp" namespace "maxmargin" nogil:
     int64_t update_and_find_largest(
@@ -68,22 +68,24 @@ cdef class SmoRun:
         The problems of this run, in this order.
     samples : SampleTerms
         What the dual and the bounds on rounding need of each sample.
+    targets : Targets
+        What is asked of each problem, see `svm/many_problems.py`. Its tolerance is also that of the violation of the
+        optimality conditions.
     free_bias : bool
-    tol : float
-        The relative duality gap, and the violation of the optimality conditions, to be reached.
     max_passes : int
         Steps are at most this many times half of the samples of a problem; without a bias, times all of them.
     least_steps : int
         The limit of steps is at least this.
     beta : array of shape (rows, n)
-        Where the coefficients of each problem go.
+        Where the coefficients of each problem go, and where those of the solution are that it begins at.
     table : array of shape (n_problems, RESULT_COLUMNS)
         Where the results go, see `svm/many_problems.py`.
     """
 
     cdef RowSource source
     cdef const int64_t[::1] which, starts, first, size, row
-    cdef const double[::1] label, weight, u, diagonal_of_all, g, h
+    cdef const double[::1] label, weight, s, diagonal_of_all, g, h
+    cdef const double[::1] C, tol_of_all, slack, last_C
     cdef double[:, ::1] beta, table
     cdef bint free_bias, begun
     cdef double tol
@@ -114,14 +116,15 @@ cdef class SmoRun:
     cdef readonly int64_t evaluations  # kernels that were computed for rows
 
     def __init__(
-        self, RowSource source, ranges, which, samples, bint free_bias, double tol, int64_t max_passes,
-        int64_t least_steps, beta, table,
+        self, RowSource source, ranges, which, samples, targets, bint free_bias, int64_t max_passes, int64_t least_steps,
+        beta, table,
     ):
         self.source, self.which, self.position, self.begun, self.evaluations = source, which, 0, False, 0
         self.starts, self.first, self.size, self.row = ranges.starts, ranges.first, ranges.size, ranges.row
         self.label, self.weight = ranges.label, ranges.weight
-        self.u, self.diagonal_of_all, self.g, self.h = samples.u, samples.diagonal, samples.g, samples.h
-        self.free_bias, self.tol, self.max_passes, self.least_steps = free_bias, max(tol, LEAST_VIOLATION), max_passes, least_steps
+        self.s, self.diagonal_of_all, self.g, self.h = samples.s, samples.diagonal, samples.g, samples.h
+        self.C, self.tol_of_all, self.slack, self.last_C = targets.C, targets.tol, targets.slack, targets.last_C
+        self.free_bias, self.max_passes, self.least_steps = free_bias, max_passes, least_steps
         self.beta, self.table = beta, table
         cdef int64_t longest = 0, m, p, k
         for p in which:
@@ -171,10 +174,15 @@ cdef class SmoRun:
                 self.position += 1
 
     cdef void begin(self, int64_t p) noexcept nogil:
-        """Set up problem p at alpha = 0."""
+        """Set up problem p at alpha = 0, or where it begins at a solution for another C, at the same shares of the bounds."""
         cdef int64_t r, k, t, at = 0, start = self.starts[p]
-        self.n_ranges, self.steps, self.target, self.n_samples = self.starts[p + 1] - start, 0, self.tol, 0
-        self.consecutive, self.evaluations_before, self.rows = True, self.evaluations, 0
+        cdef bint warm = self.last_C[p] > 0
+        cdef double share
+        self.tol = max(self.tol_of_all[p], LEAST_VIOLATION)
+        self.n_ranges, self.target, self.n_samples = self.starts[p + 1] - start, self.tol, 0
+        self.steps = <int64_t>self.table[p, 7] if warm else 0
+        self.consecutive, self.rows = True, 0
+        self.evaluations_before = self.evaluations - (<int64_t>self.table[p, 11] if warm else 0)
         for r in range(self.n_ranges):
             k = start + r
             self.range_first[r], self.offset[r] = self.first[k], at
@@ -183,18 +191,21 @@ cdef class SmoRun:
             self.n_samples += self.size[k]
             for t in range(padded(self.size[k])):
                 self.y[at], self.e[at], self.alpha[at] = self.label[k], self.label[k], 0.0
-                self.upper[at] = self.weight[k] * self.u[self.first[k] + t]
+                self.upper[at] = self.weight[k] * (self.C[p] * self.s[self.first[k] + t])
+                if warm and self.upper[at] > 0.0:
+                    share = fabs(self.beta[self.row[k], self.first[k] + t]) / (
+                        self.weight[k] * (self.last_C[p] * self.s[self.first[k] + t])
+                    )
+                    self.alpha[at] = self.upper[at] if share >= 1.0 else share * self.upper[at]
                 self.diagonal[at] = self.diagonal_of_all[self.first[k] + t]
                 self.row_number[at] = -1
                 at += 1
         self.m = self.offset[self.n_ranges] = at
         self.most_steps = self.max_passes * ((self.n_samples + 1) // 2 if self.free_bias else self.n_samples)
         self.most_steps = max(self.most_steps, self.least_steps)
-        for t in range(at):
-            self.set_penalties(t)
-        self.last_free_step, self.next_free_step = 0, at
+        self.last_free_step, self.next_free_step = self.steps, self.steps + at
         self.begun = True
-        self.find_ends()
+        self.recompute()
 
     cdef inline void set_penalties(self, int64_t i) noexcept nogil:
         """Infinite penalties exclude a sample from the search for y alpha that rise, or fall, where they cannot."""
@@ -425,7 +436,9 @@ cdef class SmoRun:
         cdef int64_t t, r, s, terms = 0
         cdef double b = self.bias(), value, off, decision, short, norm
         cdef double sum_g = 0.0, sum_h = 0.0, sum_norm = 0.0, total = 0.0, signed = 0.0, square = 0.0, losses = 0.0
-        cdef double worse = 0.0, looser = 0.0, sums, least = INFINITY, largest = -INFINITY, biggest = 0.0
+        cdef double worse = 0.0, looser = 0.0, sums, least = INFINITY, largest = -INFINITY, biggest = 0.0, share = 0.0
+        cdef Direction at
+        at.margin_off = 0.0
         self.gap(&value)
         for r in range(self.n_ranges):
             for t in range(self.offset[r], self.offset[r + 1]):
@@ -443,6 +456,7 @@ cdef class SmoRun:
         sums = (terms + 1 + SUM_ROUNDINGS) * UNIT * SECOND_ORDER
         for r in range(self.n_ranges):
             for t in range(self.offset[r], self.offset[r + 1]):
+                self.change[t] = 0.0
                 if self.upper[t] <= 0.0:
                     continue
                 s = self.range_first[r] + t - self.offset[r]
@@ -455,13 +469,17 @@ cdef class SmoRun:
                 off += 4.0 * UNIT * (fabs(self.y[t] - self.e[t]) + fabs(b))
                 worse += self.upper[t] * (off + min(short, 0.0)) if short + off > 0 else 0.0
                 least, largest = min(least, decision), max(largest, decision)
+                share, at.margin_off = max(share, self.alpha[t] / self.upper[t]), max(at.margin_off, off)
+                self.change[t] = 1.0 - short
+        at.norm = at.dual_norm = sqrt(max(0.0, square))
+        at.norm_off = at.dual_norm_off = sqrt(at.norm * at.norm + 2.0 * looser) - at.norm
         sums = (2 * self.m + SUM_ROUNDINGS) * UNIT * SECOND_ORDER
         worse += looser + sums * value
         looser += sums * total
-        if self.free_bias:
-            # Classes that do not quite balance cost the bound their difference times the best bias, which is at most the
-            # largest response, and a margin more.
-            looser += (fabs(signed) + self.m * UNIT * total) * (1.0 + sqrt(max(0.0, 2.0 * value * biggest)))
+        at.imbalance = fabs(signed) + self.m * UNIT * total if self.free_bias else 0.0
+        # Classes that do not quite balance cost the bound their difference times the best bias, which is at most the largest
+        # response, and a margin more.
+        looser += at.imbalance * (1.0 + sqrt(max(0.0, 2.0 * value * biggest)))
         self.table[p, 0] = b
         self.table[p, 1] = value
         self.table[p, 2] = total - 0.5 * square
@@ -474,6 +492,10 @@ cdef class SmoRun:
         self.table[p, 9] = largest
         self.table[p, 10] = status
         self.table[p, 11] = self.evaluations - self.evaluations_before
+        self.table[p, 12] = share
+        if not isnan(self.slack[p]):
+            at.b, at.total, at.largest_norm, at.sum_rounding = b, total, sqrt(max(0.0, biggest)), sums
+            record_margin(&self.table[p, 0], self.slack[p], self.change, self.upper, self.m, &at)
 
 
 cdef inline int64_t cost_of_free_step(int64_t n, int64_t constraints, int64_t m) noexcept nogil:

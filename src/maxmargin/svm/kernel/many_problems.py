@@ -1,6 +1,7 @@
 r"""Many binary problems on samples that they share, each by SMO, in few compiled calls.
 
-Problem: the regularised form with C and the hinge, for each of several binary problems, with a free bias or none.
+Problem: the regularised form with C and the hinge, for each of several binary problems, each with a C of its own, with
+a free bias or none.
 Given: samples sorted by class, and a source of their kernel rows. Returned: for each problem its coefficients
 :math:`\beta_i = \alpha_i y_i`, its bias, and what a certificate is made of.
 
@@ -19,7 +20,7 @@ import numpy as np
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, RowSource
 from maxmargin.svm.kernel._many_problems import SmoRun
-from maxmargin.svm.many_problems import SolvedProblems, Stop, go_on, solve_in_groups
+from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets, go_on, solve_in_groups
 
 # Residuals that one compiled call may update: it takes about 50 ms, which is how long Ctrl-C may have to wait.
 ENTRIES_PER_CALL = 100_000_000
@@ -106,9 +107,16 @@ class BinaryRanges:
         """The number of samples of each problem."""
         return np.asarray(np.add.reduceat(self.size, self.starts[:-1]))
 
-    def total_weights(self, u: Vector) -> Vector:
+    def multiply(self, coefficients: Vector, factors: Vector) -> None:
+        """Multiply the coefficients of each problem by a number."""
+        starts = np.cumsum(self.size) - self.size
+        places = np.arange(int(self.size.sum())) + np.repeat(self.first - starts, self.size)
+        of_ranges = np.repeat(factors, np.diff(self.starts))
+        coefficients[np.repeat(self.row, self.size), places] *= np.repeat(of_ranges, self.size)
+
+    def total_weights(self, s: Vector) -> Vector:
         """The sum of the weights of the samples of each problem, from those of all samples."""
-        before = np.concatenate([[0.0], np.cumsum(u)])
+        before = np.concatenate([[0.0], np.cumsum(s)])
         of_ranges = self.weight * (before[self.first + self.size] - before[self.first])
         return np.asarray(np.add.reduceat(of_ranges, self.starts[:-1]))
 
@@ -119,15 +127,15 @@ class SampleTerms:
 
     Attributes
     ----------
-    u : array of shape (n,)
-        C times the weight of the sample; 0 for fillers.
+    s : array of shape (n,)
+        The weight of the sample; 0 for fillers.
     diagonal : array of shape (n,)
         Its kernel with itself.
     g, h : arrays of shape (n,)
         Bounds on the rounding of its kernels, see :meth:`maxmargin.kernels.functions.Kernel.rounding`.
     """
 
-    u: Vector
+    s: Vector
     diagonal: Vector
     g: Vector
     h: Vector
@@ -137,15 +145,16 @@ def solve_many(
     source: RowSource,
     ranges: BinaryRanges,
     samples: SampleTerms,
-    rows: int,
+    targets: Targets,
+    results: SolvedProblems,
     *,
+    which: Indices | None = None,
     free_bias: bool,
-    tol: float,
     max_passes: int | None = None,
     threads: int = 1,
     stop: Stop = go_on,
 ) -> SolvedProblems:
-    """Solve all binary problems.
+    """Solve binary problems.
 
     Parameters
     ----------
@@ -154,12 +163,14 @@ def solve_many(
     ranges : BinaryRanges
         The samples of each problem.
     samples : SampleTerms
-    rows : int
-        How many rows the coefficients have.
+    targets : Targets
+        What is asked of each problem. Its tolerance is also that of the violation of the optimality conditions.
+    results : SolvedProblems
+        Where the results go, and where the solutions are that problems begin at, if any do.
+    which : array of int or None
+        The problems to be solved; None: all.
     free_bias : bool
         Whether there is a bias, which is free.
-    tol : float
-        The relative duality gap, and the violation of the optimality conditions, to be reached.
     max_passes : int or None
         Passes over its samples after which a problem ends: a step is on two samples, or on one without a bias. None:
         `DEFAULT_PASSES` of them, and `LEAST_STEPS` at least.
@@ -172,17 +183,18 @@ def solve_many(
     Returns
     -------
     SolvedProblems
+        `results`.
     """
     passes, least_steps = (DEFAULT_PASSES, LEAST_STEPS) if max_passes is None else (min(max_passes, MOST_PASSES), 0)
-    results = SolvedProblems.empty(ranges.samples.size, np.zeros((rows, samples.u.size)))
 
-    def begin(which: Indices) -> SmoRun:
+    def begin(group: Indices) -> SmoRun:
         written = results.coefficients, results.table
-        return SmoRun(source, ranges, which, samples, free_bias, tol, passes, least_steps, *written)
+        return SmoRun(source, ranges, group, samples, targets, free_bias, passes, least_steps, *written)
 
     return solve_in_groups(
         begin,
         results,
+        np.arange(ranges.samples.size) if which is None else which,
         ranges.samples.astype(np.float64) ** 2 + PROBLEM_COST,
         least_work=LEAST_GROUP,
         work_per_call=ENTRIES_PER_CALL,

@@ -1,5 +1,6 @@
 from maxmargin.core.types import Indices, Vector
 from maxmargin.svm.linear.one_vs_rest import OneVsRestProblems, SharedSamples
+from maxmargin.svm.many_problems import Targets
 
 LANES: int
 
@@ -11,11 +12,10 @@ class NewtonRun:
         samples: SharedSamples,
         problems: OneVsRestProblems,
         which: Indices,
-        C: float,
+        targets: Targets,
         smooth: bool,
         bias: bool,
         bias_feature: float,
-        tol: float,
         max_iter: int,
         coef: Vector,
         alpha: Vector,

@@ -12,13 +12,13 @@ over samples are vectorised. Samples of weight 0 fill their number up to a multi
 
 import numpy as np
 
-from libc.math cimport INFINITY, fabs, isfinite, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int8_t, int64_t
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dsyrk
 from scipy.linalg.cython_lapack cimport dposv
 
-from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED
+from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED, Direction, record_margin
 
 cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
     const int64_t newton_lanes
@@ -77,6 +77,7 @@ cdef int64_t MOST_STALLS = 3  # so many iterations in which it did not fall by h
 cdef double SOLVED = 0.5  # a centre moves when the gradient is this small beside the move: from 0.3 to 1 fits take as long
 cdef double MANY_STEPS = 12.0  # with fewer from one centre to the next, the softness is multiplied by their number over this one
 cdef double FIRST_CURVATURE = 1e-2  # q + softness m of a softened loss to begin with, at least, in units of the mean |x|^2
+cdef double WARM_WIDTH = 0.3  # softness of a problem that begins at the solution for another C, times the mean U: from 0.1 to 1 fits take as long
 cdef double SHORT_STEP = 0.1  # share of Newton's step below which the squared hinge is softened
 cdef double LEAST_SOFTNESS = 1e-9  # softness at the end, at least, in the same units: errors of weights are those of margins over it
 cdef double COARSE = 1e-4  # share of the bounds U from which on the weights are taken to grow to them
@@ -102,24 +103,24 @@ cdef class NewtonRun:
         The positive class and the weights of each problem.
     which : array of int
         The problems of this run, in this order.
-    C : float
+    targets : Targets
+        What is asked of each problem, see `svm/many_problems.py`.
     smooth : bool
         Whether the loss is the squared hinge; else it is the hinge.
     bias : bool
     bias_feature : float
         B of a penalised bias, which is the weight of a feature of this value; 0: a bias is free.
-    tol : float
-        The relative duality gap to be reached, with allowances for rounding.
     max_iter : int
         Iterations after which a problem ends.
     coef : array of shape (n_problems, d)
     alpha : array of shape (n_problems, n), or (0, n) where nobody asks for it
         The point of the dual that proves the bound.
     table : array of shape (n_problems, RESULT_COLUMNS)
+        Where the results go; where a problem begins at a solution, these three hold it.
     """
 
     cdef const double[:, ::1] X, by_feature, shared_products
-    cdef const double[::1] weights, norms, positive_weight, rest_weight
+    cdef const double[::1] weights, norms, positive_weight, rest_weight, C_of_all, tol_of_all, slack, last_C
     cdef const int64_t[::1] label, classes, which
     cdef double[:, ::1] coef, alpha_of_all, table
     cdef bint smooth, bias, free_bias, begun, solved, fresh, stretched
@@ -164,15 +165,16 @@ cdef class NewtonRun:
     cdef readonly int64_t position  # how many problems are done
 
     def __init__(
-        self, samples, problems, which, double C, bint smooth, bint bias, double bias_feature, double tol, int64_t max_iter,
-        coef, alpha, table,
+        self, samples, problems, which, targets, bint smooth, bint bias, double bias_feature, int64_t max_iter, coef, alpha,
+        table,
     ):
         self.X, self.by_feature, self.shared_products = samples.X, samples.by_feature, samples.products
         self.weights, self.norms, self.label = samples.weights, samples.norms, samples.label
         self.classes, self.which = problems.classes, which
         self.positive_weight, self.rest_weight = problems.positive_weight, problems.rest_weight
         self.coef, self.alpha_of_all, self.table = coef, alpha, table
-        self.C, self.smooth, self.bias, self.tol, self.max_iter = C, smooth, bias, tol, max_iter
+        self.C_of_all, self.tol_of_all, self.slack, self.last_C = targets.C, targets.tol, targets.slack, targets.last_C
+        self.smooth, self.bias, self.max_iter = smooth, bias, max_iter
         self.B = bias_feature if bias else 0.0
         self.free_bias = bias and bias_feature == 0
         self.stiffness = 1.0 / self.B ** 2 if self.B > 0 else 0.0
@@ -235,10 +237,14 @@ cdef class NewtonRun:
         self.position += 1
 
     cdef void begin(self, int64_t p) noexcept nogil:
-        """Set up problem p at w = 0, b = 0, where all samples are between their bounds unless their weights are uneven."""
+        """Set up problem p at w = 0, b = 0, where all samples are between their bounds unless their weights are uneven.
+
+        Or at a solution for another C, with the shares that its dual variables have of their bounds as the centre.
+        """
         cdef int64_t i, used = 0, D = self.d + 1
+        cdef bint warm = self.last_C[p] > 0
         cdef double positive = self.positive_weight[p], rest = self.rest_weight[p], mean
-        self.total_u = 0.0
+        self.C, self.tol, self.total_u = self.C_of_all[p], self.tol_of_all[p], 0.0
         for i in range(self.m):
             self.c[i] = self.a[i] = self.centre[i] = self.q[i] = 0.0
             self.y[i], self.u[i] = -1.0, 0.0
@@ -262,15 +268,33 @@ cdef class NewtonRun:
                 self.upper[i] = self.u[i]
                 # Where C is so large that U says nothing of the weights to come, they begin at 0.
                 self.centre[i] = 0.5 * self.u[i] if self.softness * mean <= 2.0 * FIRST_WIDTH * (1.0 + 1e-9) else 0.0
-        self.soften()
         memset(self.w, 0, D * sizeof(double))
         memset(self.v, 0, D * sizeof(double))
         self.b, self.iterations, self.stalls, self.solved = 0.0, 0, 0, False
         self.gap = self.best_gap = self.tried_gap = INFINITY
-        self.primal, self.centre_since = 0.0, 0
-        self.reweigh(0.0)
-        self.begin_products(p, positive, rest)
+        self.primal = 0.0
+        if warm:
+            self.begin_at_solution(p)
+        else:
+            self.soften()
+            self.reweigh(0.0)
+            self.begin_products(p, positive, rest)
+        self.centre_since = self.iterations
         self.begun = self.fresh = True
+
+    cdef void begin_at_solution(self, int64_t p) noexcept nogil:
+        """Begin at the solution that was recorded for problem p with another C, of the hinge."""
+        cdef int64_t i
+        cdef double ratio = self.C / self.last_C[p]
+        memcpy(self.w, &self.coef[p, 0], self.d * sizeof(double))
+        self.b, self.iterations = self.table[p, 0], <int64_t>self.table[p, 7]
+        self.softness = max(WARM_WIDTH * self.n / self.total_u, LEAST_SOFTNESS * self.mean_sq_norm)
+        for i in range(self.n):
+            self.centre[i] = min(self.u[i], ratio * self.alpha_of_all[p, i])
+        memset(self.inside, 0, self.m)
+        memset(self.products, 0, (self.d + 1) * (self.d + 1) * sizeof(double))
+        self.soften()
+        self.refresh()
 
     cdef void begin_products(self, int64_t p, double positive, double rest) noexcept nogil:
         """The products over all samples with weight, from those that all problems share."""
@@ -671,6 +695,36 @@ cdef class NewtonRun:
         self.table[p, 8] = self.losses.least
         self.table[p, 9] = self.losses.largest
         self.table[p, 10] = status
+        self.table[p, 12] = self.largest_share()
+        if not isnan(self.slack[p]):
+            self.record_margin(p)
+
+    cdef double largest_share(self) noexcept nogil:
+        """The largest dual variable as a share of its upper bound."""
+        cdef int64_t i
+        cdef double largest = 0.0
+        for i in range(self.n):
+            if self.u[i] > 0.0:
+                largest = max(largest, self.p[i] / self.u[i])
+        return largest
+
+    cdef void record_margin(self, int64_t p) noexcept nogil:
+        """Write value and bound of the slack form, see `svm/many_problems.pxd`."""
+        cdef Direction at
+        cdef int64_t j
+        cdef double off, square = 0.0
+        at.norm, at.b = sqrt(self.sq_norm), self.b
+        at.norm_off = relative_error(self.d) * at.norm
+        at.margin_off = relative_error(self.d + SUM_ROUNDINGS) * at.norm * sqrt(self.largest_sq_norm) + 4.0 * UNIT * fabs(self.b)
+        for j in range(self.d):
+            square += self.dual_v[j] * self.dual_v[j]
+        off = relative_error(self.n + SUM_ROUNDINGS) * self.certified.norms
+        at.dual_norm = sqrt(square)
+        at.dual_norm_off = off + relative_error(self.d) * at.dual_norm
+        at.total, at.largest_norm = self.certified.total, sqrt(self.largest_sq_norm)
+        at.imbalance = fabs(self.certified.balance) + UNIT * self.certified.total if self.free_bias else 0.0
+        at.sum_rounding = relative_error(2 * self.n + SUM_ROUNDINGS)
+        record_margin(&self.table[p, 0], self.slack[p], self.c, self.u, self.m, &at)
 
 
 cdef inline double at_least_1(double softness) noexcept nogil:

@@ -19,7 +19,7 @@ import numpy as np
 from maxmargin.core.types import Indices, Vector
 from maxmargin.svm.linear._one_vs_rest import LANES, NewtonRun
 from maxmargin.svm.losses import Loss, loss_of
-from maxmargin.svm.many_problems import SolvedProblems, Stop, go_on, solve_in_groups
+from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets, go_on, solve_in_groups
 
 # Multiply-adds that one compiled call may do: it takes about 50 ms, which is how long Ctrl-C may have to wait.
 OPERATIONS_PER_CALL = 100_000_000
@@ -96,51 +96,42 @@ class SharedSamples:
 
 
 def solve_many(
-    X: Vector,
-    label: Indices,
-    classes: Indices,
-    weights: Vector,
-    positive_weight: Vector,
-    rest_weight: Vector,
+    samples: SharedSamples,
+    problems: OneVsRestProblems,
+    targets: Targets,
+    results: SolvedProblems,
     *,
-    C: float,
+    which: Indices | None = None,
     loss: str | Loss,
     bias: bool = True,
     bias_feature: float = 0.0,
-    tol: float,
     max_iter: int,
     threads: int = 1,
-    with_alpha: bool = False,
     stop: Stop = go_on,
 ) -> SolvedProblems:
     """Solve the problems of some classes, each against the rest. To be called inside `limit_blas`.
 
     Parameters
     ----------
-    X : array of shape (n, d), float64 in C order
+    samples : SharedSamples
         Up to about 500 features: an iteration solves a system of as many equations.
-    label : array of shape (n,)
-        The class of each sample.
-    classes : array of shape (n_problems,)
-        The class of each problem whose samples have the label +1.
-    weights : array of shape (n,)
-        Weights of the samples, at least 0.
-    positive_weight, rest_weight : arrays of shape (n_problems,)
-        By what the weights are multiplied, in the class and in the rest.
-    C : float
+    problems : OneVsRestProblems
+    targets : Targets
+        What is asked of each problem; its tolerance is reached with allowances for rounding.
+    results : SolvedProblems
+        Where the results go, and where the solutions are that problems begin at, if any do: these with the hinge only,
+        and with points of the dual.
+    which : array of int or None
+        The problems to be solved; None: all.
     loss : {"hinge", "squared_hinge"} or Loss
     bias : bool
         Whether there is a bias.
     bias_feature : float
         0: a bias is free. Else B: it is penalised as the weight of one more feature of the value B.
-    tol : float
-        The relative duality gap to be reached, with allowances for rounding.
     max_iter : int
         Iterations after which a problem ends.
     threads : int
         How many threads share the problems. The results are the same to the bit, whatever the number.
-    with_alpha : bool
-        Whether the points of the dual are wanted.
     stop : callable
         Called after each compiled call, see :data:`maxmargin.svm.many_problems.Stop`. If it returns True, problems that
         are not solved end soon.
@@ -148,34 +139,43 @@ def solve_many(
     Returns
     -------
     SolvedProblems
+        `results`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.svm.linear.one_vs_rest import solve_many
+    >>> from maxmargin.svm.linear.one_vs_rest import OneVsRestProblems, SharedSamples, room_for, solve_many
+    >>> from maxmargin.svm.many_problems import Targets
     >>> X, label = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
-    >>> solved = solve_many(X, label, np.array([1]), np.ones(4), np.ones(1), np.ones(1), C=100.0, loss="hinge",
-    ...                     tol=1e-6, max_iter=100)
+    >>> samples = SharedSamples.of(X, label, np.ones(4), smooth=False, bias=True)
+    >>> problems = OneVsRestProblems(np.array([1]), np.ones(1), np.ones(1))
+    >>> targets = Targets.of_all(1, C=100.0, tol=1e-6)
+    >>> solved = solve_many(samples, problems, targets, room_for(samples, problems), loss="hinge", max_iter=100)
     >>> solved.coefficients.round(3), solved.bias.round(3)
     (array([[2.]]), array([-3.]))
     """
-    smooth = loss_of(loss).smooth
-    problems = OneVsRestProblems(classes, positive_weight, rest_weight)
-    samples = SharedSamples.of(X, label, weights, smooth=smooth, bias=bias)
-    alpha = np.empty((classes.size, X.shape[0])) if with_alpha else None
-    results = SolvedProblems.empty(classes.size, np.empty((classes.size, X.shape[1])), alpha)
+    smooth, alpha = loss_of(loss).smooth, results.alpha
 
-    def begin(which: Indices) -> NewtonRun:
+    def begin(group: Indices) -> NewtonRun:
         written = results.coefficients, np.empty((0, 0)) if alpha is None else alpha, results.table
-        return NewtonRun(samples, problems, which, C, smooth, bias, bias_feature, tol, max_iter, *written)
+        return NewtonRun(samples, problems, group, targets, smooth, bias, bias_feature, max_iter, *written)
 
+    n_problems = problems.classes.size
     return solve_in_groups(
         begin,
         results,
-        np.full(classes.size, float(X.size)),
+        np.arange(n_problems) if which is None else which,
+        np.full(n_problems, float(samples.X.size)),
         least_work=LEAST_GROUP,
         work_per_call=OPERATIONS_PER_CALL,
         iterations_after_stop=ITERATIONS_AFTER_STOP,
         threads=threads,
         stop=stop,
     )
+
+
+def room_for(samples: SharedSamples, problems: OneVsRestProblems, *, with_alpha: bool = False) -> SolvedProblems:
+    """Room for the results of problems; `with_alpha`: with points of the dual."""
+    n_problems, (n, d) = problems.classes.size, samples.X.shape
+    alpha = np.empty((n_problems, n)) if with_alpha else None
+    return SolvedProblems.empty(n_problems, np.empty((n_problems, d)), alpha)

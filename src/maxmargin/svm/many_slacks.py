@@ -1,0 +1,102 @@
+r"""The slack form of many small binary problems, in few rounds: each solves the forms with C of all that are left.
+
+Problem: the slack form, for each of several binary problems. Given: compiled code that solves their forms with C, each
+at a C of its own. Returned: for each problem its solution, with value and bound of the slack form. By
+Lemma 2.1 of Hazan, Koren and Srebro (2011), as in `for_slack.py`, which does the same for one problem and any solver;
+the search for C is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from maxmargin.core.types import Indices, Vector
+from maxmargin.svm.many_problems import EXHAUSTED, TOL, UNFINISHED, SolvedProblems, Stop, Targets
+from maxmargin.svm.search_for_C import MOST_SOLVES, PathPoints, SearchForC
+
+FIRST_STRENGTH = (
+    10.0  # C times the sum of the weights times the slack, to begin with; the unit of the slack is the scale
+)
+# C in units of 1 / scale^2 to begin with, at least and at most.
+LEAST_C, LARGEST_C = 1e-3, 10.0
+
+
+def first_C(slack: float, total_weights: Vector, scale: float) -> Vector:
+    """Where the search for the C of each problem begins, from the sum of the weights of its samples."""
+    with np.errstate(divide="ignore"):
+        strength = FIRST_STRENGTH / (slack * total_weights)
+    return np.asarray(np.clip(strength, LEAST_C, LARGEST_C) / scale**2)
+
+
+def solve_for_slacks(
+    solve: Callable[[Targets, Indices, Stop], object],
+    results: SolvedProblems,
+    search: SearchForC,
+    total_weights: Vector,
+    scale: float,
+    stop: Stop,
+) -> Vector:
+    """Solve the slack form of all problems.
+
+    Parameters
+    ----------
+    solve : callable
+        Solves the forms with C of some problems, given by their numbers, and writes to `results`.
+    results : SolvedProblems
+    search : SearchForC
+        Where the search begins; afterwards, where it has ended.
+    total_weights : array of shape (n_problems,)
+        The sum of the weights of the samples of each problem.
+    scale : float
+        The unit of slacks.
+    stop : callable
+        Called with the problems that are solved for good, see :data:`maxmargin.svm.many_problems.Stop`.
+
+    Returns
+    -------
+    array of shape (n_problems,)
+        The C of the results.
+    """
+    which, last_C = np.arange(search.C.size), np.zeros(search.C.size)
+    stopped = False
+
+    def look(solved: object, results: SolvedProblems) -> bool:
+        nonlocal stopped
+        stopped = stop([], results) or stopped
+        return stopped
+
+    for _ in range(MOST_SOLVES):
+        C = search.C[which]
+        solve(Targets(search.C, search.accuracy, scale * search.slack, last_C), which, look)
+        last_C[which] = C
+        found = PathPoints.of_solutions(
+            C,
+            results.largest_share[which],
+            results.sq_norm[which],
+            results.losses[which],
+            total_weights[which],
+            scale,
+        )
+        nowhere = ~(results.sq_norm[which] > 0)
+        results.status[which[nowhere]] = EXHAUSTED
+        left = (relative_gaps(results)[which] > search.tol) & (results.status[which] == TOL)
+        bound = (results.bound + results.bound_rounding)[which] / scale
+        search.settle(which[left], found[left], bound[left])
+        left[left] = ~search.nowhere[which[left]]
+        results.status[which[search.nowhere[which]]] = EXHAUSTED
+        search.move(which[left], found[left])
+        stopped = stop(which[~left].tolist(), results) or stopped
+        which = which[left]
+        if stopped or not which.size:
+            break
+    results.status[which] = UNFINISHED if stopped else EXHAUSTED
+    return last_C
+
+
+def relative_gaps(results: SolvedProblems) -> Vector:
+    """The relative gap of the slack form of each problem, as its certificate has it."""
+    value, bound = results.value - results.value_rounding, results.bound + results.bound_rounding
+    with np.errstate(invalid="ignore"):
+        return np.asarray((bound - value) / np.maximum(np.abs(value), np.abs(bound)))
