@@ -53,6 +53,8 @@ class SmallKernelRows(SmallRows):
         Counts kernel evaluations.
     cache_bytes : float
         Memory for kernel rows: as many threads share the problems as have room for those of one.
+    samples : array of shape (n_filled, d) or None
+        The dense samples that the source computes rows from; None where it has the whole kernel matrix.
     """
 
     def __init__(
@@ -66,11 +68,20 @@ class SmallKernelRows(SmallRows):
         inner_product: bool | None,
         ledger: Ledger,
         cache_bytes: float,
+        samples: Vector | None = None,
     ) -> None:
         self.order, self.source, self.kernel, self.diagonal, self.ledger = order, source, kernel, diagonal, ledger
         self.inner_product = inner_product
         self.g, self.h = kernel.rounding(sq_norms, width, UNIT)
-        self.saved, self.cache_bytes = 0, cache_bytes
+        self.saved, self.cache_bytes, self.samples = 0, cache_bytes, samples
+
+    def expect_more_fits(self, n_jobs: int | None) -> None:
+        """Compute the whole kernel matrix at once, where it fits: each fit alone would compute most rows anew."""
+        if self.samples is None or not _matrix_fits(self.order, self.cache_bytes):
+            return
+        source = _whole_matrix(self.kernel, self.samples, n_jobs, self.ledger)
+        if source is not None:
+            self.source, self.samples = source, None
 
     def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> Smo:
         return Smo()
@@ -175,20 +186,24 @@ def _rows_of_samples(
         return None
     if not math.isfinite(largest):
         return None
-    source: RowSource | None
     ledger = Ledger()
-    if one_by_one:
-        source = kernel.dense_rows(Z)
-    else:
-        matrix = kernel.dense_matrix(Z, thread_count(n_jobs, 0.5 * len(Z) * Z.size))
-        source = None if matrix is None else WholeMatrix(matrix)
-        ledger.count(len(Z) * (len(Z) + 1) // 2)  # it is symmetric
+    source: RowSource | None
+    source = kernel.dense_rows(Z) if one_by_one else _whole_matrix(kernel, Z, n_jobs, ledger)
     if source is None:
         return None
-    diagonal = kernel.diagonal(Z)
+    diagonal, samples = kernel.diagonal(Z), Z if one_by_one else None
     return SmallKernelRows(
-        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, ledger, cache_bytes
+        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, ledger, cache_bytes, samples
     )
+
+
+def _whole_matrix(kernel: Kernel, Z: Vector, n_jobs: int | None, ledger: Ledger) -> WholeMatrix | None:
+    """The kernel matrix of dense samples, if the kernel can compute it at once."""
+    matrix = kernel.dense_matrix(Z, thread_count(n_jobs, 0.5 * len(Z) * Z.size))
+    if matrix is None:
+        return None
+    ledger.count(len(Z) * (len(Z) + 1) // 2)  # it is symmetric
+    return WholeMatrix(matrix)
 
 
 def _rows_of_matrix(
