@@ -245,14 +245,17 @@ def test_which_values_take_too_long(means, iterations, one_class, too_long):
     assert [k for k in range(4) if found._takes_too_long((0, k))] == too_long
 
 
-def sparse_noise(n=300, d=3000, seed=0):
-    """Sparse samples that are separable, with more features than samples: iterations grow in proportion to C."""
+def sparse_noise(n=300, d=1000, seed=0):
+    """Sparse samples that are separable, with more features than samples: a large C takes longer and changes little."""
     rng = np.random.default_rng(seed)
     X = sp.random(n, d, density=0.02, format="csr", random_state=seed)
-    return X, np.where(X @ rng.normal(size=d) + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+    w = 0.2 * rng.normal(size=d)
+    w[:30] += 5 * rng.normal(size=30)
+    return X, np.where(X @ w + 0.3 * rng.normal(size=n) > 0, "yes", "no")
 
 
-def test_values_that_only_take_longer_are_left():
+def test_values_that_only_take_longer_are_left(monkeypatch):
+    monkeypatch.setattr(search, "MOST_ITERATIONS", 2)
     X, y = sparse_noise()
     Cs = np.logspace(-2, 6, 9)
     model = LinearSVCCV(Cs=Cs, loss="hinge", random_state=0).fit(X, y)

@@ -1,4 +1,4 @@
-"""Fits that follow each other on the same samples: what they share, and what each part of the samples has for itself."""
+"""Fits that follow each other on the same samples: what they share, and what each part has for itself."""
 
 import numpy as np
 import scipy.sparse as sp

@@ -119,7 +119,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         self._publish_search(search, best)
         if self.refit:
             # As in the search, a slack is not refused for being larger than all that matter on this data.
-            last = WarmFits(estimator.set_params(**grid.parameters(best)), X, y, weights).fit(whole)
+            chosen = estimator.set_params(**grid.parameters(best))
+            last = WarmFits(chosen, X, y, weights, several=False).fit(whole)
             self.best_estimator_ = last.model()
             last.advise()
             self.n_features_in_ = self.best_estimator_.n_features_in_

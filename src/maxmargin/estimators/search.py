@@ -75,12 +75,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Fold:
-    """The fits on the training part of a fold, its test part, and the last value, after which nothing is kept."""
+    """The fits on the training part of a fold, and its test part."""
 
     fits: WarmFits[MarginClassifier]
     X_test: Any
     y_test: NDArray[Any]
-    last: int
 
 
 @dataclass(frozen=True)
@@ -274,7 +273,7 @@ class Search:
         """Score these cells on all samples, or on a part of them.
 
         `one_by_one`: score a value on all folds before the next one, and leave those that take too long. Otherwise a
-        fold goes through all values before the next one, which needs the memory for the state of one fold only.
+        fold goes through all values before the next one.
         """
         splits = self.splits
         if part is not None:
@@ -290,28 +289,45 @@ class Search:
             self.share_of_fit = share_of_gamma / (len(values) * len(splits))
             estimator = clone(self.estimator).set_params(**self.grid.parameters((g, values[0])))
             fits = WarmFits(estimator, X, y, weight)
-            folds = [_Fold(fits.among(train), _safe_indexing(X, test), y[test], values[-1]) for train, test in splits]
+            folds = [_Fold(fits.among(train), _safe_indexing(X, test), y[test]) for train, test in splits]
+            chain = fits.fit_.rows.shares_cache and not one_by_one
             for some in [[value] for value in values] if one_by_one else [values]:
-                self._score_values(g, some, folds)
+                self._keep(g, some, (self._in_a_chain if chain else self._side_by_side)(g, some, folds))
                 if self.stopped:
                     return
                 if one_by_one and self._takes_too_long((g, some[-1])):
                     break
             now.share = done
 
-    def _score_values(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> None:
-        """Score some values of one gamma on all folds, in threads where folds do not share a cache."""
+    def _side_by_side(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
+        """The outcomes of some values of one gamma on each fold, in threads where folds do not share a cache."""
         shared = any(fold.fits.fit_.rows.shares_cache for fold in folds)
         threads = 1 if shared else thread_count(self.estimator.n_jobs)
         inner = {"n_jobs": 1} if threads > 1 else {}
-        by_fold = run_parallel([partial(self._score_fold, fold, g, values, inner) for fold in folds], threads)
+        return run_parallel([partial(self._score_fold, fold, g, values, inner) for fold in folds], threads)
+
+    def _in_a_chain(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
+        """The same, one fold after another: each begins where the one before it has ended.
+
+        Two folds have most of their training samples in common, and so most of their support vectors. The values are
+        taken in rising and in falling order in turn, and memory is needed for the state of one fold only.
+        """
+        outcomes = []
+        for k, fold in enumerate(folds):
+            if k > 0:
+                fold.fits.go_on_from(folds[k - 1].fits)
+            outcomes.append(self._score_fold(fold, g, values[::-1] if k % 2 else values, {}))
+        return outcomes
+
+    def _keep(self, g: int, values: Sequence[int], by_fold: Sequence[Mapping[int, _Outcome]]) -> None:
+        """Keep the outcomes of some values of one gamma."""
         now = self.progress
-        for place, value in enumerate(values):
+        for value in values:
             cell = g, value
-            outcomes = [fold[place] if place < len(fold) else None for fold in by_fold]
+            outcomes = [fold.get(value) for fold in by_fold]
             made = [outcome for outcome in outcomes if outcome is not None]
             # A cell that was stopped on its way keeps the scores of an earlier comparison.
-            if not made or (len(made) < len(folds) and self.n_samples[cell]):
+            if not made or (len(made) < len(by_fold) and self.n_samples[cell]):
                 continue
             self.scores[cell] = [math.nan if outcome is None else outcome.score for outcome in outcomes]
             self.n_samples[cell] = now.n_samples
@@ -322,9 +338,9 @@ class Search:
             if self.verbose:
                 print(self._line(cell), flush=True)
 
-    def _score_fold(self, fold: _Fold, g: int, values: Sequence[int], inner: Mapping[str, Any]) -> list[_Outcome]:
+    def _score_fold(self, fold: _Fold, g: int, values: Sequence[int], inner: Mapping[str, Any]) -> dict[int, _Outcome]:
         """Score some values of one gamma on one fold, each begun at the solution of the one before it."""
-        outcomes: list[_Outcome] = []
+        outcomes: dict[int, _Outcome] = {}
         for value in values:
             if self.interrupt.ever_asked or self.deadline.passed:
                 self.stopped = self.stopped or ("interrupted" if self.interrupt.ever_asked else "max_time")
@@ -344,11 +360,9 @@ class Search:
                 return outcomes
             score = self._scored(fitted.model(), fold.X_test, fold.y_test, parameters)
             one_class = bool(one_sided(models.decision_ranges).all())
-            outcomes.append(_Outcome(score, seconds, int(models.n_iter.sum()), one_class))
+            outcomes[value] = _Outcome(score, seconds, int(models.n_iter.sum()), one_class)
             with self.lock:
                 self.progress.share += self.share_of_fit
-        if values[-1] == fold.last:
-            fold.fits.forget()
         return outcomes
 
     def _scored(self, model: Any, X: Any, y: NDArray[Any], parameters: Mapping[str, float]) -> float:

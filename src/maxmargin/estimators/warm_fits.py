@@ -66,15 +66,20 @@ class WarmFits(Generic[ModelT]):
         Its parameters hold for all fits, but for those that :meth:`fit` is given. It is not changed.
     X, y, sample_weight : data
         As in `fit` of the estimator.
+    several : bool
+        Whether more than one fit will be made, so that it pays to compute kernel rows ahead and to keep them.
     """
 
-    def __init__(self, estimator: ModelT, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> None:
+    def __init__(
+        self, estimator: ModelT, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, several: bool = True
+    ) -> None:
         self.template: ModelT = clone(estimator)
         self.template._validate_params()
         self.seeds = check_random_state(estimator.random_state)
         self.y = np.asarray(y)
         self.fit_ = self.template._set_up(X, y, sample_weight, self.seeds, {})
-        self.fit_.rows.expect_more_fits(estimator.n_jobs)
+        if several:
+            self.fit_.rows.expect_more_fits(estimator.n_jobs)
         self.resumes: list[Resume | None] = []
 
     def among(self, samples: Indices | NDArray[np.bool_]) -> Self:
@@ -95,9 +100,9 @@ class WarmFits(Generic[ModelT]):
         other.resumes = []
         return other
 
-    def forget(self) -> None:
-        """Give back the memory of where the last fit ended; the next one begins from scratch."""
-        self.resumes = []
+    def go_on_from(self, other: Self) -> None:
+        """Let the next fit begin where the last one on other samples has ended, whose state is gone from there."""
+        self.resumes, other.resumes = other.resumes, []
 
     def fit(self, deadline: Deadline | None = None, **parameters: Any) -> Fitted[ModelT]:
         """The estimator with these parameters, fitted; it begins where the last fit ended."""
