@@ -200,10 +200,15 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         state.tolerance, state.settled, state.steps, state.near_at = FIRST_TOLERANCE, False, 0, None
         change = (state.alpha - scaled) * problem.y
         changed = np.flatnonzero(np.abs(change) > ROUNDED_CHANGE * upper)
-        if changed.size:
+        if state.recomputes:
             K.add_products(changed, change[changed], slice(0, state.m), state.f)
-            largest = float(np.abs(problem.X.row_sq_norms()[changed]).max())
-            state.error += ENTRY_ROUNDING[K.dtype.itemsize] * largest * float(np.abs(change[changed]).sum())
+        else:  # the rows of most samples that had a weight are in the cache
+            for start in range(0, changed.size, self.block):
+                some = changed[start : start + self.block]
+                K.fetch(some, state.m).add_to(state.f, change[some], K.threads)
+            K.release(np.setdiff1d(changed, state.W))
+        largest = float(np.abs(problem.X.row_sq_norms()[changed]).max(initial=0.0))
+        state.error += ENTRY_ROUNDING[K.dtype.itemsize] * largest * float(np.abs(change[changed]).sum())
         weighted = upper[state.W] > 0
         if state.inner.entries.dtype != K.dtype:  # another C may need rows of another precision
             K.release(state.W)
