@@ -208,6 +208,74 @@ def test_cells_that_are_left_early(monkeypatch):
     assert model.best_score_ >= whole.best_score_ - 0.01
 
 
+def test_comparisons_grow(monkeypatch):
+    monkeypatch.setattr(search, "SCREENING_SAMPLES", 50)
+    X, y = moons(600)
+    model = SVCCV(Cs=[1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0], gammas=[1e-3, 0.1, 1.0], random_state=0).fit(X, y)
+    table = model.cv_results_
+    assert set(table["n_samples"]) == {50, 150, 600}
+    assert table["n_samples"][model.best_index_] == 600
+    np.testing.assert_array_equal(table["left_early"], table["n_samples"] < 600)
+    assert np.isfinite(table["mean_test_score"]).all()
+
+
+def one_gamma(means, iterations, one_class=()):
+    """A search over values of C alone, with these scores and numbers of iterations."""
+    found = search.Search(
+        LinearSVC(), search.Grid("C", np.logspace(0, 5, len(means)), np.array([np.nan])), [(None, None)] * 2, None, None
+    )
+    found.scores[:] = np.repeat(means, 2).reshape(1, -1, 2)
+    found.n_samples[:], found.iterations[:] = 100, iterations
+    found.one_class[0, list(one_class)] = True
+    return found
+
+
+@pytest.mark.parametrize(
+    ("means", "iterations", "one_class", "too_long"),
+    [
+        ([0.7, 0.9, 0.9, 0.9], [2, 5, 39, 41], [], [3]),  # as good for more than eight times the iterations
+        ([0.7, 0.9, 0.8, 0.95], [2, 5, 39, 410], [], []),  # better
+        ([0.7, 0.9, 0.9, 0.95], [2, 5, 41, 410], [], [2]),
+        ([0.7, 0.7, 0.7, 0.9], [1, 5, 20, 40], [0, 1, 2], []),  # the same score because all predict one class
+        ([0.9, 0.8, 0.7, 0.6], [100, 50, 20, 1], [], []),
+    ],
+)
+def test_which_values_take_too_long(means, iterations, one_class, too_long):
+    found = one_gamma(means, iterations, one_class)
+    assert [k for k in range(4) if found._takes_too_long((0, k))] == too_long
+
+
+def sparse_noise(n=300, d=1000, seed=0):
+    """Sparse samples that are separable, with more features than samples: a large C takes longer and changes little."""
+    rng = np.random.default_rng(seed)
+    X = sp.random(n, d, density=0.02, format="csr", random_state=seed)
+    w = 0.2 * rng.normal(size=d)
+    w[:30] += 5 * rng.normal(size=30)
+    return X, np.where(X @ w + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def test_values_that_only_take_longer_are_left(monkeypatch):
+    monkeypatch.setattr(search, "MOST_ITERATIONS", 2)
+    X, y = sparse_noise()
+    Cs = np.logspace(-2, 6, 9)
+    model = LinearSVCCV(Cs=Cs, loss="hinge", random_state=0).fit(X, y)
+    left = model.cv_results_["left_early"]
+    assert not left[model.best_index_]
+    assert left[-1]
+    assert (np.diff(left.astype(int)) >= 0).all()  # all larger ones
+    np.testing.assert_array_equal(np.isnan(model.scores_).all(axis=1), left)
+    np.testing.assert_array_equal(model.cv_results_["n_samples"], np.where(left, 0, 300))
+    assert model.search_stopped_ == ""
+    assert model.best_score_ == model.scores_[~left].mean(axis=1).max()
+
+
+def test_the_same_bits_whatever_the_threads():
+    X, y = sparse_noise()
+    one, other = (LinearSVCCV(Cs=FEW, loss="hinge", random_state=0, n_jobs=jobs).fit(X, y) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.scores_, other.scores_)
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
 @BOTH
 def test_the_same_seed_gives_the_same_bits(classifier):
     X, y = moons()

@@ -119,7 +119,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         self._publish_search(search, best)
         if self.refit:
             # As in the search, a slack is not refused for being larger than all that matter on this data.
-            last = WarmFits(estimator.set_params(**grid.parameters(best)), X, y, weights).fit(whole)
+            chosen = estimator.set_params(**grid.parameters(best))
+            last = WarmFits(chosen, X, y, weights, several=False).fit(whole)
             self.best_estimator_ = last.model()
             last.advise()
             self.n_features_in_ = self.best_estimator_.n_features_in_
@@ -192,7 +193,8 @@ class LinearSVCCV(CrossValidatedClassifier):
     r"""A linear support vector classifier whose C, or slack, is chosen by cross-validation.
 
     Each value begins at the solution of the one before it. Where the samples are many, all values are compared on a
-    part of them first, and those that are clearly worse are left (`cv_results_["left_early"]`).
+    part of them first, and those that are clearly worse are left (`cv_results_["left_early"]`). So are values of C so
+    large that a smaller one is as good for an eighth of the iterations.
 
     Parameters
     ----------
@@ -315,7 +317,8 @@ class SVCCV(CrossValidatedClassifier):
 
     For each gamma, all folds and values share kernel rows, and each value begins at the solution of the one before it.
     Where the samples are many, all cells are compared on a part of them first, and those that are clearly worse are
-    left (`cv_results_["left_early"]`).
+    left (`cv_results_["left_early"]`). So are values of C so large that a smaller one is as good for an eighth of the
+    iterations.
 
     Parameters
     ----------

@@ -364,12 +364,13 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
                     label,
                     self.C * weights,
                     strategy,
-                    again=self.slack is not None,
                     cache_bytes=cache_bytes,
                     n_jobs=self.n_jobs,
                     general=lambda: self._kernel_rows(X, None),
                 )
                 if small is not None:
+                    if self.slack is not None:  # each problem is solved for several C
+                        small.expect_more_fits(self.n_jobs)
                     return small, None
         # A matrix that the user has computed is not copied into another order.
         order = None if self.kernel == "precomputed" else strategy.sample_order(label, held_out)

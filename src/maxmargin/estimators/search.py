@@ -24,15 +24,19 @@ from maxmargin.engine.loop import OUT_OF_TIME
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.limits import Deadline
+from maxmargin.estimators.multiclass import one_sided
 from maxmargin.estimators.rounds import sample_of_each_class
-from maxmargin.estimators.small_rows import SmallRows
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.solvers import NoModelYet
 
 SEARCH_TOL = 1e-2  # the relative gap of fits that are only compared, unless the user asks for another: scores hardly
 # change below it
-SCREENING_SAMPLES = 3000  # samples of the first comparison of all cells; of twice as many or fewer there is only one
-PROMISING = 2.0  # a cell goes on to all samples if it is at most so many standard errors worse than the best one
+SCREENING_SAMPLES = 3000  # samples of the first comparison, of all cells; of twice as many or fewer it is the only one
+SAMPLES_GROWTH = 3  # the next comparison has so many times the samples: with a kernel, fits take nine times as long
+PROMISING = 2.0  # a cell goes on to more samples if it is at most so many standard errors worse than the best one
+# Larger values of C are left if the last one took so many times the iterations of a smaller one that is as good. With
+# coordinate ascent iterations grow in proportion to C: it is about one step of the default grid, whose ratio is 7.7.
+MOST_ITERATIONS = 8
 
 Scorer = Callable[[Any, Any, Any], float]
 
@@ -69,12 +73,49 @@ class Grid:
         return list(product(range(self.gammas.size), range(self.values.size)))
 
 
+@dataclass(frozen=True)
+class _Fold:
+    """The fits on the training part of a fold, and its test part."""
+
+    fits: WarmFits[MarginClassifier]
+    X_test: Any
+    y_test: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Of a fit on one fold: its score, its cost, and whether its models predict one class only."""
+
+    score: float
+    seconds: float
+    iterations: int
+    one_class: bool
+
+
+def comparison_sizes(n: int) -> list[int]:
+    """The numbers of samples on which cells are compared, one comparison after another, where there are n.
+
+    Examples
+    --------
+    >>> from maxmargin.estimators.search import comparison_sizes
+    >>> comparison_sizes(6000), comparison_sizes(16_000), comparison_sizes(100_000)
+    ([6000], [3000, 16000], [3000, 9000, 27000, 100000])
+    """
+    sizes, size = [], SCREENING_SAMPLES
+    while 2 * size < n:
+        sizes.append(size)
+        size *= SAMPLES_GROWTH
+    return [*sizes, n]
+
+
 class Search:
     """Scores the cells of a grid by cross-validation.
 
     All cells are compared on a part of the samples first, where these are many. Those that are clearly worse than the
-    best one there are left, and the others are compared on all samples. For each gamma, folds and values share kernel
-    rows, and each value begins at the solution of the one before it.
+    best one there are left, and the others are compared on more samples, in the end on all. For each gamma, folds and
+    values share kernel rows, and each value begins at the solution of the one before it. In the first comparison
+    values are scored in the order of rising C, one after another on all folds, until they no longer pay: larger ones
+    are left once the iterations have grown many times without a better score.
 
     Parameters
     ----------
@@ -98,6 +139,8 @@ class Search:
         NaN where a fit was not made.
     n_samples : array of shape (n_gammas, n_values)
         On how many samples each cell was compared.
+    iterations : array of shape (n_gammas, n_values)
+        The iterations of the fits of a cell in the last comparison that it took part in.
     seconds : array of shape (n_gammas, n_values)
         The time of all fits of a cell.
     stopped : str
@@ -121,6 +164,8 @@ class Search:
         self.deadline, self.verbose, self.stopped = deadline, verbose, ""
         self.scores = np.full((*grid.shape, len(splits)), np.nan)
         self.n_samples = np.zeros(grid.shape, dtype=np.int64)
+        self.iterations = np.zeros(grid.shape)
+        self.one_class = np.zeros(grid.shape, dtype=bool)  # whether all models of a cell predict one class only
         self.seconds = np.zeros(grid.shape)
 
     def run(self, X: Any, y: NDArray[Any], sample_weight: Vector | None) -> None:
@@ -129,16 +174,15 @@ class Search:
         self._refuse_missing_classes(y, label)
         n = label.size
         with listen_for_interrupt() as self.interrupt:
-            cells = self.grid.cells
-            if n > 2 * SCREENING_SAMPLES and len(cells) > 1:
-                # A fit costs about as much as it has samples; how many cells go on to all samples is not known yet.
-                self.share_of_stage = SCREENING_SAMPLES / (SCREENING_SAMPLES + n)
-                part = sample_of_each_class(label, np.ones(n, dtype=bool), SCREENING_SAMPLES)
-                self._score(cells, X, y, sample_weight, part)
+            cells, sizes = self.grid.cells, comparison_sizes(n) if len(self.grid.cells) > 1 else [n]
+            for size in sizes:
+                # A fit costs about as much as it has samples; how many cells go on to more samples is not known yet.
+                self.share_of_stage = (1 - self.progress.share) * size / sum(each for each in sizes if each >= size)
+                part = sample_of_each_class(label, np.ones(n, dtype=bool), size) if size < n else None
+                self._score(cells, X, y, sample_weight, part, one_by_one=size == sizes[0])
+                if self.stopped:
+                    break
                 cells = self.promising()
-            self.share_of_stage = 1 - self.progress.share
-            if not self.stopped:
-                self._score(cells, X, y, sample_weight, None)
             self.interrupt.answer()
 
     def _refuse_missing_classes(self, y: NDArray[Any], label: Indices) -> None:
@@ -187,10 +231,15 @@ class Search:
         return min(alike, key=lambda cell: (cell[1], cell[0]))
 
     def promising(self) -> list[tuple[int, int]]:
-        """The cells that may be the best: not clearly worse than the best so far, fold by fold, or its neighbours."""
+        """The cells that may be the best: not clearly worse than the best so far, fold by fold, or its neighbours.
+
+        They took part in the last comparison, and do not take many times the iterations of one that is as good.
+        """
         best = self.best()
         found = []
         for cell in self.grid.cells:
+            if self.n_samples[cell] < self.n_samples[best] or self._takes_too_long(cell):
+                continue
             worse = self.scores[best] - self.scores[cell]
             worse = worse[~np.isnan(worse)]
             error = worse.std(ddof=1) / math.sqrt(worse.size) if worse.size > 1 else math.inf
@@ -199,10 +248,33 @@ class Search:
                 found.append(cell)
         return found
 
+    def _takes_too_long(self, cell: tuple[int, int]) -> bool:
+        """Whether a smaller C, or a larger slack, is as good for far fewer iterations.
+
+        A model that predicts one class only does not count as good: its score may stay the same over many values.
+        """
+        means, n_samples = self.means[cell[0]], self.n_samples[cell[0]]
+        smaller = np.flatnonzero((n_samples == n_samples[cell[1]]) & ~self.one_class[cell[0]])
+        smaller = smaller[smaller < cell[1]]
+        as_good = smaller[means[smaller] >= means[cell[1]]]
+        iterations = self.iterations[cell[0]]
+        return bool((iterations[cell[1]] > MOST_ITERATIONS * iterations[as_good]).any())
+
     def _score(
-        self, cells: Sequence[tuple[int, int]], X: Any, y: NDArray[Any], weight: Vector | None, part: Indices | None
+        self,
+        cells: Sequence[tuple[int, int]],
+        X: Any,
+        y: NDArray[Any],
+        weight: Vector | None,
+        part: Indices | None,
+        *,
+        one_by_one: bool,
     ) -> None:
-        """Score these cells on all samples, or on a part of them."""
+        """Score these cells on all samples, or on a part of them.
+
+        `one_by_one`: score a value on all folds before the next one, and leave those that take too long. Otherwise a
+        fold goes through all values before the next one.
+        """
         splits = self.splits
         if part is not None:
             X, y = _safe_indexing(X, part), y[part]
@@ -210,67 +282,88 @@ class Search:
             splits = [(_positions(part, train), _positions(part, test)) for train, test in splits]
         now = self.progress
         now.cells, now.scored, now.n_samples = len(cells), 0, len(y)
-        self.share_of_fit = self.share_of_stage / (len(cells) * len(splits))
+        share_of_gamma = self.share_of_stage / len({cell[0] for cell in cells})
         for g in sorted({cell[0] for cell in cells}):
             values = sorted(cell[1] for cell in cells if cell[0] == g)
+            done = now.share + share_of_gamma
+            self.share_of_fit = share_of_gamma / (len(values) * len(splits))
             estimator = clone(self.estimator).set_params(**self.grid.parameters((g, values[0])))
             fits = WarmFits(estimator, X, y, weight)
-            small = isinstance(fits.fit_.rows, SmallRows)
-            threads = thread_count(self.estimator.n_jobs) if small else 1
-            inner = {"n_jobs": 1} if threads > 1 else {}
-            scores, seconds = np.full((len(values), len(splits)), np.nan), np.zeros(len(values))
-            tasks = [
-                partial(self._score_fold, fits, split, (g, values), inner, X, y, scores[:, k], seconds)
-                for k, split in enumerate(splits)
-            ]
-            run_parallel(tasks, threads)
-            for value, row, spent in zip(values, scores, seconds, strict=True):
-                cell = g, value
-                # A cell that was stopped on its way keeps the scores of an earlier comparison.
-                if np.isnan(row).all() or (np.isnan(row).any() and self.n_samples[cell]):
-                    continue
-                self.scores[cell], self.n_samples[cell] = row, len(y)
-                self.seconds[cell] += spent
-                now.scored, now.best = now.scored + 1, self._line(self.best())
-                if self.verbose:
-                    print(self._line(cell), flush=True)
-            if self.stopped:
-                return
+            folds = [_Fold(fits.among(train), _safe_indexing(X, test), y[test]) for train, test in splits]
+            chain = fits.fit_.rows.shares_cache and not one_by_one
+            for some in [[value] for value in values] if one_by_one else [values]:
+                self._keep(g, some, (self._in_a_chain if chain else self._side_by_side)(g, some, folds))
+                if self.stopped:
+                    return
+                if one_by_one and self._takes_too_long((g, some[-1])):
+                    break
+            now.share = done
 
-    def _score_fold(
-        self,
-        fits: WarmFits[MarginClassifier],
-        split: tuple[Indices, Indices],
-        ladder: tuple[int, Sequence[int]],
-        inner: Mapping[str, Any],
-        X: Any,
-        y: NDArray[Any],
-        scores: Vector,
-        seconds: Vector,
-    ) -> None:
-        """Score the values of one gamma on one fold, each begun at the solution of the one before it."""
-        train, test = split
-        fold, X_test, y_test = fits.among(train), _safe_indexing(X, test), y[test]
-        for place, value in enumerate(ladder[1]):
+    def _side_by_side(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
+        """The outcomes of some values of one gamma on each fold, in threads where folds do not share a cache."""
+        shared = any(fold.fits.fit_.rows.shares_cache for fold in folds)
+        threads = 1 if shared else thread_count(self.estimator.n_jobs)
+        inner = {"n_jobs": 1} if threads > 1 else {}
+        return run_parallel([partial(self._score_fold, fold, g, values, inner) for fold in folds], threads)
+
+    def _in_a_chain(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
+        """The same, one fold after another: each begins where the one before it has ended.
+
+        Two folds have most of their training samples in common, and so most of their support vectors. The values are
+        taken in rising and in falling order in turn, and memory is needed for the state of one fold only.
+        """
+        outcomes = []
+        for k, fold in enumerate(folds):
+            if k > 0:
+                fold.fits.go_on_from(folds[k - 1].fits)
+            outcomes.append(self._score_fold(fold, g, values[::-1] if k % 2 else values, {}))
+        return outcomes
+
+    def _keep(self, g: int, values: Sequence[int], by_fold: Sequence[Mapping[int, _Outcome]]) -> None:
+        """Keep the outcomes of some values of one gamma."""
+        now = self.progress
+        for value in values:
+            cell = g, value
+            outcomes = [fold.get(value) for fold in by_fold]
+            made = [outcome for outcome in outcomes if outcome is not None]
+            # A cell that was stopped on its way keeps the scores of an earlier comparison.
+            if not made or (len(made) < len(by_fold) and self.n_samples[cell]):
+                continue
+            self.scores[cell] = [math.nan if outcome is None else outcome.score for outcome in outcomes]
+            self.n_samples[cell] = now.n_samples
+            self.iterations[cell] = sum(outcome.iterations for outcome in made)
+            self.one_class[cell] = all(outcome.one_class for outcome in made)
+            self.seconds[cell] += sum(outcome.seconds for outcome in made)
+            now.scored, now.best = now.scored + 1, self._line(self.best())
+            if self.verbose:
+                print(self._line(cell), flush=True)
+
+    def _score_fold(self, fold: _Fold, g: int, values: Sequence[int], inner: Mapping[str, Any]) -> dict[int, _Outcome]:
+        """Score some values of one gamma on one fold, each begun at the solution of the one before it."""
+        outcomes: dict[int, _Outcome] = {}
+        for value in values:
             if self.interrupt.ever_asked or self.deadline.passed:
                 self.stopped = self.stopped or ("interrupted" if self.interrupt.ever_asked else "max_time")
             if self.stopped:
-                return
-            parameters = self.grid.parameters((ladder[0], value))
+                return outcomes
+            parameters = self.grid.parameters((g, value))
             before = time.perf_counter()
             try:
-                fitted = fold.fit(self.deadline, **parameters, **inner)
+                fitted = fold.fits.fit(self.deadline, **parameters, **inner)
             except NoModelYet:
                 self.stopped = "interrupted"
-                return
-            seconds[place] += time.perf_counter() - before
-            ended = {*fitted.models.stopped}.intersection(OUT_OF_TIME)
+                return outcomes
+            seconds, models = time.perf_counter() - before, fitted.models
+            ended = {*models.stopped}.intersection(OUT_OF_TIME)
             if ended:
                 self.stopped = ended.pop()
-                return
-            scores[place] = self._scored(fitted.model(), X_test, y_test, parameters)
+                return outcomes
+            score = self._scored(fitted.model(), fold.X_test, fold.y_test, parameters)
+            one_class = bool(one_sided(models.decision_ranges).all())
+            outcomes[value] = _Outcome(score, seconds, int(models.n_iter.sum()), one_class)
             with self.lock:
                 self.progress.share += self.share_of_fit
+        return outcomes
 
     def _scored(self, model: Any, X: Any, y: NDArray[Any], parameters: Mapping[str, float]) -> float:
         try:

@@ -57,6 +57,8 @@ class SmallKernelRows(SmallRows):
         Memory for kernel rows: as many threads share the problems as have room for those of one.
     general : callable
         Makes the rows of the general path.
+    samples : array of shape (n_filled, d) or None
+        The dense samples that the source computes rows from; None where it has the whole kernel matrix.
     """
 
     def __init__(
@@ -71,11 +73,20 @@ class SmallKernelRows(SmallRows):
         ledger: Ledger,
         cache_bytes: float,
         general: Callable[[], KernelRows],
+        samples: Vector | None = None,
     ) -> None:
         self.order, self.source, self.kernel, self.diagonal, self.ledger = order, source, kernel, diagonal, ledger
         self.inner_product = inner_product
         self.g, self.h = kernel.rounding(sq_norms, width, UNIT)
-        self.saved, self.cache_bytes, self._general = 0, cache_bytes, general
+        self.saved, self.cache_bytes, self._general, self.samples = 0, cache_bytes, general, samples
+
+    def expect_more_fits(self, n_jobs: int | None) -> None:
+        """Compute the whole kernel matrix at once, where it fits: each fit alone would compute most rows anew."""
+        if self.samples is None or not _matrix_fits(self.order, self.cache_bytes):
+            return
+        source = _whole_matrix(self.kernel, self.samples, n_jobs, self.ledger)
+        if source is not None:
+            self.source, self.samples = source, None
 
     def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> Smo:
         return Smo()
@@ -156,15 +167,13 @@ def small_kernel_rows(
     u: Vector,
     strategy: MulticlassStrategy,
     *,
-    again: bool,
     cache_bytes: float,
     n_jobs: int | None,
     general: Callable[[], KernelRows],
 ) -> SmallKernelRows | None:
     """The rows of few samples; None where the samples are many, or their numbers need the care of the general path.
 
-    `u` is C times the weight of each sample, `again` whether each problem is solved several times, and `general` makes
-    the rows of the general path.
+    `u` is C times the weight of each sample, and `general` makes the rows of the general path.
     """
     sizes = np.bincount(label, minlength=strategy.classes.size)
     longest = int(np.sort(sizes)[-2:].sum()) if strategy.own_samples else label.size
@@ -175,10 +184,9 @@ def small_kernel_rows(
     order = ClassOrder.of(label, sizes.size)
     found = None
     if kernel.of_products and not issparse(X):
-        few, fits = 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES, _matrix_fits(order, cache_bytes)
-        if few or fits:
-            one_by_one = few and not (again and fits)
-            found = _rows_of_samples(X, kernel, order, one_by_one, cache_bytes, n_jobs, general)
+        few = 8 * longest * X.shape[1] <= MOST_SAMPLE_BYTES
+        if few or _matrix_fits(order, cache_bytes):
+            found = _rows_of_samples(X, kernel, order, few, cache_bytes, n_jobs, general)
     return found or _rows_of_matrix(X, kernel, order, cache_bytes, n_jobs, general)
 
 
@@ -207,20 +215,34 @@ def _rows_of_samples(
         return None
     if not math.isfinite(largest):
         return None
-    source: RowSource | None
     ledger = Ledger()
-    if one_by_one:
-        source = kernel.dense_rows(Z)
-    else:
-        matrix = kernel.dense_matrix(Z, thread_count(n_jobs, 0.5 * len(Z) * Z.size))
-        source = None if matrix is None else WholeMatrix(matrix)
-        ledger.count(len(Z) * (len(Z) + 1) // 2)  # it is symmetric
+    source: RowSource | None
+    source = kernel.dense_rows(Z) if one_by_one else _whole_matrix(kernel, Z, n_jobs, ledger)
     if source is None:
         return None
-    diagonal = kernel.diagonal(Z)
+    diagonal, samples = kernel.diagonal(Z), Z if one_by_one else None
     return SmallKernelRows(
-        order, source, kernel, diagonal, sq_norms, X.shape[1], kernel.inner_product, ledger, cache_bytes, general
+        order,
+        source,
+        kernel,
+        diagonal,
+        sq_norms,
+        X.shape[1],
+        kernel.inner_product,
+        ledger,
+        cache_bytes,
+        general,
+        samples,
     )
+
+
+def _whole_matrix(kernel: Kernel, Z: Vector, n_jobs: int | None, ledger: Ledger) -> WholeMatrix | None:
+    """The kernel matrix of dense samples, if the kernel can compute it at once."""
+    matrix = kernel.dense_matrix(Z, thread_count(n_jobs, 0.5 * len(Z) * Z.size))
+    if matrix is None:
+        return None
+    ledger.count(len(Z) * (len(Z) + 1) // 2)  # it is symmetric
+    return WholeMatrix(matrix)
 
 
 def _rows_of_matrix(

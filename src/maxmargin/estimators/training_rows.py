@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class TrainingRows(ABC):
     """The rows that binary problems read, and the ledger that counts what all of them have read."""
 
     ledger: Ledger
+    shares_cache: ClassVar[bool] = False  # whether fits on these rows share a cache, which serves one thread at a time
 
     @abstractmethod
     def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> AnySolver:
@@ -50,6 +51,9 @@ class TrainingRows(ABC):
     @abstractmethod
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         """The models of all binary problems of a fit on these rows."""
+
+    def expect_more_fits(self, n_jobs: int | None) -> None:  # noqa: B027, most rows have nothing to keep
+        """Called before the first of several fits on these rows: keep what the later ones need again."""
 
     @property
     def zero_rows(self) -> int | None:
@@ -176,6 +180,7 @@ class KernelRows(RowsOfProblems):
     """
 
     matrix: KernelMatrix
+    shares_cache = True
 
     def __init__(
         self, K: KernelMatrix, operations_per_evaluation: float, strategy: MulticlassStrategy, *, ahead: bool
@@ -190,6 +195,9 @@ class KernelRows(RowsOfProblems):
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:
         K = self.matrix if samples.rows is None else self.matrix.part(samples.rows)
         return recipe.problem(K, samples.y, samples.weights, scale=scale)
+
+    def expect_more_fits(self, n_jobs: int | None) -> None:
+        self.matrix.keep_released_rows()
 
     def part(self, samples: Indices) -> Self:
         K = self.matrix.part(samples)

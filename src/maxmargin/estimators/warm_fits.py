@@ -18,7 +18,7 @@ from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.rounds import Start
-from maxmargin.estimators.training_rows import KernelRows, TrainingRows
+from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.solvers import Resume
 
 ModelT = TypeVar("ModelT", bound=MarginClassifier)
@@ -66,30 +66,43 @@ class WarmFits(Generic[ModelT]):
         Its parameters hold for all fits, but for those that :meth:`fit` is given. It is not changed.
     X, y, sample_weight : data
         As in `fit` of the estimator.
+    several : bool
+        Whether more than one fit will be made, so that it pays to compute kernel rows ahead and to keep them.
     """
 
-    def __init__(self, estimator: ModelT, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> None:
+    def __init__(
+        self, estimator: ModelT, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, several: bool = True
+    ) -> None:
         self.template: ModelT = clone(estimator)
         self.template._validate_params()
         self.seeds = check_random_state(estimator.random_state)
         self.y = np.asarray(y)
         self.fit_ = self.template._set_up(X, y, sample_weight, self.seeds, {})
-        if isinstance(self.fit_.rows, KernelRows):
-            self.fit_.rows.matrix.keep_released_rows()
+        if several:
+            self.fit_.rows.expect_more_fits(estimator.n_jobs)
         self.resumes: list[Resume | None] = []
 
     def among(self, samples: Indices | NDArray[np.bool_]) -> Self:
-        """The fits on some of the samples alone, which share the rows of all; they begin from scratch."""
+        """The fits on some of the samples alone, which share the rows of all; they begin from scratch.
+
+        They have a random generator of their own, so that threads may make the fits on several parts in any order.
+        """
         other = copy.copy(self)
+        other.seeds = np.random.RandomState(self.seeds.randint(2**31 - 1))
         fit, chosen = self.fit_, np.zeros(self.y.size, dtype=bool)
         chosen[samples] = True
         other.fit_ = replace(
             fit,
             weights=np.where(chosen if fit.order is None else chosen[fit.order], fit.weights, 0.0),
             class_weights=self.template._class_weights(self.y[chosen]),
+            rows=copy.copy(fit.rows),  # what a fit keeps there for itself is not that of another thread
         )
         other.resumes = []
         return other
+
+    def go_on_from(self, other: Self) -> None:
+        """Let the next fit begin where the last one on other samples has ended, whose state is gone from there."""
+        self.resumes, other.resumes = other.resumes, []
 
     def fit(self, deadline: Deadline | None = None, **parameters: Any) -> Fitted[ModelT]:
         """The estimator with these parameters, fitted; it begins where the last fit ended."""

@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 
 from maxmargin.kernels.functions import Linear, Poly, Rbf
 from maxmargin.problems import KernelMatrix, RegularizedSVM
-from maxmargin.solvers import Holdout, Sdca, solve
+from maxmargin.solvers import Holdout, Resume, Sdca, solve
 from maxmargin.svm.kernel.decomposition import PATIENCE, Decomposition
 
 
@@ -77,6 +77,33 @@ def test_evaluations_are_counted_and_a_budget_is_kept():
     result = solve(RegularizedSVM(K, y), Decomposition(block=32), tol=1e-6, budget=40_000, random_state=0)
     assert result.status == "budget"
     assert result.reads["learning"] <= 40_000
+
+
+@pytest.mark.parametrize("C", [0.5, 5.0, 50.0])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("cache_size", [2000.0, 0.4], ids=["room", "little room"])
+def test_it_goes_on_with_other_weights(C, bias, cache_size):
+    """From one fold to the next, with another C too: the same optimum, and responses that belong to alpha."""
+    X, y = moons()
+    folds = [np.where(np.arange(600) % 3 == k, 0.0, 1.0 + np.arange(600) % 2) for k in range(2)]
+    K = KernelMatrix(X, Rbf(gamma=2.0), cache_size=cache_size)
+    one, other = (RegularizedSVM(K, y, 5.0, bias=bias, sample_weight=s) for s in folds)
+    solver = Decomposition(block=32)
+    state = solve(one, solver, tol=1e-4, random_state=0).resume.take()
+    target = other.with_C(C)
+    target.prepare(1e-4)  # a larger C may need rows of a higher precision
+    assert solver.start(target, np.random.default_rng(0), state) is state
+    assert (state.alpha >= 0).all()
+    assert (state.alpha <= target.u).all()
+    if bias:
+        assert state.alpha @ y == pytest.approx(0.0, abs=1e-9 * state.alpha.sum())
+    exact = K.block(np.arange(600)).astype(np.float64) @ (state.alpha * y)
+    np.testing.assert_allclose(state.f, exact, atol=1e-4 * state.alpha.sum())
+    assert (folds[1][state.W] > 0).all()
+    warm = solve(target, solver, tol=1e-4, random_state=0, warm=Resume(state))
+    cold = solve(target, Decomposition(), tol=1e-4, random_state=0)
+    assert warm.status == "tol"
+    assert warm.certificate.primal == pytest.approx(cold.certificate.primal, rel=2e-4)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -56,6 +56,7 @@ PROBED_RESPONSES = 64  # entries of f recomputed in float64 to measure their rou
 REFRESH_SHARE = 0.25  # recompute f in float64 once rounding may explain this share of the gap
 LEAST_RELATIVE_GAP = 1e-9  # f is not recomputed for relative gaps below this one
 ENTRY_ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of K as a share of the largest one, by bytes per entry
+ROUNDED_CHANGE = 1e-12  # changes of dual variables, as a share of their bound or sum, that may be due to rounding
 LEAST_TOLERANCE = 1e-13  # violations below this are rounding: the run has converged
 # A run without a limit from the user ends after this many steps, or this many per sample; LIBSVM has 10^7 and 100.
 FEWEST_STEPS, STEPS_PER_SAMPLE = 2_000_000, 100
@@ -157,7 +158,8 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         if isinstance(warm, DecompositionState):
             if all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
                 return warm
-            if self._rescale(problem, warm):
+            if warm.whole and all(map(np.array_equal, warm.dual_signature[2:], problem.dual_signature[2:])):
+                self._change_box(problem, warm)
                 return warm
         upper, _ = problem.loss.dual_box(problem.u)
         inner = SquareBlock(kernel_rows(problem.X).dtype, kernel_rows(problem.X).threads)
@@ -182,28 +184,54 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         state.waiting = np.sort(np.concatenate(classes))
         return state
 
-    def _rescale(self, problem: RegularizedSVM, state: DecompositionState) -> bool:
-        """Go on with another C, from the dual variables in proportion to C; False if more than C is another.
+    def _change_box(self, problem: RegularizedSVM, state: DecompositionState) -> None:
+        """Go on with another C or other weights, from the dual variables in proportion to C.
 
-        The working set and its rows of K stay: most samples whose dual variable is between the bounds still are.
+        The working set and its rows of K stay: most samples whose dual variable is between the bounds still are. Those
+        whose weight has become 0 leave it.
         """
         upper, _ = problem.loss.dual_box(problem.u)
-        used = upper > 0
-        factors = upper[used] / np.maximum(state.upper[used], np.finfo(float).tiny)
-        factor = float(factors.mean()) if used.any() else 0.0
-        the_same = all(map(np.array_equal, state.dual_signature[2:], problem.dual_signature[2:]))
-        if not (the_same and np.array_equal(used, state.upper > 0) and np.ptp(factors) <= 1e-12 * factor):
-            return False
+        used = (upper > 0) & (state.upper > 0)
+        factor = float(np.median(upper[used] / state.upper[used])) if used.any() else 0.0
+        scaled, K = factor * state.alpha, kernel_rows(problem.X)
         state.dual_signature, state.upper = problem.dual_signature, upper
-        state.alpha = np.minimum(factor * state.alpha, upper)
         state.f, state.error, state.b = factor * state.f, factor * state.error, factor * state.b
+        state.alpha = self._balanced(problem, np.minimum(scaled, upper), state.f)
         state.tolerance, state.settled, state.steps, state.near_at = FIRST_TOLERANCE, False, 0, None
-        K = kernel_rows(problem.X)
+        change = (state.alpha - scaled) * problem.y
+        changed = np.flatnonzero(np.abs(change) > ROUNDED_CHANGE * upper)
+        if state.recomputes:
+            K.add_products(changed, change[changed], slice(0, state.m), state.f)
+        else:  # the rows of most samples that had a weight are in the cache
+            for start in range(0, changed.size, self.block):
+                some = changed[start : start + self.block]
+                K.fetch(some, state.m).add_to(state.f, change[some], K.threads)
+            K.release(np.setdiff1d(changed, state.W))
+        largest = float(np.abs(problem.X.row_sq_norms()[changed]).max(initial=0.0))
+        state.error += ENTRY_ROUNDING[K.dtype.itemsize] * largest * float(np.abs(change[changed]).sum())
+        weighted = upper[state.W] > 0
         if state.inner.entries.dtype != K.dtype:  # another C may need rows of another precision
             K.release(state.W)
             state.inner = SquareBlock(K.dtype, K.threads)
+        elif not weighted.all():
+            K.release(state.W[~weighted])
+            state.inner.keep(weighted)
         self._select(problem, state)
-        return True
+
+    def _balanced(self, problem: RegularizedSVM, alpha: Vector, f: Vector) -> Vector:
+        """Dual variables whose sums are equal for both classes, if the bias is free.
+
+        The class with the larger sum gives up dual variables of its samples with the largest margins, which are the
+        nearest to having none: few change, and so few rows of K are needed to update f.
+        """
+        excess = float(alpha @ problem.y)
+        if not problem.free_bias or abs(excess) <= ROUNDED_CHANGE * float(alpha.sum()):
+            return alpha
+        heavier = np.flatnonzero((alpha > 0) & (problem.y * excess > 0))
+        order = heavier[np.argsort(-problem.y[heavier] * f[heavier], kind="stable")]
+        before = np.cumsum(alpha[order]) - alpha[order]
+        alpha[order] -= np.clip(abs(excess) - before, 0.0, alpha[order])
+        return alpha
 
     def deterministic(self, problem: RegularizedSVM) -> bool:
         return True

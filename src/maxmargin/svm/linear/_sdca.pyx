@@ -69,7 +69,6 @@ cdef class Descent:
     cdef int64_t stage  # where the last call ended: between two sweeps, within one, or before its extrapolation
 
     def __init__(self, problem, rng, bint shrink, int64_t extrapolate):
-        self.X = problem.X
         self.rng, self.bits = rng, bits_of(rng)
         self.shrink, self.extrapolate = shrink, extrapolate
         self.sweeps = 0
@@ -80,6 +79,7 @@ cdef class Descent:
 
     def set_problem(self, problem):
         """Continue with a problem on the same data, perhaps with another C, other weights, labels or loss."""
+        self.X = problem.X  # the same rows, but their reads are counted by the ledger of this problem
         if self.dual_signature is not None and all(map(np.array_equal, self.dual_signature, problem.dual_signature)):
             return
         self.dual_signature = problem.dual_signature
