@@ -15,6 +15,9 @@ START = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maxmargin.cli import main; main()"
 )
 
+# Training that goes on until its time is up.
+ENDLESS = ("--solver", "simba", "--slack", "0.1", "--max-iter", "1000000000", "--max-time", "90", "--no-certify")
+
 
 def start(*args, **options):
     return subprocess.Popen(
@@ -51,7 +54,7 @@ def test_without_its_libraries_the_command_says_how_to_get_them(library):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process there")
 def test_ctrl_c_keeps_the_best_model_so_far(rows, tmp_path):
-    with start("train", rows, "--slack", "0.1", "--max-time", "90", "--no-certify", cwd=tmp_path) as process:
+    with start("train", rows, *ENDLESS, cwd=tmp_path) as process:
         assert "maxmargin: training for 2 s; " in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

@@ -58,7 +58,7 @@ def test_what_auto_takes():
     assert SVC().fit(X, y).solver_ == "smo"
     assert SVC(budget=100_000).fit(X, y).solver_ == "decomposition"
     if "sbp" in KERNEL_SOLVERS:
-        assert SVC(slack=0.1).fit(X, y).solver_ == "decomposition"
+        assert SVC(slack=0.1).fit(X, y).solver_ == "smo"
         assert SVC(slack=0.1, budget=100_000).fit(X, y).solver_ == "sbp"
 
 

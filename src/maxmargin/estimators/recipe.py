@@ -30,6 +30,7 @@ from maxmargin.solvers import (
     solve_for_C,
     solve_for_slack,
 )
+from maxmargin.svm.slack import checked_scale
 
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
 
@@ -140,6 +141,7 @@ class Recipe:
                 f"{what} is of the form with slack, whose intercept is free; got intercept_scaling="
                 f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of {names(RegularizedSVM)}."
             )
+        scale = None if scale is None else checked_scale(scale)
         return cls(solver, loss, C, slack, estimator.fit_intercept, intercept_scaling, scale)
 
     def problem(

@@ -101,7 +101,7 @@ class SmallRows(TrainingRows):
             return models
         rows = self.general()
         others = rows.solve(fit.on(rows), rules)
-        return min(models, others, key=lambda table: max(proof.relative_gap for proof in table.certificates))
+        return min(models, others, key=_loosest_gap)
 
     def _needs_general_path(self, fit: Fit[Self], models: ModelTable) -> bool:
         """Whether a problem ended before its tolerance, for a reason that may not stop the general path."""
@@ -202,6 +202,11 @@ class SmallRows(TrainingRows):
 
     def _traces(self, fit: Fit[Self], found: SolvedProblems, seconds: Vector, tol: float) -> TraceColumns:
         return TraceColumns(found.iterations, seconds, found.kernel_evaluations, self._certificates(fit, found), tol)
+
+
+def _loosest_gap(models: ModelTable) -> float:
+    """The largest relative gap of the models; infinite where one is not certified."""
+    return max(proof.relative_gap if proof else math.inf for proof in models.certificates)
 
 
 def weights_are_safe(u: Vector, label: Indices, n_classes: int) -> bool:

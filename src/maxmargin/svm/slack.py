@@ -79,9 +79,7 @@ class SlackSVM(MarginProblem):
     ) -> None:
         super().__init__(X, y, bias=bias, sample_weight=sample_weight, part=part)
         self.slack = _nonnegative(slack)
-        if scale is not None and not (is_finite(scale) and scale > 0):
-            raise ValueError(f"scale must be a positive number; got {reprlib.repr(scale)}")
-        self.scale = (float(np.sqrt(self.sq_norms().max())) or 1.0) if scale is None else float(scale)
+        self.scale = (float(np.sqrt(self.sq_norms().max())) or 1.0) if scale is None else checked_scale(scale)
 
     @property
     def traits(self) -> frozenset[Trait]:
@@ -297,6 +295,13 @@ class SlackSVM(MarginProblem):
 
     def _of_dual(self, dual: Dual) -> MarginEvaluation:
         return self.evaluate(dual[1] / length(dual[1]))
+
+
+def checked_scale(scale: float) -> float:
+    """The scale that a user gives, refused unless it is a positive number."""
+    if not (is_finite(scale) and scale > 0):
+        raise ValueError(f"scale must be a positive number; got {reprlib.repr(scale)}")
+    return float(scale)
 
 
 def _nonnegative(slack: float) -> float:
