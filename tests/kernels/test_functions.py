@@ -505,3 +505,10 @@ def test_a_whole_matrix_is_that_of_scikit_learn_whatever_the_threads(kernel):
 
 def test_kernels_that_are_given_have_no_whole_matrix_of_features():
     assert Function(rbf_kernel).dense_matrix(sample(), 1) is None
+
+
+def test_gamma_may_be_a_number_of_numpy():
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    np.testing.assert_array_equal(
+        *(KernelMatrix(X, Rbf(gamma=gamma)).row_sq_norms() for gamma in (np.float64(0.5), 0.5))
+    )

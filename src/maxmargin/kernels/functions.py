@@ -332,7 +332,8 @@ class Rbf(_ProductKernel):
 
     def magnitudes(self, sq_norm: float) -> list[float]:
         sizes = [self.factor, self.factor * math.sqrt(sq_norm), self.factor * sq_norm]
-        return [max(size, 1.0) for size in sizes] + [sq_norm] * (sizes[-1] > NEGLIGIBLE_EXPONENT)
+        more = [sq_norm] if sizes[-1] > NEGLIGIBLE_EXPONENT else []
+        return [max(size, 1.0) for size in sizes] + more
 
     def sq_reach(self, unit: float) -> float:
         return -math.log(NEGLIGIBLE_SHARE * unit) / self.gamma if self.gamma > 0 else math.inf
