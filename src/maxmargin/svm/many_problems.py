@@ -21,9 +21,8 @@ RESULT_COLUMNS = 13  # of the table that compiled code writes; the properties of
 # Why a problem ended: at its tolerance, by its limit of iterations, where float64 allows no smaller gap, or as the fit
 # was stopped. The same numbers as in `many_problems.pxd`.
 TOL, MAX_ITER, EXHAUSTED, UNFINISHED = range(4)
-GROUPS_PER_THREAD = (
-    4  # so that threads end at about the same time, though problems take different numbers of iterations
-)
+# So that threads end at about the same time, though problems take different numbers of iterations.
+GROUPS_PER_THREAD = 4
 
 
 class ProblemRun(Protocol):

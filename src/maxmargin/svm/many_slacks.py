@@ -16,9 +16,8 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.svm.many_problems import EXHAUSTED, TOL, UNFINISHED, SolvedProblems, Stop, Targets
 from maxmargin.svm.search_for_C import MOST_SOLVES, PathPoints, SearchForC
 
-FIRST_STRENGTH = (
-    10.0  # C times the sum of the weights times the slack, to begin with; the unit of the slack is the scale
-)
+# C times the sum of the weights times the slack, to begin with; the unit of the slack is the scale.
+FIRST_STRENGTH = 10.0
 # C in units of 1 / scale^2 to begin with, at least and at most.
 LEAST_C, LARGEST_C = 1e-3, 10.0
 

@@ -28,9 +28,8 @@ LOOSE = 10.0  # the gap of a solve far from the right C, in units of `tol`: its 
 NEAR = 0.2  # distance of log slack from that of the slack asked for, below which solves are as accurate as the result
 FINER = 0.25  # the gap of the next solve, in units of the last one, where that was near the right C and not good enough
 SLOPE = -1.0  # of log slack over log C, assumed before two solutions tell it; it is exact where C is small
-FAR_APART = (
-    2.0  # change of log C, in units of the uncertainty of log slack, from which on a slope is told by two solves
-)
+# Change of log C, in units of the uncertainty of log slack, from which on a slope is told by two solves.
+FAR_APART = 2.0
 STEEP = 0.05  # ratio of two slacks, below which their roots are interpolated and not their logarithms
 FAR_LARGER, HARDLY_LESS = math.log(3.0), 0.1  # changes of log C and of log slack: then there is no less slack to be had
 LEAST_MARGIN = 1e-6  # in units of the largest norm: classes that no larger margin separates count as inseparable
