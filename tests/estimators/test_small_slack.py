@@ -98,12 +98,13 @@ def test_any_samples_give_the_value_of_a_convex_solver(seed, n, d, share, bias, 
     if twice:
         X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2)
     weights = rng.integers(1, 4, size=len(y)).astype(float) if weighted else np.ones(len(y))
-    largest = SlackSVM(X, y, 0.0, bias=bias, sample_weight=weights).largest_slack()
+    problem = SlackSVM(X, y, 0.0, bias=bias, sample_weight=weights)
+    if np.linalg.norm((problem.on_simplex(weights) * y) @ X) < 1e-9:  # the centroid is rounding alone
+        return
+    largest = problem.largest_slack()
     if not largest > 0:
         return
     slack = share * largest
-    if np.linalg.norm((weights * y) @ X) < 1e-9:  # the centroid is rounding alone
-        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = LinearSVC(slack=slack, fit_intercept=bias, keep_dual=True).fit(X, y, sample_weight=weights)
