@@ -30,6 +30,22 @@ def test_nothing_but_scikit_learn_is_imported():
     assert imported("from maxmargin import SVC, LinearSVC", "sklearn.svm") == {"maxmargin"}
 
 
+@pytest.mark.parametrize("name", ["LinearSVC", "SVC"])
+def test_a_first_fit_imports_no_solver_that_it_does_not_use(name):
+    """All solvers would take longer to import than a small fit takes."""
+    code = f"""
+import sys
+import numpy as np
+from maxmargin import {name}
+X = np.arange(40.0).reshape(20, 2) % 7
+{name}().fit(X, np.arange(20) % 2)
+unused = ("maxmargin.ball", "maxmargin.sdp", "maxmargin.game", "maxmargin.svm.linear.simba", "maxmargin.svm.kernel.pegasos")
+print(*sys.modules.keys() & set(unused))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == []
+
+
 def test_names_are_imported_when_they_are_used():
     assert imported("import maxmargin") == {"maxmargin"}
 
