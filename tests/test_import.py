@@ -39,7 +39,7 @@ import numpy as np
 from maxmargin import {name}
 X = np.arange(40.0).reshape(20, 2) % 7
 {name}().fit(X, np.arange(20) % 2)
-unused = ("maxmargin.ball", "maxmargin.sdp", "maxmargin.game", "maxmargin.svm.linear.simba", "maxmargin.svm.kernel.pegasos")
+unused = ("maxmargin.ball", "maxmargin.sdp", "maxmargin.svm.linear.simba", "maxmargin.svm.kernel.pegasos")
 print(*sys.modules.keys() & set(unused))
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
