@@ -118,8 +118,8 @@ class Recipe:
             raise ValueError(
                 f"both C={estimator.C!r} and slack={slack!r} were given, which say the same thing: give one"
             )
-        exact = [name for name, other in solvers.items() if _finds_C(other)]
         if slack is not None and not (issubclass(solver.solves, SlackSVM) or _finds_C(type(solver))):
+            exact = [name for name, other in solvers.items() if _finds_C(other)]
             raise ValueError(
                 f"solver {solver.name!r} solves the form with C and does not find the C of a slack; got slack="
                 f"{slack!r}. Give C instead, or one of {', '.join(exact)}, {names(SlackSVM)}."
