@@ -11,8 +11,13 @@ from maxmargin.kernels._row_sources cimport DenseSamples
 cdef extern from "dense_rows.hpp" namespace "maxmargin" nogil:
     const int64_t block_samples, rows_together
     double weighted_sum(const double* x, const double* z, int64_t size)
+    double weighted_sum(const double* x, const float* z, int64_t size)
     void sum_models_of_rows(
         const double* kernels, int64_t kernels_in_row, int64_t rows, const double* coefficients, int64_t n_vectors,
+        int64_t n_lanes, double* sums,
+    )
+    void sum_models_of_rows(
+        const float* kernels, int64_t kernels_in_row, int64_t rows, const double* coefficients, int64_t n_vectors,
         int64_t n_lanes, double* sums,
     )
 
@@ -70,8 +75,8 @@ cdef class DenseKernels:
                 self.vectors.kernels(&x[0], self.constant + self.slope * sq_norm, 0, out.shape[1], &out[i, 0])
 
 
-def sums_by_model(const double[:, :] block, const double[:, ::1] coefficients):
-    """The sums over the support vectors of kernel times coefficient, for each row and each row of coefficients.
+def sums_by_model(const floating[:, :] block, const double[:, ::1] coefficients):
+    """The sums, in float64, over the support vectors of kernel times coefficient, for each row and each row of coefficients.
 
     Parameters
     ----------
@@ -113,7 +118,16 @@ cdef class PairwiseSums:
         self.of_vector = of_vector
         self.starts = np.concatenate([[0], np.cumsum(n_support, dtype=np.int64)])
 
-    def __call__(self, const double[:, :] block):
+    def __call__(self, block):
+        cdef const float[:, :] single
+        cdef const double[:, :] double_block
+        if block.dtype == np.float32:
+            single = block
+            return self._sums[float](single)
+        double_block = block
+        return self._sums[double](double_block)
+
+    cdef _sums(self, const floating[:, :] block):
         cdef int64_t classes = self.starts.shape[0] - 1, filled = self.of_vector.shape[1], m = block.shape[0]
         found = np.zeros((m, classes * (classes - 1) // 2))
         cdef double[:, ::1] values = found
@@ -130,7 +144,7 @@ cdef class PairwiseSums:
                     if size == 0:
                         continue
                     sum_models_of_rows(
-                        &block[i, first], block.strides[0] // <int64_t> sizeof(double), rows, &self.of_vector[first, 0], size,
+                        &block[i, first], block.strides[0] // <int64_t> sizeof(floating), rows, &self.of_vector[first, 0], size,
                         filled // block_samples, &sums[0, 0],
                     )
                     for row in range(rows):

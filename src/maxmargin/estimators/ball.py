@@ -312,12 +312,12 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         squares = np.empty(X.shape[0])
         packed = self._packed_vectors.pack(self._vectors, self._kernel)
 
-        def measure(rows: slice) -> None:
-            products = packed.block(X[rows]) @ self._weights
-            squares[rows] = self._kernel.diagonal(X[rows]) - 2 * products + self._sq_center
+        def measure(rows: Any, where: slice) -> None:
+            products = packed.block(rows) @ self._weights
+            squares[where] = self._kernel.diagonal(rows) - 2 * products + self._sq_center
 
         operations = self._weights.size * self._kernel.operations(X)
-        by_chunks(measure, X.shape[0], operations=operations, n_jobs=self.n_jobs if self._kernel.parallel else 1)
+        by_chunks(measure, X, operations=operations, n_jobs=self.n_jobs if self._kernel.parallel else 1)
         return squares
 
     def __sklearn_tags__(self) -> Any:

@@ -315,7 +315,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
                 "break_ties must be False with decision_function_shape='ovo'; the values of 'ovr' break ties"
             )
         ties = self.break_ties
-        label = self._decide(X, lambda strategy, values: strategy.predict(values, ties))
+        label = self._decide(X, lambda strategy, values: strategy.predict(values, ties), only_classes=not ties)
         return np.asarray(self.classes_[label])
 
     @property
@@ -448,12 +448,21 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     # Predicting
 
-    def _decide(self, X: Any, outcome: Callable[[MulticlassStrategy, Vector], NDArray[Any]]) -> NDArray[Any]:
-        """What the strategy makes of the decision values of the binary models for each row."""
+    def _decide(
+        self,
+        X: Any,
+        outcome: Callable[[MulticlassStrategy, Vector], NDArray[Any]],
+        *,
+        only_classes: bool = False,
+    ) -> NDArray[Any]:
+        """What the strategy makes of the decision values of the binary models for each row.
+
+        With `only_classes` they are computed as precisely as its `predict` needs them.
+        """
         vectors = getattr(self, "support_vectors_", None)
         X = rows_to_predict(self, X, np.float64 if vectors is None else vectors.dtype)
         decisions = self._decisions
-        return decisions(X, self.n_jobs, partial(outcome, decisions.strategy))
+        return decisions(X, self.n_jobs, partial(outcome, decisions.strategy), only_classes=only_classes)
 
     @property
     def _decisions(self) -> KernelDecisions:

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from maxmargin.core.matrix import as_matrix
+from maxmargin.core.rounding import unit_roundoff
 from maxmargin.core.threads import BLAS_THREADS_FROM, limit_blas
 from maxmargin.core.types import Vector
 from maxmargin.estimators._decisions import DenseKernels
@@ -20,12 +22,18 @@ from maxmargin.estimators.multiclass import MulticlassStrategy
 from maxmargin.estimators.packed_vectors import CHUNK, PackedVectors, by_chunks
 from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK
 from maxmargin.kernels.functions import Kernel, Precomputed
-from maxmargin.kernels.mixed_rows import far_from_zero
+from maxmargin.kernels.mixed_rows import Floats, far_from_zero
 from maxmargin.kernels.packed_rows import in_safe_range
 
 # Multiply-adds of a prediction, up to which its rows are decided one by one in compiled code: a matrix product may have
 # twice the speed, but it begins 0.15 ms later. Chosen with benchmarks/everyday.py.
 FEW_OPERATIONS = 8e6
+# Sparse rows, up to which each is multiplied with the support vectors on its own: more of them share the tables that
+# `sparse_products` makes of the support vectors, which takes as long as about ten such products.
+FEW_SPARSE_ROWS = 8
+# The share of the rows of a chunk beyond which float32 is given up for a model, if so many had to be decided again in
+# float64: it takes half of the time of float64.
+LARGEST_UNSURE_SHARE = 0.5
 CHUNK_VALUES = 500_000  # decision values of a chunk of rows, 4 MB: where classes are many, a chunk has fewer rows
 
 
@@ -60,11 +68,14 @@ class KernelDecisions:
         self.vectors, self.support, self.coefficients, self.n_support = vectors, support, coefficients, n_support
         self.intercept, self.kernel, self.strategy = intercept, kernel, strategy
 
-    def __call__(self, X: Any, n_jobs: int | None, outcome: Callable[[Vector], NDArray[Any]]) -> NDArray[Any]:
+    def __call__(
+        self, X: Any, n_jobs: int | None, outcome: Callable[[Vector], NDArray[Any]], *, only_classes: bool = False
+    ) -> NDArray[Any]:
         """What `outcome` makes of the decision values of rows of X, validated, of shape (some rows, n_models).
 
         The decision values of many classes take far more memory than their outcome: only a few rows have theirs at a
-        time.
+        time. With `only_classes` the outcome is that of `predict` of the strategy, to which the signs of most values
+        matter and their last digits do not.
         """
         if issparse(self.vectors) and not issparse(X):
             X = csr_array(X)
@@ -73,23 +84,24 @@ class KernelDecisions:
             decide, operations = self.by_weights, self.intercept.size * self.kernel.operations(X)
         else:
             operations = self.support.size * (self.kernel.operations(X) + len(self.coefficients))
-            if m * operations <= FEW_OPERATIONS and self.by_rows is not None and not issparse(X):
+            few = m <= FEW_SPARSE_ROWS if issparse(self.vectors) else m * operations <= FEW_OPERATIONS
+            if few and issparse(X) == issparse(self.vectors) and self.by_rows is not None:
                 return outcome(self.by_rows(X))
-            decide = self.by_blocks
+            decide = self.for_classes if only_classes and self.in_float32 is not None else self.by_blocks
         if m == 1 and operations < BLAS_THREADS_FROM:
             return outcome(decide(X))
         parts: dict[int, NDArray[Any]] = {}
 
-        def decide_some(rows: slice) -> None:
-            parts[rows.start] = outcome(decide(X[rows]))
+        def decide_some(rows: Any, where: slice) -> None:
+            parts[where.start] = outcome(decide(rows))
 
         with limit_blas():
             size = max(1, min(CHUNK, CHUNK_VALUES // self.intercept.size))
-            by_chunks(decide_some, m, operations=operations, n_jobs=n_jobs if self.kernel.parallel else 1, size=size)
+            by_chunks(decide_some, X, operations=operations, n_jobs=n_jobs if self.kernel.parallel else 1, size=size)
         return np.concatenate([parts[start] for start in sorted(parts)])
 
     @cached_property
-    def sums(self) -> Callable[[Vector], Vector]:
+    def sums(self) -> Callable[[Floats], Vector]:
         """Decision values, without intercepts, from a block of kernels with all support vectors."""
         return self.strategy.decision_sums(self.coefficients, self.n_support)
 
@@ -112,6 +124,10 @@ class KernelDecisions:
     @cached_property
     def by_rows(self) -> Callable[[Any], Vector] | None:
         """Decides a row at a time; None where that needs the care of packed rows, or kernels have no compiled form."""
+        kernels = self._sparse_kernels() if issparse(self.vectors) else self._dense_kernels()
+        return None if kernels is None else lambda X: np.asarray(self.sums(kernels(X)) + self.intercept)
+
+    def _dense_kernels(self) -> Callable[[Any], Vector] | None:
         if self.centred_vectors is None:
             return None
         vectors, centre = self.centred_vectors
@@ -119,8 +135,27 @@ class KernelDecisions:
         if rows is None:
             return None
         at_zero, at_one = self.kernel.shift(np.array([0.0, 1.0])).tolist()
-        kernels = DenseKernels(rows, self.support.size, centre, (at_zero, at_one - at_zero))
-        return lambda X: np.asarray(self.sums(kernels(X)) + self.intercept)
+        return DenseKernels(rows, self.support.size, centre, (at_zero, at_one - at_zero))
+
+    def _sparse_kernels(self) -> Callable[[Any], Vector] | None:
+        if not (self.kernel.of_products and self.support.size):
+            return None
+        vectors = as_matrix(self.vectors)
+        sq_norms = vectors.row_sq_norms()
+        largest = float(sq_norms.max())
+        # Sparse rows are not centred: far from zero, their products may lose the digits that tell them apart.
+        _, lost = self.kernel.rounding(np.array([largest]), self.vectors.shape[1], unit_roundoff(np.float64))
+        safe = in_safe_range([largest, *self.kernel.magnitudes(largest)], 8)
+        if not safe or lost[0] > unit_roundoff(np.float32):
+            return None
+
+        def kernels(X: Any) -> Vector:
+            rows, own = as_matrix(X), vectors.fork()  # threads of the user may predict at the same time
+            K = np.array([own.dot(rows.dense(np.array([i]))[0]) for i in range(X.shape[0])])
+            self.kernel.from_products(K, rows.row_sq_norms(), sq_norms)
+            return K
+
+        return kernels
 
     @cached_property
     def by_blocks(self) -> Callable[[Any], Vector]:
@@ -128,7 +163,57 @@ class KernelDecisions:
         block, sums = self._blocks(), self.sums
         return lambda X: np.asarray(sums(block(X)) + self.intercept)
 
-    def _blocks(self) -> Callable[[Any], Vector]:
+    def for_classes(self, X: Any) -> Vector:
+        """Decides a few rows as precisely as their classes require: in float32, and in float64 where that is unsure."""
+        decide = self.in_float32
+        if decide is None:
+            return self.by_blocks(X)
+        values, errors = decide(X)
+        unsure = ~self.strategy.certain(values, errors)
+        if unsure.any():
+            values[unsure] = self.by_blocks(X[unsure])
+            if np.count_nonzero(unsure) > LARGEST_UNSURE_SHARE * unsure.size:
+                self.in_float32 = None
+        return values
+
+    @cached_property
+    def in_float32(self) -> Callable[[Vector], tuple[Vector, Vector]] | None:
+        """Decides a few rows of float64 in float32; returns their values and bounds of the errors of these.
+
+        Sums are taken in float64, so that the errors are those of the kernels, which `Kernel.rounding` bounds. None
+        where float32 does not suffice for the support vectors.
+        """
+        if self.vectors.dtype != np.float64 or self.centred_vectors is None:
+            return None
+        n, d = self.vectors.shape
+        vectors, centre = self.centred_vectors[0][:n], self.centred_vectors[1]
+        sq_norms = np.einsum("ij,ij->i", vectors, vectors)
+        block = self.kernel.dense_blocks(vectors, np.float32)
+        if block is None or not in_safe_range(self.kernel.magnitudes(float(sq_norms.max())), 4):
+            return None
+        unit, sizes = unit_roundoff(np.float32), np.abs(self.coefficients)
+        absolute, relative = self.kernel.rounding(sq_norms, d, unit)
+        if relative.max() >= 1:
+            return None
+        # |error of k_ij| <= a_i a_j + (r_i + r_j) k_ij / 2, and r_i + r_j <= max(r_i, r) (1 + r_j / r) for any r > 0.
+        typical = float(relative.mean()) or 1.0
+        of_absolute = self.strategy.decision_sums(sizes, self.n_support)(absolute[None])
+        of_relative = self.strategy.decision_sums(sizes * (1 + relative / typical), self.n_support)
+
+        def decide(X: Vector) -> tuple[Vector, Vector]:
+            X = X - centre
+            with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are never certain
+                K = block(X)
+                own_absolute, own_relative = self.kernel.rounding(np.einsum("ij,ij->i", X, X), d, unit)
+                errors = own_absolute[:, None] * of_absolute
+                if relative.any():
+                    errors = errors + 0.5 * np.maximum(own_relative, typical)[:, None] * of_relative(K)
+                errors[own_relative >= 1] = np.inf
+                return self.sums(K) + self.intercept, errors
+
+        return decide
+
+    def _blocks(self) -> Callable[[Any], Floats]:
         """Computes the kernels of a few rows with all support vectors."""
         if isinstance(self.kernel, Precomputed):
             return lambda X: np.ascontiguousarray(X[:, self.support], dtype=np.float64)

@@ -376,12 +376,12 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         else:
             scores = np.empty((n, models))
 
-            def score(some: slice) -> None:
-                np.add(self._products(X[some]), self.intercept_, out=scores[some])
+            def score(rows: Any, where: slice) -> None:
+                np.add(self._products(rows), self.intercept_, out=scores[where])
 
             size = int(LEAST_WORK / max(1, operations)) + 1
             with limit_blas():
-                by_chunks(score, n, operations=operations, n_jobs=self.n_jobs, size=size)
+                by_chunks(score, X, operations=operations, n_jobs=self.n_jobs, size=size)
         return scores[:, 0] if models == 1 else scores
 
     def _products(self, X: Any) -> Vector:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, vstack
 
 from maxmargin.core.types import Indices, Vector
 from maxmargin.estimators._decisions import PairwiseSums, count_votes, sum_decisions, sums_by_model
+from maxmargin.kernels.mixed_rows import Floats
 from maxmargin.problems import KernelMatrix
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder
 
@@ -164,11 +165,12 @@ class MulticlassStrategy(ABC):
     # Predicting
 
     @abstractmethod
-    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Vector], Vector]:
+    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Floats], Vector]:
         """What computes decision values, without intercepts, for these coefficients.
 
         It takes a block of kernels of rows with all support vectors, of shape (m, n_SV), in which the kernels of a row
-        lie side by side, and returns the value of each binary model, of shape (m, n_models). Threads may share it.
+        lie side by side, in float32 or float64, and returns the value of each binary model, of shape (m, n_models).
+        Threads may share it.
         """
 
     @abstractmethod
@@ -178,6 +180,13 @@ class MulticlassStrategy(ABC):
     @abstractmethod
     def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
         """The class of each row, from decision values of shape (m, n_models)."""
+
+    def certain(self, values: Vector, errors: Vector) -> NDArray[np.bool_]:
+        """Which rows `predict` gives the same class for any values that differ by at most these errors.
+
+        Values and errors have the shape (m, n_models); ties are not broken.
+        """
+        return np.asarray((np.abs(values) > errors).all(axis=1))
 
 
 class OneVsRest(MulticlassStrategy):
@@ -248,7 +257,7 @@ class OneVsRest(MulticlassStrategy):
     def coefficients_of_model(self, dual_coef: Vector, n_support: NDArray[np.int32], k: int) -> Vector:
         return np.asarray(dual_coef[k])
 
-    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Vector], Vector]:
+    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Floats], Vector]:
         return partial(sums_by_model, coefficients=np.ascontiguousarray(dual_coef, dtype=np.float64))
 
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
@@ -256,6 +265,13 @@ class OneVsRest(MulticlassStrategy):
 
     def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
         return np.asarray(values.argmax(axis=1))
+
+    def certain(self, values: Vector, errors: Vector) -> NDArray[np.bool_]:
+        winner = values.argmax(axis=1)[:, None]
+        least = np.take_along_axis(values - errors, winner, axis=1)
+        others = values + errors
+        np.put_along_axis(others, winner, -np.inf, axis=1)
+        return np.asarray((others < least).all(axis=1))
 
 
 class TwoClasses(OneVsRest):
@@ -281,6 +297,9 @@ class TwoClasses(OneVsRest):
 
     def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
         return (values[:, 0] >= 0).astype(np.intp)
+
+    def certain(self, values: Vector, errors: Vector) -> NDArray[np.bool_]:
+        return np.asarray(np.abs(values[:, 0]) > errors[:, 0])
 
 
 class OneVsOne(MulticlassStrategy):
@@ -364,7 +383,7 @@ class OneVsOne(MulticlassStrategy):
         of_class = np.repeat(np.arange(n_support.size), n_support)
         return np.where(of_class == i, dual_coef[j - 1], np.where(of_class == j, dual_coef[i], 0.0))
 
-    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Vector], Vector]:
+    def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Floats], Vector]:
         return PairwiseSums(dual_coef, n_support)
 
     def decision_function(self, values: Vector, by_class: bool) -> Vector:

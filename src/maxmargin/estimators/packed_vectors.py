@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin.core.threads import run_parallel, thread_count
+from maxmargin.kernels.mixed_rows import Floats
 from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.problems import Kernel
 
@@ -30,24 +30,42 @@ class PackedVectors:
             self._packed = vectors, PackedRows(vectors, kernel)
         return self
 
-    def block(self, X: Any) -> NDArray[np.float64]:
-        """The kernel of each row of X, a few of any, with each of the packed vectors."""
+    def block(self, X: Any) -> Floats:
+        """The kernel of each row of X, a few of any, with each of the packed vectors, in the precision of X."""
         assert self._packed is not None
         vectors, rows = self._packed
         block = np.empty((X.shape[0], vectors.shape[0]), dtype=X.dtype)
         rows.block(X, block)
-        return block.astype(np.float64, copy=False)  # sums of many kernels are taken in float64
+        return block
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
 def by_chunks(
-    work: Callable[[slice], None], n: int, *, operations: float, n_jobs: int | None, size: int = CHUNK
+    work: Callable[[Any, slice], None], X: Any, *, operations: float, n_jobs: int | None, size: int = CHUNK
 ) -> None:
-    """Call `work` for each chunk of n rows, each of which takes so many multiply-adds, in several threads."""
+    """Call work(rows, where) for each chunk of rows of X, in several threads.
+
+    Parameters
+    ----------
+    work : callable
+        Takes the rows of the chunk and where in X they are.
+    X : array or CSR matrix of shape (n, d)
+    operations : float
+        About how many multiply-adds a row takes.
+    n_jobs : int or None
+        See `thread_count`.
+    size : int
+        How many rows a chunk has.
+    """
+    n = X.shape[0]
     if n <= size:
-        work(slice(0, n))
+        work(X, slice(0, n))  # X[0:n] would copy a sparse matrix
         return
-    chunks = [partial(work, slice(start, start + size)) for start in range(0, n, size)]
-    run_parallel(chunks, thread_count(n_jobs, n * operations))
+
+    def work_on(start: int) -> None:
+        where = slice(start, start + size)
+        work(X[where], where)
+
+    run_parallel([partial(work_on, start) for start in range(0, n, size)], thread_count(n_jobs, n * operations))

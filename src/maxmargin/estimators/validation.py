@@ -1,4 +1,4 @@
-"""Validation of what users give: plain arrays at once, anything else as scikit-learn does it."""
+"""Validation of what users give: plain arrays and CSR matrices at once, anything else as scikit-learn does it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn import get_config
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,6 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from maxmargin.core.types import Indices, Vector
 
+PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
+PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 LARGEST_SHARE_OF_CLASSES = 0.5  # classes as a share of the samples; beyond, scikit-learn warns of a regression
 
@@ -23,9 +26,10 @@ LARGEST_SHARE_OF_CLASSES = 0.5  # classes as a share of the samples; beyond, sci
 def training_data(estimator: Any, X: Any, y: Any, **readable: Any) -> tuple[Any, NDArray[Any]]:
     """X and y of a fit, validated but for NaN and infinity in X; `readable` is what `validate_data` is given.
 
-    Arrays of floats with whole numbers or strings for labels have nothing that scikit-learn would have to convert.
+    Arrays and CSR matrices of floats with whole numbers or strings for labels have nothing that scikit-learn would have
+    to convert.
     """
-    if _plain_rows(X) and _plain_labels(y) and len(X) == y.size:
+    if _plain_rows(X) and _plain_labels(y) and X.shape[0] == y.size:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
@@ -39,14 +43,18 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
     if "intercept_" not in fitted:
         check_is_fitted(estimator)
     known = "feature_names_in_" not in fitted and _plain_rows(X) and X.shape[1] == fitted["n_features_in_"]
-    if known and (dtype == "numeric" or X.dtype == dtype) and (_assumed_finite() or _finite_sum(X)):
+    plain = known and (dtype == "numeric" or X.dtype == dtype)
+    if plain and (_assumed_finite() or _finite_sum(X.data if issparse(X) else X)):
         return X
     return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=False)
 
 
 def _plain_rows(X: Any) -> bool:
-    """Whether X is an array of floats, not empty, that scikit-learn would take as it is, if its entries are finite."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype in FLOATS and X.size > 0
+    """Whether X is an array or a CSR matrix of floats that scikit-learn would take as it is, if its entries are finite.
+
+    It has rows and columns; whether entries are stored, or are zero, does not matter.
+    """
+    return type(X) in PLAIN and X.ndim == 2 and X.dtype in FLOATS and min(X.shape) > 0
 
 
 def _plain_labels(y: Any) -> bool:

@@ -39,8 +39,16 @@ MAXMARGIN_WIDE static void products_with_blocks(
     for (int64_t j = 0; j < n_blocks * block_samples; ++j) out[j] = factor * out[j] + (shift_x + shift[j]);
 }
 
+// A lane of numbers that are stored in either precision.
+MAXMARGIN_INLINE Lane load(const double* z) { return *reinterpret_cast<const Lane*>(z); }
+MAXMARGIN_INLINE Lane load(const float* z) {
+    typedef float SingleLane __attribute__((vector_size(4 * block_samples), aligned(4)));
+    return __builtin_convertvector(*reinterpret_cast<const SingleLane*>(z), Lane);
+}
+
 // <x, z>, in several independent sums.
-MAXMARGIN_WIDE static double weighted_sum(const double* x, const double* z, int64_t size) {
+template <class T>
+MAXMARGIN_INLINE double weighted_sum_loop(const double* x, const T* z, int64_t size) {
     constexpr int together = 4;
     Lane sums[together] = {};
     int64_t j = 0;
@@ -48,20 +56,22 @@ MAXMARGIN_WIDE static double weighted_sum(const double* x, const double* z, int6
 #pragma GCC unroll 4
         for (int k = 0; k < together; ++k) {
             const int64_t at = j + k * block_samples;
-            sums[k] += *reinterpret_cast<const Lane*>(x + at) * *reinterpret_cast<const Lane*>(z + at);
+            sums[k] += load(x + at) * load(z + at);
         }
     const Lane all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     double sum = 0.0;
     for (int k = 0; k < block_samples; ++k) sum += all[k];
-    for (; j < size; ++j) sum += x[j] * z[j];
+    for (; j < size; ++j) sum += x[j] * static_cast<double>(z[j]);
     return sum;
 }
+MAXMARGIN_WIDE static double weighted_sum(const double* x, const double* z, int64_t size) { return weighted_sum_loop(x, z, size); }
+MAXMARGIN_WIDE static double weighted_sum(const double* x, const float* z, int64_t size) { return weighted_sum_loop(x, z, size); }
 
 // sums[row][model] <- the sums over some support vectors of kernel times coefficient, for a few rows. The coefficients of a
 // support vector lie side by side, as many as fill whole registers.
-template <int rows>
+template <int rows, class T>
 MAXMARGIN_INLINE void sum_models(
-    const double* kernels, int64_t kernels_in_row, const double* coefficients, int64_t n_vectors, int64_t n_lanes, double* sums
+    const T* kernels, int64_t kernels_in_row, const double* coefficients, int64_t n_vectors, int64_t n_lanes, double* sums
 ) {
     const Lane* coefficient = reinterpret_cast<const Lane*>(coefficients);
     Lane* sum = reinterpret_cast<Lane*>(sums);
@@ -70,7 +80,7 @@ MAXMARGIN_INLINE void sum_models(
         for (int64_t j = 0; j < n_vectors; ++j)
 #pragma GCC unroll 4
             for (int row = 0; row < rows; ++row)
-                own[row] += kernels[row * kernels_in_row + j] * coefficient[j * n_lanes + lane];
+                own[row] += static_cast<double>(kernels[row * kernels_in_row + j]) * coefficient[j * n_lanes + lane];
 #pragma GCC unroll 4
         for (int row = 0; row < rows; ++row) sum[row * n_lanes + lane] = own[row];
     }
@@ -78,8 +88,9 @@ MAXMARGIN_INLINE void sum_models(
 
 constexpr int64_t rows_together = 4;  // rows that share each coefficient that is read
 
-MAXMARGIN_WIDE static void sum_models_of_rows(
-    const double* kernels, int64_t kernels_in_row, int64_t rows, const double* coefficients, int64_t n_vectors, int64_t n_lanes,
+template <class T>
+MAXMARGIN_INLINE void sum_models_of_rows_loop(
+    const T* kernels, int64_t kernels_in_row, int64_t rows, const double* coefficients, int64_t n_vectors, int64_t n_lanes,
     double* sums
 ) {
     if (rows == rows_together) {
@@ -90,6 +101,18 @@ MAXMARGIN_WIDE static void sum_models_of_rows(
         sum_models<1>(
             kernels + row * kernels_in_row, 0, coefficients, n_vectors, n_lanes, sums + row * n_lanes * block_samples
         );
+}
+MAXMARGIN_WIDE static void sum_models_of_rows(
+    const double* kernels, int64_t kernels_in_row, int64_t rows, const double* coefficients, int64_t n_vectors, int64_t n_lanes,
+    double* sums
+) {
+    sum_models_of_rows_loop(kernels, kernels_in_row, rows, coefficients, n_vectors, n_lanes, sums);
+}
+MAXMARGIN_WIDE static void sum_models_of_rows(
+    const float* kernels, int64_t kernels_in_row, int64_t rows, const double* coefficients, int64_t n_vectors, int64_t n_lanes,
+    double* sums
+) {
+    sum_models_of_rows_loop(kernels, kernels_in_row, rows, coefficients, n_vectors, n_lanes, sums);
 }
 
 }  // namespace maxmargin

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
 from maxmargin.core.rounding import is_finite, relative_error
 from maxmargin.core.threads import limit_blas, run_parallel
@@ -133,6 +134,9 @@ class Kernel(ABC):
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         r"""A bound on the rounding errors of kernels: :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j)`.
 
+        Where :math:`h_i` and :math:`h_j` are below 1, the second part is also relative to the computed kernel:
+        :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j) k_{ij}`.
+
         Parameters
         ----------
         sq_norms : array of shape (n,)
@@ -153,6 +157,10 @@ class Kernel(ABC):
         """What each of two samples adds to their product in `dense_rows`, a linear function of its squared norm."""
         return np.zeros(sq_norms.size)
 
+    def from_products(self, products: Vector, left: Vector, right: Vector) -> None:
+        """Turn products of samples into kernels, in place, given the squared norms of both; if `of_products`."""
+        raise NotImplementedError(f"{type(self).__name__} is no function of products")
+
     def dense_rows(self, X: Vector) -> DenseSamples | None:
         """Compiled code that computes the kernels of one sample with others, from dense samples sorted in blocks.
 
@@ -164,8 +172,8 @@ class Kernel(ABC):
         """The kernels of dense samples with each other, in float64; None where it is no function of products."""
         return None
 
-    def dense_blocks(self, Z: Vector) -> Callable[[Vector], Vector] | None:
-        """Computes the kernels of dense rows with samples Z, in float64; None where it is no function of products."""
+    def dense_blocks(self, Z: Vector, dtype: DTypeLike = np.float64) -> Callable[[Vector], Floats] | None:
+        """Computes kernels of dense rows with samples Z in a precision; None where it is no function of products."""
         return None
 
     def left(self, X: Any) -> Any:
@@ -218,6 +226,11 @@ class _ProductKernel(Kernel):
     def finish(self, products: Floats) -> None:
         """Turn products into kernels, in place."""
 
+    def from_products(self, products: Vector, left: Vector, right: Vector) -> None:
+        products *= self.factor
+        products += self.shift(left)[:, None] + self.shift(right)
+        self.finish(products)
+
     @property
     def compiled_function(self) -> tuple[str, int]:
         """The function of `DenseSamples` that turns products into kernels, and its degree; an empty name: none does."""
@@ -245,11 +258,11 @@ class _ProductKernel(Kernel):
             run_parallel([partial(fill, start) for start in reversed(range(0, len(X), MATRIX_ROWS))], threads)
         return K
 
-    def dense_blocks(self, Z: Vector) -> Callable[[Vector], Vector]:
-        right = self._dense_right(Z)
+    def dense_blocks(self, Z: Vector, dtype: DTypeLike = np.float64) -> Callable[[Vector], Floats]:
+        right = self._dense_right(Z).astype(dtype, copy=False)
 
-        def block(X: Vector) -> Vector:
-            K: Vector = self._dense_left(X) @ right.T
+        def block(X: Vector) -> Floats:
+            K: Floats = self._dense_left(X).astype(dtype, copy=False) @ right.T
             self.finish(K)
             return K
 
