@@ -18,7 +18,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from maxmargin.core.types import Indices, Vector
 
 PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
-PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 LARGEST_SHARE_OF_CLASSES = 0.5  # classes as a share of the samples; beyond, scikit-learn warns of a regression
 
