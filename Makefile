@@ -25,11 +25,11 @@ lint: .venv/dev
 	$(BIN)/python .ci/check_layers.py
 
 check: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The tests of modules that tests/conftest.py does not list as slow.
 check-fast: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m fast tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m fast tests
 
 # scikit-learn's own tests of its support vector machines, with our classes in their place.
 compat: .venv/dev
@@ -45,14 +45,18 @@ package: .venv/dev
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-.venv/demo: .venv/bin/python $(SOURCES)
+.venv/build: .venv/bin/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet "meson-python>=0.17" "meson>=1.5" ninja "Cython>=3.1" scipy
+	touch $@
+
+.venv/demo: .venv/build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[demo]"
 	touch $@
 
-.venv/dev: .venv/demo
+# All that .venv/demo has, and more.
+.venv/dev: .venv/build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
-	touch $@
+	touch .venv/demo $@
 
 clean:
 	rm -rf .venv build dist

@@ -9,6 +9,7 @@ from maxmargin.problems import SemidefiniteProgram
 from maxmargin.solvers import SublinearSdp, solve_sdp
 
 FAST = SublinearSdp(eps=0.1, constant=0.3)
+COARSE = SublinearSdp(eps=0.3, constant=0.3)  # a ninth of the rounds, where it does not matter what is found
 
 
 def optimum(program):
@@ -157,14 +158,14 @@ def test_sparse_constraints_give_the_same_bits():
     dense = max_cut(5, 0)
     csr = sp.csr_array(np.array([dense.A.matrix(i) for i in range(5)]).reshape(5, 25))
     sparse = SemidefiniteProgram(dense.C, csr, dense.b, "=", 5, trace="exactly")
-    results = [solve_sdp(program, FAST, max_tries=3, random_state=1) for program in (dense, sparse)]
+    results = [solve_sdp(program, COARSE, max_tries=3, random_state=1) for program in (dense, sparse)]
     np.testing.assert_allclose(results[0].answer.X, results[1].answer.X, atol=1e-9)
     assert results[1].entries_read < results[0].entries_read
 
 
 def test_the_same_seed_gives_the_same_answer():
     program = theta(5, [(0, 1), (1, 2)])
-    one, two = (solve_sdp(program, FAST, max_tries=3, random_state=7) for _ in range(2))
+    one, two = (solve_sdp(program, COARSE, max_tries=3, random_state=7) for _ in range(2))
     np.testing.assert_array_equal(one.answer.factor, two.answer.factor)
     assert one.bound == two.bound
 

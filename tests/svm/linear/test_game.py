@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import every_pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -83,22 +84,23 @@ def make_problem(slack=0.0, bias=False, weighted=False, sparse=False, n=23, d=7,
     return SlackSVM(sp.csr_array(X) if sparse else X, y, slack, bias=bias, sample_weight=s)
 
 
-@pytest.mark.parametrize("lagged", [False, True], ids=["simba", "perceptron"])
-@pytest.mark.parametrize("horizon", [0, 400, 5], ids=["adaptive", "constant", "clipped"])
-@pytest.mark.parametrize("size", [(1, 1), (3, 2)], ids=["1 row, 1 column", "3 rows, 2 columns"])
+KINDS = [
+    {},
+    {"slack": 0.2},
+    {"slack": 0.13, "bias": True},
+    {"slack": 0.37, "bias": True, "weighted": True},
+    {"slack": 0.37, "weighted": True, "sparse": True},
+    {"slack": 5.0, "bias": True, "sparse": True},
+]
+SIZES = [(1, 1), (3, 2)]  # rows and columns of a round
+HORIZONS = [0, 400, 5]  # rates that adapt, constant ones, and those under which estimates are clipped
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [
-        {},
-        {"slack": 0.2},
-        {"slack": 0.13, "bias": True},
-        {"slack": 0.37, "bias": True, "weighted": True},
-        {"slack": 0.37, "weighted": True, "sparse": True},
-        {"slack": 5.0, "bias": True, "sparse": True},
-    ],
-    ids=lambda kind: " ".join(kind) or "plain",
+    ("kind", "size", "horizon", "lagged"), every_pair(KINDS, SIZES, HORIZONS, [False, True]), ids=str
 )
 def test_the_game_is_the_algorithm(kind, size, horizon, lagged):
+    """Every pair of these options, `lagged` as in the perceptron and not as in SIMBA."""
     problem = make_problem(**kind)
     game = Game(problem, np.random.default_rng(1), *size, horizon, lagged)
     plain = Plain(problem, horizon, lagged)

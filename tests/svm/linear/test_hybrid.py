@@ -6,6 +6,7 @@ from collections import deque
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import every_pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
@@ -18,18 +19,15 @@ from maxmargin.svm.linear.hybrid import ARMIJO, SHRINKING, Pair, _times_inverse_
 BIASES = {"no bias": {"bias": False}, "free": {}, "penalised": {"intercept_scaling": 2.0}}
 biases = pytest.mark.parametrize("bias", BIASES)
 shrinkings = pytest.mark.parametrize("shrinking", SHRINKING)
-solvers = pytest.mark.parametrize(
-    "solver",
-    [
-        Hybrid(),
-        Hybrid("sum"),
-        Hybrid("none"),
-        Hybrid(points=2, memory=2, growth=1.5),
-        Hybrid(growth=math.inf),
-        StochasticGradient(),
-    ],
-    ids=str,
-)
+SOLVERS = [
+    Hybrid(),
+    Hybrid("sum"),
+    Hybrid("none"),
+    Hybrid(points=2, memory=2, growth=1.5),
+    Hybrid(growth=math.inf),
+    StochasticGradient(),
+]
+solvers = pytest.mark.parametrize("solver", SOLVERS, ids=str)
 
 
 def clouds(n=120, d=6, distance=2.0, seed=0):
@@ -277,11 +275,12 @@ def test_two_loops_are_the_product_with_the_inverse_hessian(seed, count):
 # The rules of the loop
 
 
-@solvers
-@biases
-@pytest.mark.parametrize("budget", [6, 50, 1000, 6 * 130])
+@pytest.mark.parametrize(("solver", "bias", "budget"), every_pair(SOLVERS, BIASES, [6, 50, 1000, 6 * 130]), ids=str)
 def test_budgets_cut_nothing(solver, bias, budget):
-    """However little may be read at a time: nothing is read twice, nothing is lost, nothing goes over."""
+    """However little may be read at a time: nothing is read twice, nothing is lost, nothing goes over.
+
+    Every pair of a solver, a bias and a budget.
+    """
     whole, cut = problem_for(bias), problem_for(bias)
     one, other = (solver.start(problem, np.random.default_rng(0)) for problem in (whole, cut))
     assert solver.step(whole, one, 40, UNLIMITED).iterations == 40
@@ -345,24 +344,24 @@ def test_a_warm_start_pays():
     assert again.state.evaluations - before < 0.5 * before
 
 
-@solvers
-@biases
+AWKWARD = {
+    "all zero": (np.zeros((4, 3)), [1, -1, 1, -1]),
+    "the same point": (np.array([[1.0], [1.0]]), [1, -1]),
+    "zero rows": (np.array([[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]), [1, 1, -1, -1]),
+    "one against 30": (np.vstack([np.ones((30, 2)), [[5.0, -5.0]]]), [1] * 30 + [-1]),
+    "tiny": (np.array([[1e-150, 0.0], [0.0, 1e-150]]), [1, -1]),
+    "uneven": (np.array([[1e100, 0.0], [0.0, 1.0]]), [1, -1]),
+    "n < d": (np.eye(3, 40), [1, -1, 1]),
+}
+
+
 @pytest.mark.parametrize(
-    "data",
-    [
-        (np.zeros((4, 3)), [1, -1, 1, -1]),
-        (np.array([[1.0], [1.0]]), [1, -1]),
-        (np.array([[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]), [1, 1, -1, -1]),
-        (np.vstack([np.ones((30, 2)), [[5.0, -5.0]]]), [1] * 30 + [-1]),
-        (np.array([[1e-150, 0.0], [0.0, 1e-150]]), [1, -1]),
-        (np.array([[1e100, 0.0], [0.0, 1.0]]), [1, -1]),
-        (np.eye(3, 40), [1, -1, 1]),
-    ],
-    ids=["all zero", "the same point", "zero rows", "one against 30", "tiny", "uneven", "n < d"],
+    ("solver", "bias", "data", "storage"), every_pair(SOLVERS, BIASES, AWKWARD, ["dense", "sparse"]), ids=str
 )
-@pytest.mark.parametrize("storage", [np.array, sp.csr_array], ids=["dense", "sparse"])
 def test_awkward_data(solver, bias, data, storage):
-    problem = problem_for(bias, storage(data[0]), np.array(data[1], dtype=float))
+    """Every pair of a solver, a bias, a kind of data and a storage."""
+    X, y = AWKWARD[data]
+    problem = problem_for(bias, X if storage == "dense" else sp.csr_array(X), np.array(y, dtype=float))
     result = solve(problem, solver, max_iter=100, certify="checks", random_state=0)
     assert np.isfinite([*result.solution.w, result.solution.b]).all()
     assert np.isfinite(result.trace.column("primal")).all()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import every_pair
 
 from maxmargin.data import load_adult
 from maxmargin.problems import LOSSES, RegularizedSVM
@@ -27,13 +28,18 @@ def rows_thrice(rng, X):
     return np.tile(X[: len(X) // 3], (3, 1))[rng.permutation(len(X))]
 
 
+KINDS = [columns_twice, correlated, rows_thrice]
+STORAGES = [np.asarray, sp.csr_array]
+
+
 @losses
 @biases
-@pytest.mark.parametrize("kind", [columns_twice, correlated, rows_thrice])
-@pytest.mark.parametrize("C", [1.0, 1e6])
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("kind", "C", "storage"), every_pair(KINDS, [1.0, 1e6], STORAGES))
 def test_what_is_kept_up_does_not_drift(loss, bias, kind, C, storage):
-    """Steps are prolonged for long after the optimum is reached, where they may be as long as rounding makes them."""
+    """Steps are prolonged for long after the optimum is reached, where they may be as long as rounding makes them.
+
+    With each loss and bias, every pair of a kind of data, C and a storage.
+    """
     for seed in range(2):
         rng = np.random.default_rng(seed)
         y = np.where(np.arange(120) % 3 == 0, 1.0, -1.0)

@@ -36,13 +36,16 @@ def test_what_is_tracked(bias, slack, kind):
     tracker = Tracker(problem, np.random.default_rng(1), columns=1.0, average=2.0)
     X = signed_rows(problem)
     mean, lengths, steps2, last = 0.0, 0.0, 0.0, 0.0
+    found, wanted = [], []  # the length after each step
     for t in range(1, 1501):
         assert tracker.run(1, UNLIMITED) == 1
         u = tracker.tracking[0].copy()
         steps2, last = steps2 + (u - last) @ (u - last), u
         length = np.sqrt(max(u @ u, steps2))
         mean, lengths = mean + t**2.0 * u, lengths + t**2.0 * length
-        assert tracker.length == pytest.approx(length, rel=1e-9)
+        found.append(tracker.length)
+        wanted.append(length)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
     u, z, r, u_norm2, z_norm2, distance2 = tracker.tracking
     alpha = tracker.dual_weights()
     assert tracker.t == 1500
@@ -221,9 +224,8 @@ def test_within_one_per_cent_of_the_optimum_on_noisy_data(exact, flipped, slack,
     X, s, problem = noisy_problem(flipped, slack, bias, weighted)
     best = exact.slack_form(X, problem.y, slack, bias, s)
     assert np.linalg.norm(best.w) < 0.9
-    for seed in range(2):
-        result = solve(problem, Simba(), budget=ENTRIES, random_state=seed)
-        assert 0.99 * best.value <= result.certificate.primal <= best.value * (1 + 1e-9)
+    result = solve(problem, Simba(), budget=ENTRIES, random_state=0)
+    assert 0.99 * best.value <= result.certificate.primal <= best.value * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("slack", [0.0, 0.01], ids=["slack 0", "slack"])
@@ -238,8 +240,7 @@ def test_the_gap_goes_on_closing(exact, bias, slack):
     X = rng.normal(size=(200, 30)) + 0.6 * y[:, None]
     problem = SlackSVM(X, y, slack, bias=bias)
     best = exact.slack_form(X / problem.scale, y, slack, bias).value
-    for seed in range(2):
-        early = solve(problem, Simba(), budget=40 * X.size, random_state=seed)
-        late = solve(problem, Simba(), budget=400 * X.size, warm=early)
-        shortfall = [1 - result.certificate.primal / best for result in (early, late)]
-        assert shortfall[1] < min(0.4 * shortfall[0], 0.003)
+    early = solve(problem, Simba(), budget=40 * X.size, random_state=0)
+    late = solve(problem, Simba(), budget=400 * X.size, warm=early)
+    shortfall = [1 - result.certificate.primal / best for result in (early, late)]
+    assert shortfall[1] < min(0.4 * shortfall[0], 0.003)

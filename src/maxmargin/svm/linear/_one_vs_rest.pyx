@@ -12,13 +12,14 @@ over samples are vectorised. Samples of weight 0 fill their number up to a multi
 
 import numpy as np
 
-from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int8_t, int64_t
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dsyrk
 from scipy.linalg.cython_lapack cimport dposv
 
-from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED, Direction, record_margin
+from maxmargin.svm.linear._one_vs_rest_certificate cimport LinearCertificate
+from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED
 
 cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
     const int64_t newton_lanes
@@ -26,12 +27,6 @@ cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
     cdef struct WeightSums:
         double total, balance, curved, gap, moved
         int64_t changed
-
-    cdef struct ValueSums:
-        double losses, worse, hinges, least, largest
-
-    cdef struct DualSums:
-        double total, balance, curved, norms
 
     void signed_products(
         const double* columns, int64_t size, int64_t d, const double* w, double b, const double* y, double* out
@@ -44,15 +39,6 @@ cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
     void step_along(
         double t, const double* along, const double* top, const double* h, const double* upper, const double* q,
         const double* centre, const double* y, bint smooth, bint optimal, int64_t size, double* c, double* a, double* r, WeightSums* sums,
-    )
-    double least_margin(const double* c, const double* u, int64_t size)
-    void sum_losses(
-        const double* c, const double* y, const double* u, const double* norms, double off_factor, double unit, double b,
-        bint smooth, int64_t size, ValueSums* sums,
-    )
-    void scale_classes(
-        const double* a, const double* y, const double* q, const double* norms, double up, double down, int64_t size,
-        double* p, double* r, DualSums* sums,
     )
     void flag_between(const double* a, const double* upper, int64_t size, int8_t* now)
     void list_changes(
@@ -68,9 +54,6 @@ cdef extern from "rows.hpp" namespace "maxmargin" nogil:
 
 LANES = newton_lanes
 
-cdef double UNIT = 2.0 ** -53  # the unit roundoff of float64
-cdef double SUM_ROUNDINGS = 16.0  # roundings of a sum besides one for each term, as in `core/rounding.py`
-cdef double BALANCED = 1e-12  # share of the weights by which rounding may have put the classes off balance, as in `margin.py`
 cdef double NOTHING = 1e-16  # share of the objective: a step that gains less is below rounding
 cdef double LEAST_GAP = 1e-10  # relative duality gap below which a problem ends if the gap does not fall any more:
 cdef int64_t MOST_STALLS = 3  # so many iterations in which it did not fall by half
@@ -86,7 +69,6 @@ cdef double FEW_CHANGES = 0.25  # share of samples up to which v is updated by t
 cdef double STEEPNESS = 0.1  # a line search ends where the slope has fallen to this share of the slope that it began with
 cdef double NEARLY = 30.0  # times the tolerance: the gap from which on the centres of the proximal point method are certified
 cdef double STIFF_ENOUGH = 1e-9  # relative duality gap below which the softness stays as it is: less would only add rounding
-cdef double STRETCHABLE = 0.9  # least margin from which on w may be multiplied to bring all margins to 1
 cdef int64_t MOST_TRIALS = 50  # of a line search
 cdef enum:
     BLOCK = 256  # rows that are gathered at a time: 100 KB for 50 features
@@ -158,9 +140,7 @@ cdef class NewtonRun:
     cdef double *Z
     cdef double b, softness, reserve, total_u, gap, primal, best_gap, tried_gap, kept_b
     cdef WeightSums sums
-    cdef ValueSums losses
-    cdef DualSums certified
-    cdef double value, bound, value_rounding, bound_rounding, sq_norm
+    cdef LinearCertificate certificate
     cdef int64_t operations  # multiply-adds since the last call, about
     cdef readonly int64_t position  # how many problems are done
 
@@ -200,6 +180,19 @@ cdef class NewtonRun:
         self.products, self.H, self.Z = free, free + D * D, free + 2 * D * D
         self.entering, self.leaving = &self.row_space[0], &self.row_space[m + 1]
         self.inside, self.now_inside = &self.flag_space[0], &self.flag_space[m]
+        self.certificate = self.new_certificate()
+
+    cdef LinearCertificate new_certificate(self):
+        """What proves the current problem, in the memory of this run."""
+        cdef LinearCertificate certificate = LinearCertificate()
+        certificate.n, certificate.m, certificate.d = self.n, self.m, self.d
+        certificate.smooth, certificate.free_bias = self.smooth, self.free_bias
+        certificate.B, certificate.stiffness, certificate.largest_sq_norm = self.B, self.stiffness, self.largest_sq_norm
+        certificate.by_feature, certificate.norms = &self.by_feature[0, 0], &self.norms[0]
+        certificate.y, certificate.u, certificate.q = self.y, self.u, self.q
+        certificate.w, certificate.c, certificate.a, certificate.v = self.w, self.c, self.a, self.v
+        certificate.p, certificate.r, certificate.dual_v = self.p, self.r, self.dual_v
+        return certificate
 
     @property
     def done(self) -> bool:
@@ -563,21 +556,21 @@ cdef class NewtonRun:
     cdef bint conclude(self, int64_t status) noexcept nogil:
         """Record the result with this status, unless the tolerance is reached."""
         self.certify()
-        self.record(TOL if self.relative_gap() <= self.tol else status)
+        self.record(TOL if self.certificate.relative_gap() <= self.tol else status)
         return True
 
     cdef bint conclude_if_proved(self) noexcept nogil:
         """Record the result if the tolerance is reached, or if the gap is all rounding, or so small that it does not fall."""
         cdef double gap
         self.certify()
-        gap = self.value - self.bound
+        gap = self.certificate.value - self.certificate.bound
         self.stalls += gap > 0.5 * self.best_gap
         self.best_gap = min(gap, self.best_gap)
-        if self.relative_gap() <= self.tol:
+        if self.certificate.relative_gap() <= self.tol:
             self.record(TOL)
-        elif gap <= self.value_rounding + self.bound_rounding:
+        elif gap <= self.certificate.value_rounding + self.certificate.bound_rounding:
             self.record(EXHAUSTED)
-        elif gap <= LEAST_GAP * self.value and self.stalls > MOST_STALLS:
+        elif gap <= LEAST_GAP * self.certificate.value and self.stalls > MOST_STALLS:
             self.record(EXHAUSTED)
         else:
             if self.stretched:  # a centre would never move from there
@@ -588,79 +581,20 @@ cdef class NewtonRun:
             return False
         return True
 
-    cdef double relative_gap(self) noexcept nogil:
-        """As a certificate has it, allowances for rounding included; a bound below 0 is one of 0."""
-        cdef double value = self.value + self.value_rounding, bound = max(self.bound - self.bound_rounding, 0.0)
-        return (value - bound) / value if value > 0 else 0.0
-
     cdef void certify(self) noexcept nogil:
-        """Value and bound from w, b and the weights, and how far rounding may have moved both: see `RegularizedSVM.rounding`."""
-        cdef int64_t j
-        cdef double up, down, scale, size = 0.0, quadratic, off, sums = relative_error(2 * self.n + SUM_ROUNDINGS)
+        """Certify w, b and the weights; w and b multiplied so that all margins are 1, if that is better."""
         self.refresh()
-        self.evaluate()
+        self.certificate.evaluate(self.b)
         self.stretched = not self.smooth and self.stretch()
         if self.stretched:
-            self.evaluate()
-        # The dual at the weights, with a free bias those of the heavier class scaled down.
-        memcpy(self.dual_v, self.v, self.d * sizeof(double))
-        up, down = 0.5 * (self.sums.total + self.sums.balance), 0.5 * (self.sums.total - self.sums.balance)
-        if self.free_bias and fabs(self.sums.balance) > BALANCED * max(up, down):
-            up, down = sum_of_class(self.a, self.y, 1.0, self.m), sum_of_class(self.a, self.y, -1.0, self.m)
-            scale = min(up, down)
-            self.scale_weights(scale / up if up > 0 else 0.0, scale / down if down > 0 else 0.0)
-            sum_of_rows(&self.by_feature[0, 0], self.m, self.d, self.r, self.dual_v)
-            self.operations += self.m * self.d
-        else:
-            self.scale_weights(1.0, 1.0)
-        for j in range(self.d):
-            size += self.dual_v[j] * self.dual_v[j]
-        quadratic = self.certified.curved + size + (self.B * self.certified.balance) ** 2
-        # On the ray through the weights the bound is a parabola: go to its top, as far as the box allows.
-        scale = self.certified.total / quadratic if quadratic > 0 else 1.0
-        if fabs(scale - 1.0) > 1e-9 and (scale < 1.0 or self.smooth):
-            self.rescale(scale)
-            for j in range(self.d):
-                self.dual_v[j] *= scale
-            size *= scale * scale
-            quadratic = self.certified.curved + size + (self.B * self.certified.balance) ** 2
-        self.bound = self.certified.total - 0.5 * quadratic
-        off, size = relative_error(self.n + SUM_ROUNDINGS) * self.certified.norms, sqrt(size)
-        self.bound_rounding = 0.5 * (2.0 * size * off + off * off + relative_error(self.d) * size * size)
-        self.bound_rounding += sums * (
-            self.certified.total + 0.5 * self.certified.curved + (self.B * self.certified.balance) ** 2
-        )
-        if self.free_bias:
-            # Classes that do not quite balance cost the bound their difference times the best bias, which is at most the
-            # largest response, and a margin more.
-            off = fabs(self.certified.balance) + UNIT * self.certified.total
-            self.bound_rounding += off * (1.0 + sqrt(2.0 * self.value * self.largest_sq_norm))
-
-    cdef void evaluate(self) noexcept nogil:
-        """The value at (w, b)."""
-        cdef int64_t j
-        self.sq_norm = 0.0
-        for j in range(self.d):
-            self.sq_norm += self.w[j] * self.w[j]
-        sum_losses(
-            self.c, self.y, self.u, &self.norms[0], relative_error(self.d + SUM_ROUNDINGS) * sqrt(self.sq_norm), UNIT, self.b,
-            self.smooth, self.m, &self.losses,
-        )
-        self.value = 0.5 * self.sq_norm + self.losses.losses + 0.5 * self.stiffness * self.b * self.b
-        self.value_rounding = self.losses.worse + relative_error(2 * self.n + SUM_ROUNDINGS) * self.value
+            self.certificate.evaluate(self.b)
+        self.operations += self.certificate.prove(self.sums.total, self.sums.balance)
 
     cdef bint stretch(self) noexcept nogil:
-        """Multiply w and b by a number above 1 that brings all margins to 1, where that is better; whether it was.
-
-        On separable data a large C multiplies shortfalls that are little more than rounding.
-        """
+        """Multiply w and b by the number that brings all margins to 1, where that is better; whether it was."""
         cdef int64_t j
-        cdef double least = least_margin(self.c, self.u, self.m), off, factor
-        off = 2.0 * relative_error(self.d + 2 * SUM_ROUNDINGS) * (sqrt(self.sq_norm * self.largest_sq_norm) + fabs(self.b))
-        if not (STRETCHABLE < least < 1.0 + off):
-            return False
-        factor = (1.0 + off) / least
-        if not (self.value - self.losses.losses) * factor * factor < self.value + self.losses.worse:
+        cdef double factor = self.certificate.stretch_factor(self.b)
+        if factor == 0.0:
             return False
         memcpy(self.kept_w, self.w, self.d * sizeof(double))
         self.kept_b = self.b
@@ -670,77 +604,17 @@ cdef class NewtonRun:
         self.refresh()
         return True
 
-    cdef void scale_weights(self, double up, double down) noexcept nogil:
-        """The dual point p: the weights times the factor of their class."""
-        scale_classes(self.a, self.y, self.q, &self.norms[0], up, down, self.m, self.p, self.r, &self.certified)
-
-    cdef void rescale(self, double scale) noexcept nogil:
-        """The dual point p times a number."""
-        scale_classes(self.p, self.y, self.q, &self.norms[0], scale, scale, self.m, self.p, self.r, &self.certified)
-
     cdef void record(self, int64_t status) noexcept nogil:
         """Write w, b, the dual point where it is asked for, and the row of the table."""
         cdef int64_t p = self.which[self.position]
         memcpy(&self.coef[p, 0], self.w, self.d * sizeof(double))
         if self.alpha_of_all.shape[0] > 0:
             memcpy(&self.alpha_of_all[p, 0], self.p, self.n * sizeof(double))
-        self.table[p, 0] = self.b
-        self.table[p, 1] = self.value
-        self.table[p, 2] = self.bound
-        self.table[p, 3] = self.value_rounding
-        self.table[p, 4] = self.bound_rounding
-        self.table[p, 5] = self.sq_norm
-        self.table[p, 6] = self.losses.hinges
+        self.certificate.record(self.b, self.slack[p], &self.table[p, 0])
         self.table[p, 7] = self.iterations
-        self.table[p, 8] = self.losses.least
-        self.table[p, 9] = self.losses.largest
         self.table[p, 10] = status
-        self.table[p, 12] = self.largest_share()
-        if not isnan(self.slack[p]):
-            self.record_margin(p)
-
-    cdef double largest_share(self) noexcept nogil:
-        """The largest dual variable as a share of its upper bound."""
-        cdef int64_t i
-        cdef double largest = 0.0
-        for i in range(self.n):
-            if self.u[i] > 0.0:
-                largest = max(largest, self.p[i] / self.u[i])
-        return largest
-
-    cdef void record_margin(self, int64_t p) noexcept nogil:
-        """Write value and bound of the slack form, see `svm/many_problems.pxd`."""
-        cdef Direction at
-        cdef int64_t j
-        cdef double off, square = 0.0
-        at.norm, at.b = sqrt(self.sq_norm), self.b
-        at.norm_off = relative_error(self.d) * at.norm
-        at.margin_off = relative_error(self.d + SUM_ROUNDINGS) * at.norm * sqrt(self.largest_sq_norm) + 4.0 * UNIT * fabs(self.b)
-        for j in range(self.d):
-            square += self.dual_v[j] * self.dual_v[j]
-        off = relative_error(self.n + SUM_ROUNDINGS) * self.certified.norms
-        at.dual_norm = sqrt(square)
-        at.dual_norm_off = off + relative_error(self.d) * at.dual_norm
-        at.total, at.largest_norm = self.certified.total, sqrt(self.largest_sq_norm)
-        at.imbalance = fabs(self.certified.balance) + UNIT * self.certified.total if self.free_bias else 0.0
-        at.sum_rounding = relative_error(2 * self.n + SUM_ROUNDINGS)
-        record_margin(&self.table[p, 0], self.slack[p], self.c, self.u, self.m, &at)
 
 
 cdef inline double at_least_1(double softness) noexcept nogil:
     """The softness of the squared hinge: 0 below 1, where the loss itself is smoother than that."""
     return softness if softness >= 1.0 else 0.0
-
-
-cdef inline double relative_error(double terms) noexcept nogil:
-    """By how much a sum of so many products can be off, as a share of the sum of their sizes: see `core/rounding.py`."""
-    return terms * UNIT / (1.0 - terms * UNIT)
-
-
-cdef double sum_of_class(const double* a, const double* y, double sign, int64_t size) noexcept nogil:
-    cdef int64_t i
-    cdef double total = 0.0
-    for i in range(size):
-        if y[i] == sign:
-            total += a[i]
-    return total
