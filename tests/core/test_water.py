@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from maxmargin.core import pour, water, water_level, water_levels
+from maxmargin.core import best_factor, pour, water, water_level, water_levels
 
 # Halves often tie.
 heights = st.lists(st.one_of(st.integers(-4, 4).map(lambda k: k / 2), st.floats(-5, 5)), min_size=1, max_size=15)
@@ -136,6 +136,18 @@ def test_wet_shares_give_the_minimax_weights(some, volume, few_sorted):
     )
 
 
+@settings(deadline=None)
+@given(some=st.lists(basins(), min_size=1, max_size=2), volume=volumes)
+def test_no_other_factor_of_the_heights_has_a_higher_level(some, volume):
+    def mean_level(t):
+        return np.mean(pour([t * c for c, _ in some], volume, [s for _, s in some]).levels)
+
+    best = best_factor([c for c, _ in some], volume, [s for _, s in some])
+    assert 0 <= best <= 1
+    highest = max(mean_level(t) for t in (0.0, 0.5 * best, 0.99 * best, min(1.0, 1.01 * best), 1.0))
+    assert mean_level(best) >= highest - 1e-9 * max(1.0, *(np.abs(c).max() for c, _ in some))
+
+
 def test_a_point_that_is_covered_in_part_has_a_part_of_its_weight():
     found = pour([[0.0], [0.0, 0.1]], 0.1 * 15, [[5.0], [1.0, 9.0]])
     np.testing.assert_allclose(np.concatenate(found.wet) * [5, 1, 9] / 10, [0.5, 0.1, 0.4])
@@ -189,6 +201,8 @@ def test_wrong_arguments_are_refused():
             pour([[0.0], [0.0]], volume)
     with pytest.raises(ValueError, match="heights must be those of one basin or of two, got 3"):
         pour([[0.0]] * 3, 1.0)
+    with pytest.raises(ValueError, match="volume must be"):
+        best_factor([[0.0]], -1.0)
     with pytest.raises(ValueError, match="negative must be"):
         water_levels([0.0], [], 1.0)
     for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):

@@ -37,13 +37,13 @@ def test_the_model_is_that_of_the_general_path(monkeypatch, estimator, slack, fi
     X, y = clouds(n=160, classes=classes, distance=4.0)
     weights = np.random.default_rng(0).uniform(0.0, 2.0, size=len(y))
     weights[:10] = 0
-    parameters = {"slack": slack, "class_weight": {0: 2.0}, "fit_intercept": fit_intercept, "random_state": 0}
+    parameters = {"slack": slack, "tol": 1e-4, "class_weight": {0: 2.0}, "fit_intercept": fit_intercept}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        small = estimator(**parameters).fit(X, y, sample_weight=weights)
-        large = general(monkeypatch, estimator(**parameters)).fit(X, y, sample_weight=weights)
+        small = estimator(random_state=0, **parameters).fit(X, y, sample_weight=weights)
+        large = general(monkeypatch, estimator(random_state=0, **parameters)).fit(X, y, sample_weight=weights)
     assert small.solver_ == ("newton" if estimator is LinearSVC else "smo")
-    assert small.certificate_.relative_gap <= 1e-3 >= large.certificate_.relative_gap
+    assert small.certificate_.relative_gap <= 1e-4 >= large.certificate_.relative_gap
     np.testing.assert_allclose(
         small.slack_, large.slack_, rtol=0.03
     )  # the least slack there is, where more was asked for
@@ -88,7 +88,7 @@ def check_proof(model, X, y, weights, slack):
     weighted=st.booleans(),
     twice=st.booleans(),
 )
-@settings(max_examples=60, deadline=None, derandomize=True)  # about 1 in 3,000 cases fails, see the test below
+@settings(max_examples=60, deadline=None)
 def test_any_samples_give_the_value_of_a_convex_solver(seed, n, d, share, bias, weighted, twice):
     """Integer features make ties, rows come twice, and one class may have a single sample."""
     rng = np.random.default_rng(seed)
@@ -118,7 +118,6 @@ def test_any_samples_give_the_value_of_a_convex_solver(seed, n, d, share, bias, 
         assert asked == pytest.approx(proof.primal * slack / model.slack_, rel=5e-3)
 
 
-@pytest.mark.xfail(reason="next to no slack on a few overlapping samples with ties: the gap stays above tol")
 @pytest.mark.parametrize(("seed", "n", "d", "bias"), [(6, 6, 4, False), (1762, 20, 1, True)])
 def test_next_to_no_slack_with_ties(seed, n, d, bias):
     compare = test_any_samples_give_the_value_of_a_convex_solver.hypothesis.inner_test
@@ -145,7 +144,8 @@ def test_no_slack_is_the_hard_margin_of_separable_classes():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "slack"), [(LinearSVC(), 0.0), (LinearSVC(), 0.001), (SVC(kernel="linear"), 0.01)]
+    ("estimator", "slack"),
+    [(LinearSVC(), 0.0), (LinearSVC(), 0.001), (SVC(kernel="linear"), 0.0), (SVC(kernel="linear"), 0.01)],
 )
 def test_too_little_slack_gives_the_least_there_is_and_a_warning(estimator, slack):
     X, y = clouds(n=200, distance=1.0)

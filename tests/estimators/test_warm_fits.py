@@ -1,11 +1,14 @@
 """Fits that follow each other on the same samples: what they share, and what each part has for itself."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_moons
 
 from maxmargin import SVC, LinearSVC
+from maxmargin.estimators import small_rows
 from maxmargin.estimators.warm_fits import WarmFits
+from maxmargin.svm.search_for_C import SearchForC
 
 
 def moons(n=200):
@@ -31,6 +34,24 @@ def test_the_model_of_a_part_is_that_of_a_fit_on_it():
     np.testing.assert_allclose(
         fits.among(part).fit(C=3.0).model().decision_function(X), direct.decision_function(X), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC(random_state=0), SVC(random_state=0)])
+def test_the_search_for_the_C_of_a_slack_begins_near_that_of_the_last_one(monkeypatch, estimator):
+    begun = []
+
+    def begin(slack, C, tol):
+        begun.append(float(C[0]))
+        return SearchForC(slack, C, tol)
+
+    monkeypatch.setattr(small_rows, "SearchForC", begin)
+    X, y = moons()
+    fits = WarmFits(estimator, X, y)
+    fits.fit(slack=0.2)
+    after_first = float(fits.fit_.rows.C_times_slack[0])
+    found = fits.fit(slack=0.1).model()
+    assert begun[1] == pytest.approx(after_first / 0.1) != begun[0]
+    assert found.certificate_.relative_gap <= 1e-3
 
 
 def test_parts_do_not_disturb_each_other():

@@ -66,6 +66,14 @@ def test_a_form_a_budget_and_a_limit_decide_before_any_cost() -> None:
     assert X.ledger.summary() == {"learning": 0, "learning, dense count": 0}
 
 
+def test_the_slack_tells_how_large_C_will_be() -> None:
+    """The more slack, the smaller C, and the fewer sweeps coordinate ascent takes."""
+    X = as_matrix(sp.random(20_000, 300, density=0.03, format="csr", random_state=0))
+    names = [auto_solver(SlackSVM, X, slack=slack).name for slack in (0.0, 1e-6, 0.1)]
+    assert names[0] == names[1] == "newton"
+    assert names[2].startswith("sdca")
+
+
 def test_a_few_rows_tell_the_norm_and_the_ledger_counts_them() -> None:
     rng = np.random.default_rng(0)
     dense = rng.normal(size=(5000, 40)) * (rng.random((5000, 40)) < 0.3)

@@ -105,8 +105,8 @@ def test_the_trace_has_values_of_the_slack_form():
 
 
 def test_a_result_can_be_gone_on_from_though_an_earlier_solve_was_the_best():
-    """The state is that of the last solve. With seed 12 the best one comes before it."""
-    rng = np.random.default_rng(12)
+    """The state is that of the last solve. With seed 69 the best one comes before it."""
+    rng = np.random.default_rng(69)
     y = np.where(rng.random(60) < 0.5, -1.0, 1.0)
     X = rng.normal(size=(60, 4)) + 0.5 * y[:, None]
     _, first = solve_for_slack(SlackSVM(X, y, slack=0.3), Newton(), random_state=0)

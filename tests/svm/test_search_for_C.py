@@ -40,8 +40,31 @@ def test_problems_do_not_change_each_other():
 def test_solves_become_as_accurate_as_the_result_near_the_slack():
     search = search_among(lambda C: 0.3 / C, 0.1, [2.9], solves=1)
     assert search.accuracy[0] == 5e-4
+    search = search_among(lambda C: 0.3 / C, 0.1, [2.5], solves=1)
+    assert 5e-4 < search.accuracy[0] < 1e-2
     search = search_among(lambda C: 0.3 / C, 0.1, [100.0], solves=1)
     assert search.accuracy[0] == 1e-2
+
+
+def test_at_the_right_C_solves_become_more_accurate_than_the_result():
+    search, one = SearchForC(np.array([0.1]), np.array([1.0]), 1e-3), np.arange(1)
+    accuracies = []
+    for slack in (0.1, 0.1, 0.103, 0.1005, 0.1):
+        search.move(one, PathPoints(search.C.copy(), np.array([slack]), np.array([0.5])))
+        accuracies.append(search.accuracy[0])
+    # At another slack, another C is tried first: once, if that is near.
+    np.testing.assert_allclose(accuracies, [5e-4, 1.25e-4, 1.25e-4, 3.125e-5, 7.8125e-6])
+
+
+def test_a_loose_solution_with_no_less_slack_is_made_accurate_before_C_grows():
+    search, one = SearchForC(np.array([0.1]), np.array([1.0]), 1e-3), np.arange(1)
+    C, accuracy = [], []
+    for _ in range(5):
+        C.append(search.C[0])
+        accuracy.append(search.accuracy[0])
+        search.move(one, PathPoints(search.C.copy(), np.array([0.31]), np.array([0.5])))
+    assert accuracy == [1e-2, 1e-2, 1e-2, 5e-4, 5e-4]
+    assert C[0] < C[1] < C[2] == C[3] < C[4]
 
 
 def test_too_little_slack_is_found_out_and_the_least_slack_taken():

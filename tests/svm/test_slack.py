@@ -4,7 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from maxmargin.problems import Certificate, SlackSVM
+from maxmargin.problems import Certificate, RegularizedSVM, SlackSVM
+from maxmargin.solvers import Newton, solve
+from maxmargin.svm.convert import reached_slack
 
 cases = pytest.mark.parametrize("distance", [8.0, 1.0], ids=["separable", "mixed"])
 biases = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
@@ -199,6 +201,23 @@ def test_beyond_the_largest_slack_the_best_direction_no_longer_changes(exact, bl
         np.testing.assert_allclose(far, problem.centroid(), atol=1e-4)
         just_less = exact.slack_form(X / problem.scale, y, 0.8 * largest, bias).w
         assert np.abs(just_less - far).max() > 1e-4
+
+
+@biases
+@weightings
+def test_the_C_of_the_largest_slack(blobs, bias, weighted):
+    X, y = blobs(40, 3, 1.0)
+    weights = weights_of(weighted, 40)
+    problem = SlackSVM(X, y, 0.0, bias=bias, sample_weight=weights)
+    known = problem.slack_range()
+    at_C = RegularizedSVM(X, y, known.C, bias=bias, sample_weight=weights)
+    slack = reached_slack(at_C, solve(at_C, Newton(), tol=1e-9).evaluation) / problem.scale
+    if bias:  # of the larger class, some samples need not be inside the margin
+        assert known.largest / 3 < slack < 3 * known.largest
+    else:
+        assert slack == pytest.approx(known.largest, rel=1e-3)
+    assert known.C_of(0.5 * known.largest) == pytest.approx(2 * known.C)
+    assert known.C_of(0.0) < np.inf
 
 
 def test_reads_are_booked_by_purpose(blobs):

@@ -173,16 +173,11 @@ def pour(heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLik
     them in any way; equal shares treat a point twice as one of twice the weight. In one basin, all of them may be
     wet: m can be the mass of the points below the level, of those up to it, or anything between.
     """
-    basins = [
-        _check_basin(f"heights[{k}]", c, f"weights[{k}]", s)
-        for k, (c, s) in enumerate(zip(heights, weights or [None] * len(heights), strict=True))
-    ]
+    basins = _checked_basins(heights, weights)
     if len(basins) == 1:
         c, s = basins[0]
         level = water_level(c, volume, s)
         return Water([level], [(c <= level).astype(np.float64)])
-    if len(basins) != 2:
-        raise ValueError(f"heights must be those of one basin or of two, got {len(basins)}.")
     _check_volume(volume)
     undecided = [_Basin(*basin) for basin in basins]
     levels, m, tops = _share(undecided, volume)
@@ -197,6 +192,56 @@ def pour(heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLik
         share[tied] = 0.0 if rest <= rounding else 1.0 if rest >= most - rounding else rest / most
         wet.append(share)
     return Water(list(levels), wet)
+
+
+def best_factor(
+    heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLike | None] | None = None
+) -> float:
+    r"""The factor t in [0, 1] for which the water over the heights t c, as `pour` shares it, stands highest.
+
+    Parameters
+    ----------
+    heights, volume, weights
+        As in :func:`pour`.
+
+    Returns
+    -------
+    float
+        The factor; 1 unless more than the volume lies below zero.
+
+    Examples
+    --------
+    >>> best_factor([[-1.0, 2.0, 2.0]], 0.5)
+    0.5
+
+    Notes
+    -----
+    With G(m) the least sum of s c over a part of mass m of each basin, as in :func:`water_levels`, the mean of the
+    levels over K basins is the least value of :math:`(V + t\,G(m)) / (Km)`. At a root of G this is :math:`V / (Km)`
+    for any t, so that no t is better. It is the least value for the t with a zero derivative in m, which is
+    :math:`t = V / (m\,G'(m))`.
+    """
+    _check_volume(volume)
+    basins = _checked_basins(heights, weights)
+    undecided = [_Basin(*basin) for basin in basins]
+    found = [_Sorted(basin) for basin in undecided]
+    least = sum(basin.least for basin in undecided)
+    limit = min(basin.total for basin in undecided)
+
+    def lowest(m: float) -> float:
+        return sum(basin.lowest(m) for basin in found) + m * least
+
+    # G is convex and zero at no mass: it is positive beyond its root. The last mass before it at which a point of
+    # either basin is just covered:
+    m = 0.0
+    for basin in found:
+        possible = int(np.searchsorted(basin.mass, limit, side="right"))
+        m = max(m, float(basin.mass[bisect_left(basin.mass, True, 1, possible, key=lambda m: lowest(m) > 0) - 1]))
+    if m == 0:
+        return 1.0
+    slope = sum(basin.quantile(m, "right") for basin in found) + least
+    root = m - lowest(m) / slope if slope > 0 else math.inf
+    return min(1.0, volume / (root * slope)) if root <= limit else 0.0
 
 
 def _newton(volume: float, c: NDArray[np.float64], s: NDArray[np.float64] | None) -> float:
@@ -368,6 +413,18 @@ def _narrow(basins: Sequence[_Basin], volume: float, limit: float, less: float) 
                 uncovered = m
                 one.leave(height)
                 other.leave(other_height)
+
+
+def _checked_basins(
+    heights: Sequence[ArrayLike], weights: Sequence[ArrayLike | None] | None
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64] | None]]:
+    """The heights and weights of one basin or of two."""
+    if len(heights) not in (1, 2):
+        raise ValueError(f"heights must be those of one basin or of two, got {len(heights)}.")
+    return [
+        _check_basin(f"heights[{k}]", c, f"weights[{k}]", s)
+        for k, (c, s) in enumerate(zip(heights, weights or [None] * len(heights), strict=True))
+    ]
 
 
 def _check_basin(

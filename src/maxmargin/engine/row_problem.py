@@ -68,24 +68,25 @@ class RowProblem(Problem):
         samples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
         """
 
-        def proof() -> Certificate:
-            return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1], rounding=self.rounding(at, dual))
-
         if p is not None and p.sum() <= 0:
             p = None
         if self.sums_are_cheap:  # what a solver has kept up for long may have lost digits
             v = None
         dual = self.dual_point(at.wet) if p is None else self.dual_point(p, v)
-        certificate = proof()
+        certificate = self.certify_by(at, dual)
         if p is not None and certificate.relative_gap > CLOSE_ENOUGH and self.sums_are_cheap:
             dual = self._best_mixture(self.dual_point(at.wet), dual)
-            certificate = proof()
+            certificate = self.certify_by(at, dual)
         for _ in range(rounds):
             if certificate.relative_gap <= CLOSE_ENOUGH or not dual[1].any() or not self.sums_are_cheap:
                 break
             dual = self._best_mixture(dual, self.dual_point(self._of_dual(dual).wet))
-            certificate = proof()
+            certificate = self.certify_by(at, dual)
         return certificate, dual
+
+    def certify_by(self, at: Evaluation, dual: Dual) -> Certificate:
+        """The certificate of an evaluated point from a point of the dual: no data is read."""
+        return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1], rounding=self.rounding(at, dual))
 
     def proof(self, value: float, bound: float, form: str, *sums: Point, rounding: tuple[float, float]) -> Certificate:
         """The certificate of a value and its bound, which `sums` of rows gave, with the allowances for their rounding.

@@ -84,7 +84,7 @@ class Recipe:
     def of(
         cls,
         estimator: SolverParameters,
-        auto_solver: Callable[[type[MarginProblem], int | None, float, str], AnySolver],
+        auto_solver: Callable[[type[MarginProblem], int | None, float, float | None, str], AnySolver],
         *,
         loss: str | None,
         intercept_scaling: float | None = None,
@@ -92,7 +92,8 @@ class Recipe:
     ) -> Recipe:
         """The recipe for these parameters; parameters that do not go together are refused.
 
-        `auto_solver` gives the solver for a form of the problem, a budget, C and a loss, where the user names none.
+        `auto_solver` gives the solver for a form of the problem, a budget, C, slack and a loss, where the user names
+        none.
         """
         slack, solvers = estimator.slack, estimator._solvers
 
@@ -104,7 +105,7 @@ class Recipe:
             form: type[MarginProblem] = RegularizedSVM if slack is None else SlackSVM
             # A fit with a slack that a holdout may end is one with a budget that nobody knows.
             budget = UNLIMITED if estimator.early_stopping and slack is not None else estimator.budget
-            solver = auto_solver(form, budget, estimator.C, loss or "squared_hinge")
+            solver = auto_solver(form, budget, estimator.C, slack, loss or "squared_hinge")
         slack_form = slack is not None or issubclass(solver.solves, SlackSVM)
         if slack is None and Trait.SEPARABLE in solver.requires:
             slack = 0.0

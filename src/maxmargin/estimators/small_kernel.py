@@ -17,7 +17,7 @@ from maxmargin.engine.row_problem import INDEFINITE, SEMIDEFINITE
 from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import MulticlassStrategy
-from maxmargin.estimators.small_rows import SmallRows, SolvedTogether, weights_are_safe
+from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
 from maxmargin.estimators.training_rows import KernelRows
 from maxmargin.kernels._row_sources import RowSource, WholeMatrix
 from maxmargin.kernels.packed_rows import in_safe_range
@@ -88,7 +88,9 @@ class SmallKernelRows(SmallRows):
         if source is not None:
             self.source, self.samples = source, None
 
-    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> Smo:
+    def auto_solver(
+        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+    ) -> Smo:
         return Smo()
 
     def sq_norms(self) -> Vector:
@@ -104,13 +106,10 @@ class SmallKernelRows(SmallRows):
     def _room(self, fit: Fit[Self]) -> SolvedProblems:
         return SolvedProblems.empty(self.ranges.samples.size, np.zeros((fit.strategy.coefficient_rows, self.s.size)))
 
-    def _find(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedTogether:
-        together = super()._find(fit, rules, tol, stop)
-        found = together.results
+    def _finish(self, fit: Fit[Self], found: SolvedProblems) -> None:
         evaluations, used = int(found.kernel_evaluations.sum()), int(found.iterations @ self.ranges.samples)
         self.ledger.count(evaluations)
         self.saved = max(0, (2 if fit.recipe.bias else 1) * used - evaluations)
-        return together
 
     def _solve(
         self, fit: Fit[Self], rules: FitRules, targets: Targets, results: SolvedProblems, which: Indices, stop: Stop

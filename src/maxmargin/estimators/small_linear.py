@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Self
 
 import numpy as np
@@ -12,13 +12,15 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.estimators.fit import Fit, FitRules
 from maxmargin.estimators.multiclass import OneVsRest
 from maxmargin.estimators.recipe import refuse_beyond
-from maxmargin.estimators.small_rows import SmallRows, SolvedTogether, weights_are_safe
+from maxmargin.estimators.small_rows import SmallRows, weights_are_safe
 from maxmargin.estimators.training_rows import FeatureRows
 from maxmargin.problems import LOSSES, MarginProblem
 from maxmargin.solvers import Newton
-from maxmargin.svm.auto import STRENGTH_OF_SLACK, LinearShape
+from maxmargin.svm.auto import LinearShape
 from maxmargin.svm.linear.one_vs_rest import OneVsRestProblems, SharedSamples, room_for, solve_many
 from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets
+from maxmargin.svm.many_slacks import LARGEST_STRENGTH
+from maxmargin.svm.slack import covering_slack
 
 # Entries of the matrix, up to which it is copied and all binary problems are solved on all of its rows. Larger data
 # gains more from the growing parts of the general path than it loses by the work around each binary problem.
@@ -54,7 +56,9 @@ class SmallFeatureRows(SmallRows):
         self.given, self.strategy, self.keep_alpha, self.ledger = rows, strategy, keep_alpha, rows.matrix.ledger
         self.X: Vector = rows.matrix.dense(np.arange(rows.matrix.shape[0]))
 
-    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> Newton:
+    def auto_solver(
+        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+    ) -> Newton:
         return Newton()
 
     def sq_norms(self) -> Vector:
@@ -74,10 +78,7 @@ class SmallFeatureRows(SmallRows):
                 refuse_beyond(fit.recipe.slack, largest)
 
     def _largest_slacks(self, fit: Fit[Self]) -> Vector:
-        """The slack of each binary problem at which every sample is inside the margin of the centroid.
-
-        As `SlackSVM.largest_slack`, of all problems at once.
-        """
+        """`SlackSVM.largest_slack` of all binary problems at once."""
         own = fit.label == self.problems.classes[:, None]
         s = fit.weights * np.where(own, self.problems.positive_weight[:, None], self.problems.rest_weight[:, None])
         up, down = np.where(own, s, 0.0), np.where(own, 0.0, s)
@@ -88,11 +89,7 @@ class SmallFeatureRows(SmallRows):
         centroids /= np.where(norms > 0, norms, 1.0)
         responses = np.where(own, 1.0, -1.0) * (centroids @ self.X.T) / fit.scale
         groups = (own & (s > 0), ~own & (s > 0)) if fit.recipe.bias else (s > 0,)
-        tops = [np.where(group, responses, -np.inf).max(axis=1, keepdims=True) for group in groups]
-        volumes = [
-            np.where(group, s * (top - responses), 0.0).sum(axis=1) for group, top in zip(groups, tops, strict=True)
-        ]
-        return np.asarray(sum(volumes) / s.sum(axis=1))
+        return covering_slack(responses, s, groups)
 
     def general(self) -> FeatureRows:
         return self.given
@@ -100,14 +97,13 @@ class SmallFeatureRows(SmallRows):
     def _room(self, fit: Fit[Self]) -> SolvedProblems:
         return room_for(self.samples, self.problems, with_alpha=self.keep_alpha or fit.recipe.slack is not None)
 
-    def _find(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedTogether:
+    def _while_solving(self) -> AbstractContextManager[object]:
         n, d = self.X.shape
-        with limit_blas() if n * d * d > ONE_THREAD_OF_BLAS else nullcontext():
-            together = super()._find(fit, rules, tol, stop)
-        alpha = together.results.alpha
-        if alpha is not None:  # signed by label, as published
-            alpha[fit.label != self.problems.classes[:, None]] *= -1
-        return together
+        return limit_blas() if n * d * d > ONE_THREAD_OF_BLAS else nullcontext()
+
+    def _finish(self, fit: Fit[Self], found: SolvedProblems) -> None:
+        if found.alpha is not None:  # signed by label, as published
+            found.alpha[fit.label != self.problems.classes[:, None]] *= -1
 
     def _solve(
         self, fit: Fit[Self], rules: FitRules, targets: Targets, results: SolvedProblems, which: Indices, stop: Stop
@@ -134,12 +130,9 @@ class SmallFeatureRows(SmallRows):
         return found.coefficients
 
     def _total_weights(self, fit: Fit[Self]) -> Vector:
-        by_class, problems = (
-            np.bincount(fit.label, weights=fit.weights, minlength=fit.class_weights.size),
-            self.problems,
-        )
-        own = by_class[problems.classes]
-        return np.asarray(problems.positive_weight * own + problems.rest_weight * (by_class.sum() - own))
+        by_class = np.bincount(fit.label, weights=fit.weights, minlength=fit.class_weights.size)
+        own = by_class[self.problems.classes]
+        return np.asarray(self.problems.positive_weight * own + self.problems.rest_weight * (by_class.sum() - own))
 
     def _multiply(self, results: SolvedProblems, factors: Vector) -> None:
         assert results.alpha is not None
@@ -177,7 +170,7 @@ def small_feature_rows(
     even = SAFE_SQ_NORMS[0] < largest < min(SAFE_SQ_NORMS[1], UNEVEN**2 * float(np.median(sq_norms)))
     if not (even and weights_are_safe(weights if C is None else C * weights, label, strategy.classes.size)):
         return None
-    strength = STRENGTH_OF_SLACK if C is None else C * float(weights.mean()) * float(sq_norms.mean())
+    strength = LARGEST_STRENGTH if C is None else C * float(weights.mean()) * float(sq_norms.mean())
     shape = LinearShape(n, d, n * d, strength, smooth)
     if shape.compiled_newton_cost() > SLOWER_BY * shape.sdca_cost():
         return None

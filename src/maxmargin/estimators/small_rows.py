@@ -6,6 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Self
@@ -22,7 +23,7 @@ from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.training_rows import RowsOfProblems, TrainingRows
 from maxmargin.solvers import listen_for_interrupt
 from maxmargin.svm.many_problems import MAX_ITER, UNFINISHED, SolvedProblems, Stop, Targets
-from maxmargin.svm.many_slacks import first_C, solve_for_slacks
+from maxmargin.svm.many_slacks import first_strength, solve_for_slacks
 from maxmargin.svm.search_for_C import SearchForC
 
 SAFE_WEIGHTS = 1e-50, 1e50  # C times the weight of a sample
@@ -52,6 +53,8 @@ class SmallRows(TrainingRows):
 
     A subclass says how they are solved (`_solve`), and what follows for the ledger and the table of models.
     """
+
+    C_times_slack: Vector | None = None  # of each binary problem, where the last fit with a slack has ended
 
     @abstractmethod
     def general(self) -> RowsOfProblems:
@@ -91,8 +94,17 @@ class SmallRows(TrainingRows):
     def _proof_terms(self, found: SolvedProblems) -> dict[str, str]:
         """What the certificates of the results say of the kernel."""
 
+    @abstractmethod
     def _prepare(self, fit: Fit[Self]) -> None:
         """Called first, to compute what several of the above need."""
+
+    @abstractmethod
+    def _finish(self, fit: Fit[Self], found: SolvedProblems) -> None:
+        """Called with the results of all binary problems, for what is to be done once."""
+
+    def _while_solving(self) -> AbstractContextManager[object]:
+        """Context in which all binary problems are solved."""
+        return nullcontext()
 
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         """The models of all binary problems; where one does not come to its tolerance, the better of two paths."""
@@ -125,11 +137,12 @@ class SmallRows(TrainingRows):
                     why = "callback" if asked else "max_time"
             return bool(why)
 
-        with listen_for_interrupt() as interrupt:
+        with listen_for_interrupt() as interrupt, self._while_solving():
             together = self._find(fit, rules, tol, stop_now)
             if interrupt.answer():
                 why = "interrupted"
         found, n = together.results, strategy.n_models
+        self._finish(fit, found)
         unfinished = found.status == UNFINISHED
         seconds[unfinished] = time.perf_counter() - began
         if n > 1:
@@ -165,12 +178,17 @@ class SmallRows(TrainingRows):
             slack = results.losses / (targets.C * weights) * margin / fit.scale
             return SolvedTogether(results, margin, slack, targets.C)
         slack = np.full(weights.size, recipe.slack)
-        search = SearchForC(slack, first_C(recipe.slack, weights, fit.scale), tol)
+        first_C = first_strength(recipe.slack, weights) / fit.scale**2
+        if self.C_times_slack is not None and recipe.slack > 0:  # this product is about the same at other slacks
+            first_C = self.C_times_slack / recipe.slack
+        search = SearchForC(slack, first_C, tol)
 
         def solve(targets: Targets, which: Indices, stop: Stop) -> None:
             self._solve(fit, rules, targets, results, which, stop)
 
         C = solve_for_slacks(solve, results, search, weights, fit.scale, stop)
+        product = C * search.slack
+        self.C_times_slack = product if product.min() > 0 else None
         C = self._scale_to_margin(results, C, fit.scale)
         return SolvedTogether(results, results.value.copy(), search.slack, C)
 

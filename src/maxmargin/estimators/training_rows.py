@@ -37,7 +37,9 @@ class TrainingRows(ABC):
     shares_cache: ClassVar[bool] = False  # whether fits on these rows share a cache, which serves one thread at a time
 
     @abstractmethod
-    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> AnySolver:
+    def auto_solver(
+        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+    ) -> AnySolver:
         """The solver that is taken for a form of the problem where the user names none."""
 
     def largest_norm(self) -> float:
@@ -79,8 +81,10 @@ class RowsOfProblems(TrainingRows):
     def ledger(self) -> Ledger:  # type: ignore[override]
         return self.matrix.ledger
 
-    def auto_solver(self, form: type[MarginProblem], budget: int | None, C: float, loss: str) -> AnySolver:
-        return auto_solver(form, self.matrix, budget, C=C, loss=loss)
+    def auto_solver(
+        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+    ) -> AnySolver:
+        return auto_solver(form, self.matrix, budget, C=C, slack=slack or 0.0, loss=loss)
 
     @abstractmethod
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:

@@ -19,10 +19,10 @@ from maxmargin.core.types import Rows
 from maxmargin.engine.problem import Problem
 from maxmargin.engine.solver import AnySolver
 from maxmargin.svm.losses import LOSSES
+from maxmargin.svm.many_slacks import first_strength
 from maxmargin.svm.regularized import RegularizedSVM
 
 MOST_STRENGTH = 1e100  # C times |x_i|^2, at most, so that costs do not overflow: beyond it no choice changes
-STRENGTH_OF_SLACK = 10.0  # the same for a fit with a slack, whose C is not known yet
 SAMPLED_ROWS = 64  # rows that are read to estimate the mean |x_i|^2, if it is not given: their norms vary little
 
 # Costs in microseconds, on one core. Only their ratios matter: a factor in all of them changes no choice.
@@ -154,6 +154,7 @@ def auto_solver(
     budget: int | None = None,
     *,
     C: float = 1.0,
+    slack: float = 0.0,
     loss: str = "squared_hinge",
     sq_norm: float | None = None,
 ) -> AnySolver:
@@ -170,6 +171,8 @@ def auto_solver(
         passes over the data.
     C : float
         The C of a RegularizedSVM.
+    slack : float
+        The slack of a SlackSVM.
     loss : str
         The name of its loss.
     sq_norm : float or None
@@ -214,7 +217,7 @@ def auto_solver(
     assert isinstance(X, Matrix)  # rows of features are
     # Numbers that cannot be computed with are refused later, by the problem.
     if slack_form:
-        strength, loss = STRENGTH_OF_SLACK, "hinge"
+        strength, loss = float(first_strength(slack, np.float64(n))), "hinge"
     else:
         strength = min(C, MOST_STRENGTH) * (mean_sq_norm(X) if sq_norm is None else sq_norm)
         strength = max(0.0, min(strength, MOST_STRENGTH))

@@ -28,11 +28,10 @@ from maxmargin.engine.problem import Solution, length
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.engine.trace import Row, Trace
-from maxmargin.svm.convert import equivalent_C
 from maxmargin.svm.margin import MarginEvaluation
 from maxmargin.svm.regularized import RegularizedSVM
 from maxmargin.svm.search_for_C import MOST_SOLVES, PathPoints, SearchForC
-from maxmargin.svm.slack import SHORTEST, SlackSVM
+from maxmargin.svm.slack import SlackSVM
 
 
 @limit_blas()
@@ -127,13 +126,11 @@ def solve_for_slack(
 
 
 def _first_C(problem: SlackSVM, warm: Resume | None) -> float:
-    """Where the search begins: at the C of an earlier solve, or at that for which the centroid has the right length."""
+    """Where the search begins: at the C of an earlier solve, or at a guess from the range of the slack."""
     if warm is not None and isinstance(warm.problem, RegularizedSVM):
         return warm.problem.C
-    with problem.X.ledger.on("slack for C"):
-        at = problem.evaluate(problem.centroid())
-    C = equivalent_C(problem, at) if length(at.w) >= 1 - SHORTEST else math.inf
-    return C if math.isfinite(C) and C > 0 else 1 / problem.scale**2
+    C = problem.slack_range().C_of(problem.slack)
+    return C if math.isfinite(C) else 1 / problem.scale**2
 
 
 def _point_of_path(problem: RegularizedSVM, solved: Result, scale: float) -> PathPoints:
@@ -152,7 +149,11 @@ def _in_slack_form(problem: SlackSVM, solved: Result) -> Result:
     w, p, v = solved.solution.w, solved.solution.p, solved.solution.v
     at = problem.evaluate_direction(w, _evaluation(solved).responses / problem.scale)
     with problem.X.ledger.on("certificate"):
-        certificate, dual = problem.certify_evaluated(at, p, None if v is None else v / problem.scale)
+        if solved.status == "tol" and p is not None and p.any():  # then v was computed for a certificate just now
+            dual = problem.dual_point(p, None if v is None else v / problem.scale)
+            certificate = problem.certify_by(at, dual)
+        else:
+            certificate, dual = problem.certify_evaluated(at, p)
     return replace(solved, solution=at.solution(*dual), evaluation=at, certificate=certificate)
 
 

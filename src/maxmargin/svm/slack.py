@@ -14,11 +14,13 @@ from __future__ import annotations
 import copy
 import math
 import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.core import pour, water_level
+from maxmargin.core import best_factor, pour, water_level
 from maxmargin.core.line_search import least
 from maxmargin.core.rounding import SUM_ROUNDINGS, is_finite, relative_error
 from maxmargin.core.types import Point, Vector
@@ -30,8 +32,28 @@ from maxmargin.svm.measured_rounding import measure_rounding
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # sample weights outside of these are refused: sums would overflow
 LARGEST_SLACK = 2.0  # responses of rows in the unit ball differ by no more: a larger slack changes no model
-SHORTEST = 1e-6  # accuracy of the length of w where a w inside of the unit ball is best
+LEAST_SHARE = 1e-3  # of the largest slack: the C of a smaller one is guessed as that of this one
 CENTROID_SAMPLES = 64  # samples of each class in the centroid of a kernel problem, where each costs a row of K
+
+
+@dataclass(frozen=True)
+class SlackRange:
+    """The slacks at which the model changes.
+
+    Attributes
+    ----------
+    largest : float
+        The largest of them, at which every sample is inside the margin of the centroid.
+    C : float
+        The C that goes with it; infinite if there is no centroid to tell it.
+    """
+
+    largest: float
+    C: float
+
+    def C_of(self, slack: float) -> float:
+        """About the C of a slack: their product hardly changes, from the largest slack to near the least there is."""
+        return self.C * self.largest / max(slack, LEAST_SHARE * self.largest)
 
 
 class SlackSVM(MarginProblem):
@@ -110,6 +132,10 @@ class SlackSVM(MarginProblem):
         other.slack = _nonnegative(slack)
         return other
 
+    def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        super()._label(y, sample_weight)
+        self._slack_range: SlackRange | None = None
+
     # Evaluation of a point
 
     def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
@@ -125,21 +151,18 @@ class SlackSVM(MarginProblem):
     def evaluate_direction(self, w: Point, c: Vector) -> MarginEvaluation:
         """The value at the best multiple of w in the unit ball, for a w whose responses c are known.
 
-        The value is concave in the length of w. It is best on the sphere, unless there is too little slack for what
-        this direction gets wrong.
+        It is best on the sphere, unless there is too little slack for what this direction gets wrong.
         """
         norm = length(w)
         if norm == 0:
             return self.evaluate_responses(w, c)
         unit, along = w / norm, c / norm
         on_sphere = self.evaluate_responses(unit, along)
-        if float(on_sphere.wet @ along) >= 0:  # the slope in the length
+        if float(on_sphere.wet @ along) >= 0:  # the slope in the length, in which the value is concave
             return on_sphere
-
-        def at_length(t: float) -> MarginEvaluation:
-            return self.evaluate_responses(unit * t, along * t)
-
-        return at_length(least(lambda t: -at_length(t).value, 0.0, 1.0, SHORTEST)[0])
+        groups = self.groups
+        t = best_factor([along[group] for group in groups], self.volume, [self.s[group] for group in groups])
+        return self.evaluate_responses(unit * t, along * t)
 
     def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
         """As `evaluate`, for a w whose responses c are known: no data is read."""
@@ -185,10 +208,20 @@ class SlackSVM(MarginProblem):
 
         `c` holds the responses to the centroid, if they are known.
         """
-        if c is None:
+        return self.slack_range().largest if c is None else float(covering_slack(c, self.s, self.groups))
+
+    def slack_range(self) -> SlackRange:
+        """The range of slacks that matter, from the centroid, which is read the first time."""
+        if self._slack_range is None:
             with self.X.ledger.on("slack range"):
                 c = self.responses(self.centroid())
-        return float(sum((self.s[k] * (c[k].max() - c[k])).sum() for k in self.groups) / self.s.sum())
+            # At the largest slack all dual weights are at their bound: this is `equivalent_C` of the centroid there.
+            p = self.on_simplex(self.s)
+            level = float(np.mean([c[group].max() for group in self.groups]))
+            pull = level * float(p @ c)
+            C = self.cap(p) / pull / self.scale**2 if level > 0 and pull > 0 else math.inf
+            self._slack_range = SlackRange(self.largest_slack(c), C)
+        return self._slack_range
 
     # The dual and the effect of rounding
 
@@ -295,6 +328,21 @@ class SlackSVM(MarginProblem):
 
     def _of_dual(self, dual: Dual) -> MarginEvaluation:
         return self.evaluate(dual[1] / length(dual[1]))
+
+
+def covering_slack(c: Vector, s: Vector, groups: Sequence[NDArray[np.bool_]]) -> Vector:
+    """The mean slack that brings every sample to the largest response of its group.
+
+    Parameters
+    ----------
+    c, s : arrays of shape (..., n)
+        The responses and the weights of the samples, of one problem or of several.
+    groups : list of arrays of bool of shape (..., n)
+        See :attr:`SlackSVM.groups`.
+    """
+    tops = [np.where(group, c, -np.inf).max(axis=-1, keepdims=True) for group in groups]
+    shortfalls = (np.where(group, s * (top - c), 0.0).sum(axis=-1) for group, top in zip(groups, tops, strict=True))
+    return np.asarray(sum(shortfalls) / s.sum(axis=-1))
 
 
 def checked_scale(scale: float) -> float:

@@ -122,18 +122,29 @@ def test_cut_anywhere_by_a_budget(loss):
 
 
 @losses
-@pytest.mark.parametrize("newton_passes", [0.0, 1e9])
-def test_another_C_begins_with_sweeps_at_the_last_dual_point(loss, newton_passes):
+@pytest.mark.parametrize(("newton_passes", "C"), [(0.0, 0.1), (1e9, 1.01)])
+def test_another_C_begins_with_sweeps_at_the_last_dual_point(loss, newton_passes, C):
     X, y = noisy()
     solver = SdcaThenNewton(newton_passes)
     first = solve(RegularizedSVM(X, y, 1.0, loss=loss), solver, tol=1e-6, random_state=0)
     assert (first.state.newton is None) == (newton_passes > 0)
-    other = RegularizedSVM(X, y, 1.01, loss=loss)
+    other = RegularizedSVM(X, y, C, loss=loss)
     state = solver.start(other, np.random.default_rng(0), first.state)
     assert (state.newton, state.passes) == (None, [])
     last = solver.solution(RegularizedSVM(X, y, 1.0, loss=loss), first.state)
-    np.testing.assert_array_equal(state.descent.lend()[0], last.p)
+    upper, _ = other.loss.dual_box(other.u)
+    np.testing.assert_array_equal(state.descent.lend()[0], np.minimum(last.p, upper))
     assert solve(other, solver, warm=first).certificate.relative_gap <= 1e-3
+
+
+@losses
+def test_where_sweeps_were_slow_they_are_not_tried_again_at_a_similar_C(loss):
+    X, y = noisy()
+    first = solve(RegularizedSVM(X, y, 1e3, loss=loss), SdcaThenNewton(30.0), random_state=0)
+    read = first.state.read
+    second = solve(RegularizedSVM(X, y, 500.0, loss=loss), SdcaThenNewton(30.0), warm=first, random_state=0)
+    assert second.certificate.relative_gap <= 1e-3
+    assert read > 0 == second.state.read
 
 
 def test_each_class_hands_over_by_itself():

@@ -30,6 +30,8 @@ LOOK_GROWTH = 1.05  # the gap is recorded after a sweep if the passes have grown
 FEWEST_LOOKS = 3  # recorded gaps before their fall tells anything
 MOST_PASSES, MOST_NEWTON_ITERATIONS = 2000, 1000  # a fit without any limit ends then, as it does by either solver alone
 WORTH_KEEPING = 0.5  # relative gap above which Newton's method begins at 0: on subsets that grow, it is as fast there
+# C, in units of one at which sweeps were given up, above which they are not tried again: a smaller C takes fewer.
+STILL_SLOW = 0.2
 # Both are the best of a few on 150 problems of random shapes (`benchmarks/auto_linear.py --shapes`): with less, sweeps
 # were given up that would soon have ended. The unit is the cost of Newton's method.
 TRIAL = 0.3  # what sweeps cost before they may be given up: so much is lost if they are
@@ -41,6 +43,7 @@ class HandOverState:
     """The state of coordinate ascent and what its sweeps have shown; after the hand-over, also that of Newton."""
 
     dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
+    total_weight: float  # the sum of C s_i of the problem
     descent: Descent
     newton: NewtonState | None = None
     newton_iterations: int = 0
@@ -92,8 +95,12 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
         if isinstance(warm, HandOverState):
             if all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
                 return warm
-            warm = self.solution(problem, warm)
-        return HandOverState(problem.dual_signature, Sdca().start(problem, rng, warm))
+            here, weight = self.solution(problem, warm), float(problem.u.sum())
+            if warm.newton is not None and weight > STILL_SLOW * warm.total_weight:
+                newton = Newton().start(problem, rng, warm.newton)
+                return HandOverState(problem.dual_signature, weight, warm.descent, newton)
+            warm = here
+        return HandOverState(problem.dual_signature, float(problem.u.sum()), Sdca().start(problem, rng, warm))
 
     def step(self, problem: RegularizedSVM, state: HandOverState, iterations: int, budget: int) -> Step:
         ledger = problem.X.ledger

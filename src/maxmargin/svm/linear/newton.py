@@ -87,6 +87,17 @@ class NewtonState:
         """Whether the subset is all of the data."""
         return self.subset is not None and self.subset.rows.size == self.order.size == self.size
 
+    def scaled_dual_variables(self, problem: RegularizedSVM) -> Vector | None:
+        """The dual variables of all samples, scaled with C to another problem with the hinge; None where unknown.
+
+        Those at C stay at C. So w leaves the optimum only as far as the others do not grow with C.
+        """
+        if self.subset is None or not self.whole or problem.loss.smooth:
+            return None
+        p = np.zeros(problem.y.size)
+        p[self.subset.rows] = self.subset.a / self.subset.upper * problem.u[self.subset.rows]
+        return p
+
 
 @dataclass
 class Subset:
@@ -171,7 +182,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             return warm
         order = rng.permutation(np.flatnonzero(problem.s))
         if isinstance(warm, NewtonState | Solution):
-            centre = warm.p if isinstance(warm, Solution) else None
+            centre = warm.p if isinstance(warm, Solution) else warm.scaled_dual_variables(problem)
             signature, w = problem.dual_signature, np.asarray(warm.w)
             return NewtonState(signature, order, order.size, w, warm.b, first_centre=centre)
         return NewtonState(problem.dual_signature, order, self._first_size(problem), np.zeros(d))
