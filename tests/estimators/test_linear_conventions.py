@@ -32,7 +32,7 @@ def to_check(parameters):
     """
     solver = SOLVERS[parameters["solver"]]()
     tol = 0.0 if (solver.name, parameters.get("loss")) in EXACT else 1e-6 if solver.default_tol else None
-    stop = {"tol": tol, "max_iter": usual_passes(solver)}
+    stop = {"tol": tol, "max_iter": min(100, usual_passes(solver))}
     dropped = {"C", "slack"} if solver.name == "perceptron" or Trait.SEPARABLE in solver.requires else {"C"}
     options = {name: value for name, value in parameters.items() if name not in dropped}
     if "slack" in options:

@@ -57,7 +57,7 @@ def test_responses_are_those_of_the_coefficients_under_another_slack_or_C(case):
 def test_the_budget_is_never_exceeded(case, budget, n):
     problem = case.problem(moons(n), cache_size=CACHE)
     try:
-        result = case.solve(problem, budget=budget, max_iter=400, certify="checks", random_state=0)
+        result = case.solve(problem, budget=budget, max_iter=200, certify="checks", random_state=0)
     except ValueError as error:
         assert "too small for one iteration" in str(error)  # noqa: PT017
         assert problem.X.ledger.entries_read <= budget
@@ -69,7 +69,7 @@ def test_the_budget_is_never_exceeded(case, budget, n):
 
 def test_rows_that_are_kept_are_not_counted_again(case):
     problem = case.problem()
-    case.solve(problem, max_iter=500, certify=False, random_state=0)
+    case.solve(problem, max_iter=300, certify=False, random_state=0)
     n = problem.y.size
     assert problem.X.ledger.entries_read <= 1.2 * n * n  # a few again, where a solver looks whether rounding matters
 
@@ -113,7 +113,7 @@ def test_a_weight_is_a_number_of_rows(case, weight):
     weights = np.where(some, float(weight), 1.0)
     rows = np.concatenate([np.flatnonzero(~some), np.repeat(np.flatnonzero(some), weight)])
     tol = case.solver.default_tol and 1e-4
-    rules = {"tol": tol, "max_iter": 40_000 if tol else 1500, "random_state": 0}
+    rules = {"tol": tol, "max_iter": 40_000 if tol else 1000, "random_state": 0}
     weighted = case.solve(case.problem((X, y), sample_weight=weights), **rules)
     listed = case.solve(case.problem((X[rows], y[rows])), **rules)
     assert weighted.certificate.primal == pytest.approx(listed.certificate.primal, rel=2e-4 if tol else 0.05)
@@ -139,7 +139,7 @@ def test_it_comes_near_the_optimum_of_LIBSVM(case, C):
 @each_case(KERNEL_CASES, lambda case: case.solver.optimises and Trait.SEPARABLE not in case.solver.requires)
 def test_the_gap_becomes_small(case):
     tol = case.solver.default_tol and 1e-3
-    result = case.solve(tol=tol, max_iter=20_000 if tol else 5000, random_state=0)
+    result = case.solve(tol=tol, max_iter=20_000 if tol else 3000, random_state=0)
     assert result.certificate.relative_gap <= (tol or 0.1)
 
 
@@ -164,7 +164,7 @@ def test_it_learns(case):
 def test_awkward_data(case, data):
     X, y = data
     problem = case.problem((X, np.asarray(y, dtype=float)))
-    result = case.solve(problem, max_iter=150, certify="checks", random_state=0)
+    result = case.solve(problem, max_iter=100, certify="checks", random_state=0)
     assert np.isfinite(result.solution.w.beta).all()
     assert np.isfinite(result.solution.b)
     assert (result.trace.column("gap") >= 0).all()
