@@ -59,12 +59,21 @@ def test_at_the_right_C_solves_become_more_accurate_than_the_result():
 def test_a_loose_solution_with_no_less_slack_is_made_accurate_before_C_grows():
     search, one = SearchForC(np.array([0.1]), np.array([1.0]), 1e-3), np.arange(1)
     C, accuracy = [], []
-    for _ in range(5):
+    for _ in range(4):
         C.append(search.C[0])
         accuracy.append(search.accuracy[0])
         search.move(one, PathPoints(search.C.copy(), np.array([0.31]), np.array([0.5])))
-    assert accuracy == [1e-2, 1e-2, 1e-2, 5e-4, 5e-4]
-    assert C[0] < C[1] < C[2] == C[3] < C[4]
+    assert accuracy == [1e-2, 1e-2, 5e-4, 5e-4]
+    assert C[0] < C[1] == C[2] < C[3]
+
+
+def test_a_bracket_that_a_loose_solution_has_closed_too_far_is_opened():
+    """The slack of the second solve is far too small: the right C is larger than that."""
+    search, one = SearchForC(np.array([0.1]), np.array([1.0]), 1e-3), np.arange(1)
+    for k in range(12):
+        slack = 0.02 if k == 1 else 4.0 / search.C[0]
+        search.move(one, PathPoints(search.C.copy(), np.array([slack]), np.array([0.5])))
+    assert search.C[0] == pytest.approx(40.0, rel=1e-2)
 
 
 def test_too_little_slack_is_found_out_and_the_least_slack_taken():

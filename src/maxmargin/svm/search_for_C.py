@@ -25,19 +25,23 @@ from maxmargin.svm.slack import LARGEST_SLACK
 MOST_SOLVES = 60  # solves of the form with C, after which a problem ends though its gap is above `tol`
 LARGEST_RISE, LARGEST_FALL = math.log(30.0), math.log(10.0)  # changes of log C from one solve to the next, at most
 LOOSEST = 10.0  # the gap of the first solve, in units of `tol`: its solution is not the one asked for anyway
+# Uncertainty of log slack, in units of the root of the gap: between 0.1 and 0.5 on the sets of the benchmark, as far as
+# a second solve at the same C told.
+NOISE = 0.5
 # The distance of log slack from that of the slack asked for that is expected after a step, in units of the one before.
-# A solve is so accurate that its slack is off by no more than that. The benchmark is about as fast with 0.2 and 0.5.
-CLOSER = 0.3
+# A solve is so accurate that its slack is off by no more than that.
+CLOSER = 0.15
 FINER = 0.25  # the gap of the next solve, in units of the last one, where that was at the right C and not good enough
 AT_SLACK = 2.0  # distance of log slack in units of `tol`, up to which C is right
 SLOPE = -1.0  # of log slack over log C, assumed before two solutions tell it; it is exact where C is small
 # Change of log C, in units of the uncertainty of log slack, from which on a slope is told by two solves.
 FAR_APART = 2.0
-# Factor of a step to a larger C by a secant through two points of smaller C. It falls short, as log slack levels off.
-BEYOND = 1.5
+# Factor of a step to a larger C by a secant through two points of smaller C, and the distance of log slack from which
+# on it is taken: the step would fall short, as log slack levels off.
+BEYOND, STILL_FAR = 1.5, 0.3
 STEEP = 0.05  # ratio of two slacks, below which their roots are interpolated and not their logarithms
 # Changes of log C and of log slack: then there is no less slack to be had.
-FAR_LARGER, HARDLY_LESS = math.log(10.0), 0.1
+FAR_LARGER, HARDLY_LESS = math.log(3.0), 0.1
 LEAST_MARGIN = 1e-6  # in units of the largest norm: classes that no larger margin separates count as inseparable
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -119,6 +123,8 @@ class SearchForC:
         self.nowhere: NDArray[np.bool_] = np.zeros(C.size, dtype=bool)
         self.low: Vector = np.zeros(C.size)  # the bracket of the right C
         self.high: Vector = np.full(C.size, math.inf)
+        self.low_accuracy: Vector = np.zeros(C.size)  # of the solves that gave its ends
+        self.high_accuracy: Vector = np.zeros(C.size)
         self.last = PathPoints.unknown(C.size)  # those of the solve before
         self.slope: Vector = np.full(C.size, SLOPE)  # of log slack over log C
         self.no_slack: NDArray[np.bool_] = slack == 0
@@ -169,11 +175,9 @@ class SearchForC:
         level = in_vain & ~stays & np.isnan(self.level_C[which])
         self.level_C[which[level]] = found.C[level]
         which, found, off = which[~stays], found[~stays], off[~stays]
-        noise = np.sqrt(self.accuracy[which])
+        noise = NOISE * np.sqrt(self.accuracy[which])
         step = self._step(which, found, off, noise)
-        # The C of a point that no dual variable bounds is as uncertain as its slack.
-        self.low[which] = np.where(off < -noise, found.C * np.exp(-noise), self.low[which])
-        self.high[which] = np.where(off > noise, found.C * np.exp(noise), self.high[which])
+        self._narrow_bracket(which, found, off, noise)
         low, high = self.low[which], self.high[which]
         guess = found.C * np.exp(np.clip(step, -LARGEST_FALL, LARGEST_RISE))
         bracketed = (low > 0) & (high < math.inf)
@@ -185,10 +189,27 @@ class SearchForC:
         # In a narrow bracket, loose solutions may have been on the wrong side.
         self._choose_accuracy(which, np.minimum(np.abs(off), np.abs(np.log(self.C[which] / found.C))))
 
+    def _narrow_bracket(self, which: Indices, found: PathPoints, off: Vector, noise: Vector) -> None:
+        """Move an end of the bracket to these points; widen it where a less accurate solve has closed it too far.
+
+        So it seems where only a slope steeper than -1 would lead from here to an end.
+        """
+        accuracy = self.accuracy[which]
+        with np.errstate(divide="ignore"):
+            too_low = (self.high_accuracy[which] > accuracy) & (np.log(self.high[which] / found.C) < -off)
+            too_high = (self.low_accuracy[which] > accuracy) & (np.log(found.C / self.low[which]) < off)
+        self.high[which[too_low]], self.low[which[too_high]] = math.inf, 0.0
+        # The C of a point that no dual variable bounds is as uncertain as its slack.
+        smaller, larger = off < -noise, off > noise
+        self.low[which[smaller]] = (found.C * np.exp(-noise))[smaller]
+        self.high[which[larger]] = (found.C * np.exp(noise))[larger]
+        self.low_accuracy[which[smaller]] = accuracy[smaller]
+        self.high_accuracy[which[larger]] = accuracy[larger]
+
     def _choose_accuracy(self, which: Indices, distance: Vector) -> None:
         """Choose the gap of the next solve, from the distance of the last one, in log slack or log C."""
         accuracy, finest = self.accuracy[which], self.tol / 2
-        enough, at_finest = (CLOSER * distance) ** 2, accuracy <= finest
+        enough, at_finest = (CLOSER * distance / NOISE) ** 2, accuracy <= finest
         nearer = np.clip(enough, finest, accuracy)
         # Once solves are as accurate as the result, a better C may do; if it did not, though near, accuracy is short.
         again = (enough > accuracy) | (distance > AT_SLACK * self.tol) & ~self.repeated[which]
@@ -209,7 +230,7 @@ class SearchForC:
             rise = np.where(np.abs(rise) > noise, rise, -np.copysign(noise, run))
             told = (np.abs(run) > FAR_APART * noise) & (rise * run < 0)
             self.slope[which[told]] = (rise / run)[told]
-        falls_short = (off < 0) & (last.slack > wanted) & np.isinf(self.high[which])
+        falls_short = (off < -STILL_FAR) & (last.slack > wanted) & np.isinf(self.high[which])
         return np.asarray(off / self.slope[which] * np.where(falls_short, BEYOND, 1.0))
 
     def _in_vain(self, which: Indices, found: PathPoints) -> NDArray[np.bool_]:
