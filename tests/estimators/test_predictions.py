@@ -139,6 +139,14 @@ def test_rows_next_to_the_boundary_are_decided_in_float64(monkeypatch):
 
 
 @pytest.mark.usefixtures("many_rows")
+@pytest.mark.parametrize("storage", [sp.csr_array, sp.csr_matrix])
+def test_sparse_rows_have_the_classes_of_dense_ones(storage):
+    X, y = clouds(300)
+    model = SVC().fit(X, y)
+    np.testing.assert_array_equal(model.predict(storage(X)), model.predict(X))
+
+
+@pytest.mark.usefixtures("many_rows")
 def test_float32_is_given_up_where_it_leaves_most_classes_open():
     X, y = clouds(300)
     model = SVC(gamma=1e5).fit(X, y)
