@@ -106,7 +106,8 @@ class MarginProblem(RowProblem):
 
     def imbalance(self, p: Vector) -> float:
         """An upper bound of |sum p_i y_i| in exact arithmetic."""
-        return abs(math.fsum(p * self.y)) + UNIT * float(p.sum())
+        some = np.flatnonzero(p)
+        return abs(math.fsum((p[some] * self.y[some]).tolist())) + UNIT * float(p.sum())
 
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self.y: Vector = _labels(y, self.X.shape[0])
