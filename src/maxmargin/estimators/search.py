@@ -113,9 +113,10 @@ class Search:
 
     All cells are compared on a part of the samples first, where these are many. Those that are clearly worse than the
     best one there are left, and the others are compared on more samples, in the end on all. For each gamma, folds and
-    values share kernel rows, and each value begins at the solution of the one before it. In the first comparison
-    values are scored in the order of rising C, one after another on all folds, until they no longer pay: larger ones
-    are left once the iterations have grown many times without a better score.
+    values share kernel rows, and each value begins at the solution of the one before it. Values are scored in the order
+    of rising C, one after another on all folds, until they no longer pay: larger ones are left once the iterations have
+    grown many times without a better score. Only where folds share kernel rows, and after the first comparison, each
+    fold goes through all values before the next one.
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ class Search:
                 # A fit costs about as much as it has samples; how many cells go on to more samples is not known yet.
                 self.share_of_stage = (1 - self.progress.share) * size / sum(each for each in sizes if each >= size)
                 part = sample_of_each_class(label, np.ones(n, dtype=bool), size) if size < n else None
-                self._score(cells, X, y, sample_weight, part, one_by_one=size == sizes[0])
+                self._score(cells, X, y, sample_weight, part, first=size == sizes[0])
                 if self.stopped:
                     break
                 cells = self.promising()
@@ -268,13 +269,9 @@ class Search:
         weight: Vector | None,
         part: Indices | None,
         *,
-        one_by_one: bool,
+        first: bool,
     ) -> None:
-        """Score these cells on all samples, or on a part of them.
-
-        `one_by_one`: score a value on all folds before the next one, and leave those that take too long. Otherwise a
-        fold goes through all values before the next one.
-        """
+        """Score these cells on all samples, or on a part of them; `first`: none was scored before."""
         splits = self.splits
         if part is not None:
             X, y = _safe_indexing(X, part), y[part]
@@ -290,12 +287,12 @@ class Search:
             estimator = clone(self.estimator).set_params(**self.grid.parameters((g, values[0])))
             fits = WarmFits(estimator, X, y, weight)
             folds = [_Fold(fits.among(train), _safe_indexing(X, test), y[test]) for train, test in splits]
-            chain = fits.fit_.rows.shares_cache and not one_by_one
-            for some in [[value] for value in values] if one_by_one else [values]:
+            chain = fits.fit_.rows.shares_cache and not first
+            for some in [values] if chain else [[value] for value in values]:
                 self._keep(g, some, (self._in_a_chain if chain else self._side_by_side)(g, some, folds))
                 if self.stopped:
                     return
-                if one_by_one and self._takes_too_long((g, some[-1])):
+                if self._takes_too_long((g, some[-1])):
                     break
             now.share = done
 
