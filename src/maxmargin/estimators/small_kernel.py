@@ -81,8 +81,11 @@ class SmallKernelRows(SmallRows):
         self.saved, self.cache_bytes, self._general, self.samples = 0, cache_bytes, general, samples
 
     def expect_more_fits(self, n_jobs: int | None) -> None:
-        """Compute the whole kernel matrix at once, where it fits: each fit alone would compute most rows anew."""
-        if self.samples is None or not _matrix_fits(self.order, self.cache_bytes):
+        """Compute the whole kernel matrix at once, unless it has more bytes than a fit alone may keep rows.
+
+        Each fit alone would compute most rows anew.
+        """
+        if self.samples is None or 8 * self.order.samples.size**2 > min(MOST_ROW_BYTES, self.cache_bytes):
             return
         source = _whole_matrix(self.kernel, self.samples, n_jobs, self.ledger)
         if source is not None:
