@@ -211,7 +211,8 @@ def best_factor(
 
     Examples
     --------
-    >>> best_factor([[-1.0, 2.0, 2.0]], 0.5)
+    >>> from maxmargin.core import best_factor
+    >>> best_factor([[-1.0, 2.0, 2.0]], 1.5)
     0.5
 
     Notes
