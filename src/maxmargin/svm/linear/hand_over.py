@@ -92,15 +92,15 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
             raise ValueError(f"newton_passes must be a number of at least 0; got {self.newton_passes!r}")
 
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> HandOverState:
+        weight = float(problem.u.sum())
         if isinstance(warm, HandOverState):
             if all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
                 return warm
-            here, weight = self.solution(problem, warm), float(problem.u.sum())
             if warm.newton is not None and weight > STILL_SLOW * warm.total_weight:
                 newton = Newton().start(problem, rng, warm.newton)
                 return HandOverState(problem.dual_signature, weight, warm.descent, newton)
-            warm = here
-        return HandOverState(problem.dual_signature, float(problem.u.sum()), Sdca().start(problem, rng, warm))
+            warm = self.solution(problem, warm)
+        return HandOverState(problem.dual_signature, weight, Sdca().start(problem, rng, warm))
 
     def step(self, problem: RegularizedSVM, state: HandOverState, iterations: int, budget: int) -> Step:
         ledger = problem.X.ledger
