@@ -63,7 +63,7 @@ def test_one_table():
     assert table.columns[0] == "problem"
     assert list(table.columns[1:]) == list(ONE.to_pandas().columns) == [
         "iteration", "seconds", "entries_read", "kernel_evaluations", "primal", "dual", "gap", "holdout_error",
-        "estimated_gap",
+        "estimated_gap", "paid",
     ]  # fmt: skip
     assert table["problem"].tolist() == ["a against b", "a against b", "a against c"]
     assert table["entries_read"].tolist() == [10, 20, 0]

@@ -125,7 +125,7 @@ class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
         p[rows] = 1 / rows.size
         return CoreSetState(p)
 
-    def step(self, problem: MinimumEnclosingBall, state: CoreSetState, iterations: int, budget: int) -> Step:
+    def step(self, problem: MinimumEnclosingBall, state: CoreSetState, iterations: int, budget: float) -> Step:
         read_before = problem.X.ledger.entries_read
         for done in range(iterations):
             if state.settled:

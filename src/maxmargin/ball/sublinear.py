@@ -181,9 +181,9 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
         n, d = problem.X.shape
         return BallRun(self.rounds(problem), Weights(np.ones(n), 1.0), np.zeros(d), np.zeros(d), np.zeros(n))
 
-    def step(self, problem: MinimumEnclosingBall, state: SublinearBallState, iterations: int, budget: int) -> Step:
+    def step(self, problem: MinimumEnclosingBall, state: SublinearBallState, iterations: int, budget: float) -> Step:
         n, d = problem.X.shape
-        rounds = min(iterations, budget // (self.columns * n + d))
+        rounds = min(iterations, int(budget // (self.columns * n + d)))
         for _ in range(rounds):
             if state.run.t == state.run.T:
                 self._next_run(problem, state)

@@ -4,7 +4,7 @@
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
-from threading import Lock
+from threading import Lock, get_ident
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,10 +14,12 @@ from libc.stdint cimport int32_t, int64_t
 
 from maxmargin.core.kinds cimport Index, Real
 from maxmargin.core import rounding
+from maxmargin.core.block_cache import READERS, BlockCache
 from maxmargin.core.threads import run_parallel
 
 cdef int64_t PARTS = 4  # parts that large products are split into, so at most this many threads read a matrix
 cdef int64_t ENTRIES_PER_PART = 500_000  # entries per part below which a product is not split: threads start too slowly
+cdef int64_t BLOCKS_AHEAD = 2  # blocks of a source that are read ahead: one is being read while another waits to be used
 
 
 cdef extern from "rows.hpp" namespace "maxmargin" nogil:
@@ -35,12 +37,16 @@ cdef class Ledger:
     read; `dense_count` is the count of the same reads if zeros were stored too. Both count reading for learning.
     Of a kernel matrix, an entry is read when it is computed: both count kernel evaluations.
     Reading for any other purpose is counted by its name in `purposes`.
+
+    Of data that lies elsewhere, `chunks_fetched` and `bytes_fetched` count what was fetched, for whatever purpose, and
+    `failure` is the error that reading met inside compiled code, where none can be raised: `raise_failure` does that.
+    If entries have prices, `cost` is what was paid for them, for whatever purpose; otherwise it is `entries_read`.
     """
 
     def __cinit__(self):
-        self.reads.entries_read = 0
-        self.reads.dense_count = 0
         self.purposes = {}
+        self.chunks_fetched = self.bytes_fetched = 0
+        self.failure = None
 
     @property
     def entries_read(self):
@@ -49,6 +55,15 @@ cdef class Ledger:
     @property
     def dense_count(self):
         return self.reads.dense_count
+
+    @property
+    def cost(self):
+        return self.reads.paid if self.reads.priced else self.reads.entries_read
+
+    @property
+    def priced(self):
+        """Whether entries have prices."""
+        return self.reads.priced
 
     @contextmanager
     def on(self, str purpose):
@@ -70,20 +85,37 @@ cdef class Ledger:
         self.reads.entries_read += entries
         self.reads.dense_count += entries
 
+    def count_fetched(self, int64_t chunks, int64_t bytes_):
+        """Add chunks of a store that were fetched, and their bytes."""
+        self.chunks_fetched += chunks
+        self.bytes_fetched += bytes_
+
     def add(self, Ledger other):
-        """Add the counts of another ledger."""
+        """Add the counts of another ledger, and take over its failure."""
         self.reads.entries_read += other.reads.entries_read
         self.reads.dense_count += other.reads.dense_count
+        self.reads.paid += other.reads.paid
+        self.count_fetched(other.chunks_fetched, other.bytes_fetched)
+        self.failure = self.failure or other.failure
         for purpose, counts in other.purposes.items():
             self.book(purpose, *counts)
 
+    def raise_failure(self):
+        """Raise the error that reading met, if it did."""
+        if self.failure is not None:
+            raise self.failure
+
     def summary(self):
-        """Entries read by purpose; for learning also by the dense count."""
+        """Entries read by purpose, for learning also by the dense count; what was fetched and paid, where anything was."""
         apart = {purpose: entries_read for purpose, (entries_read, _) in self.purposes.items()}
+        if self.chunks_fetched:
+            apart.update({"chunks fetched": self.chunks_fetched, "bytes fetched": self.bytes_fetched})
+        if self.reads.priced:
+            apart["cost"] = self.cost
         return {"learning": self.entries_read, "learning, dense count": self.dense_count, **apart}
 
     def __repr__(self):
-        apart = "".join(f", {name}: {entries_read:,}" for name, (entries_read, _) in self.purposes.items())
+        apart = "".join(f", {name}: {count:,}" for name, count in list(self.summary().items())[2:])
         return f"Ledger(entries read: {self.entries_read:,}, dense count: {self.dense_count:,}{apart})"
 
 
@@ -116,34 +148,138 @@ cdef Lines* lines_of(object source, int64_t width, Reads* reads) except NULL:
     return compressed_lines[double, int64_t](source.data, source.indices, source.indptr, width, reads)
 
 
-class OtherAxis:
-    """A compressed matrix along its other axis, built at the first use and shared by all forks of a Matrix."""
+class Shared:
+    """What all forks of a Matrix share.
 
-    def __init__(self):
+    Attributes
+    ----------
+    turned : CSR or CSC matrix or None
+        A compressed matrix along its other axis, built at the first use.
+    cache : BlockCache or None
+        The blocks of a source that are in memory.
+    """
+
+    def __init__(self, cache=None):
         self.lock = Lock()
         self.turned = None
+        self.cache = cache
+
+
+cdef class BlockReader:
+    """The rows, or the columns, of a source for one thread at a time, with one block at hand."""
+
+    def __cinit__(self, blocks, int64_t width, cache, Ledger ledger):
+        self.blocks, self.cache, self.ledger, self.width = blocks, cache, ledger, width
+        self.starts, self.sizes, self.prices = blocks.starts, blocks.sizes, blocks.prices
+        self.last = -1
+        ledger.reads.priced = self.prices is not None
+        cdef const int64_t* sizes = NULL
+        cdef const double* prices = NULL
+        if self.sizes is not None:
+            sizes = &self.sizes[0]
+        if self.prices is not None:
+            prices = &self.prices[0]
+        self.all_lines = new Blocked(
+            &self.starts[0], self.starts.shape[0] - 1, width, sizes, prices, fetch, <void*>self, &ledger.reads
+        )
+
+    def __dealloc__(self):
+        del self.lines
+        del self.all_lines
+
+    cdef const Lines* fetch(self, int64_t block) except NULL:
+        """Have a block at hand, in place of the last one of this thread."""
+        cdef double before = self.price(block)
+        self.release()
+        thread = get_ident(), id(self.blocks)
+        other = self.cache.at_hand.get(thread)
+        if other is not None:
+            other.release()
+        try:
+            self.hold = self.cache.take(self.blocks, block, self.upcoming(block))
+        finally:
+            self.ledger.reads.paid += before - self.price(block)
+            self.ledger.count_fetched(*self.cache.take_fetched())
+        self.thread, self.last = thread, block
+        self.cache.at_hand[thread] = self
+        self.lines = lines_of(self.hold.lines, self.width, &self.ledger.reads)
+        return self.lines
+
+    cdef double price(self, int64_t block):
+        """What reading the lines of a block now would cost, if they have prices."""
+        if self.prices is None:
+            return 0.0
+        return float(np.sum(self.prices[self.starts[block] : self.starts[block + 1]]))
+
+    cpdef object release(self):
+        """Put the block at hand back, so that the cache may remove it."""
+        if self.hold is not None:
+            if self.cache.at_hand.get(self.thread) is self:
+                del self.cache.at_hand[self.thread]
+            self.all_lines.forget()
+            del self.lines
+            self.lines = NULL
+            self.hold = None
+
+    cdef object upcoming(self, int64_t block):
+        """The blocks to read ahead: those announced after this one, or the next ones where blocks are read in turn."""
+        if self.announced is not None and block in self.position:
+            after = self.position[block] + 1
+            return self.announced[after : after + BLOCKS_AHEAD]
+        if block != self.last + 1:
+            return ()
+        return range(block + 1, min(block + 1 + BLOCKS_AHEAD, self.starts.shape[0] - 1))
+
+    cdef int group(self, int64_t[::1] order, int64_t count) except -1:
+        """Sort lines by their blocks, see `Matrix.group`, and announce the order of the blocks."""
+        lines = np.asarray(order[:count])
+        block = np.searchsorted(self.starts, lines, side="right") - 1
+        blocks, first, inverse = np.unique(block, return_index=True, return_inverse=True)
+        turn = np.empty(blocks.size, dtype=np.int64)
+        turn[np.argsort(first)] = np.arange(blocks.size)
+        lines[:] = lines[np.argsort(turn[inverse], kind="stable")]
+        self.announced = blocks[np.argsort(first)].tolist()
+        self.position = {block: position for position, block in enumerate(self.announced)}
+        return 0
+
+
+cdef const Lines* fetch(void* reader, int64_t block) noexcept with gil:
+    """Called by compiled code that runs without the GIL. After a failure nothing more is read."""
+    cdef BlockReader own = <BlockReader>reader
+    if own.ledger.failure is None:
+        try:
+            return own.fetch(block)
+        except BaseException as error:
+            own.ledger.failure = error
+    return NULL
 
 
 cdef class Matrix:
-    """Uniform access to a dense or sparse matrix; make one with :func:`maxmargin.data.as_matrix`.
+    """Uniform access to a matrix, dense or sparse, in memory or elsewhere; make one with :func:`maxmargin.data.as_matrix`.
 
-    The source is never copied or converted. A CSR matrix has no columns (nor CSC rows): the first time they are
+    The source is never copied or converted. If it lies elsewhere (see `core/source.py`), it is read in blocks, of which a
+    cache keeps some. A CSR matrix has no columns (nor CSC rows): the first time they are
     asked for, an index of them is built, and counted in the ledger under "index".
     """
 
     # Properties that problems ask for, and that differ for a KernelMatrix.
     sums_are_cheap = True  # a sum over many rows costs one pass over the data
 
-    def __cinit__(self, source, int64_t threads=1, other_axis=None):
+    def __cinit__(self, source, int64_t threads=1, shared=None):
         # A shallow copy keeps the arrays alive: many methods of SciPy replace the arrays of the caller's matrix.
         self.source = copy(source) if sp.issparse(source) else source
-        self.other_axis = OtherAxis() if other_axis is None else other_axis
+        self.elsewhere = not (sp.issparse(source) or isinstance(source, np.ndarray))
+        self.shared = shared or Shared(BlockCache(source.cache_size) if self.elsewhere else None)
         self.ledger = Ledger()
-        self.threads = threads
+        self.threads = min(threads, READERS) if self.elsewhere else threads
         self.shape = (int(source.shape[0]), int(source.shape[1]))
         self.rows = NULL
         self.columns = NULL
-        if not sp.issparse(source):
+        if self.elsewhere:
+            self.n_stored, self.by_rows = source.n_stored, True
+            self.row_reader = BlockReader(source.rows, self.shape[1], self.shared.cache, self.ledger)
+            self.rows = self.row_reader.all_lines
+        elif not sp.issparse(source):
             self.n_stored = self.shape[0] * self.shape[1]
             self.rows = lines_of(source, self.shape[1], &self.ledger.reads)
             self.columns = lines_of(source.T, self.shape[0], &self.ledger.reads)
@@ -157,30 +293,53 @@ cdef class Matrix:
                 self.columns = lines_of(source, self.shape[0], &self.ledger.reads)
 
     def __dealloc__(self):
-        del self.rows
-        del self.columns
+        if not self.elsewhere:
+            del self.rows
+            del self.columns
 
     @property
     def dtype(self):
         return self.source.dtype
 
     @property
+    def sparse(self):
+        """Whether rows are stored without their zeros."""
+        return sp.issparse(self.source) or (self.elsewhere and self.source.rows.sizes is not None)
+
+    @property
     def has_columns(self):
         """Whether columns can be read without building an index."""
-        return self.columns != NULL
+        return self.columns != NULL or (self.elsewhere and not self.sparse)
 
     def fork(self):
-        """The same matrix with a ledger of its own, so that another thread can read it; the index is shared."""
-        return Matrix(self.source, self.threads, self.other_axis)
+        """The same matrix with a ledger of its own, so that another thread can read it; index and cache are shared."""
+        return Matrix(self.source, self.threads, self.shared)
+
+    def release(self):
+        """Let the blocks of a source that this thread has read last be removed from memory."""
+        for reader in (self.row_reader, self.column_reader):
+            if reader is not None:
+                reader.release()
+
+    cdef int group(self, int64_t[::1] order, int64_t count) except -1:
+        """Sort the first `count` rows of `order` so that those in one block of a source follow each other.
+
+        Blocks come in the order in which the first of their rows stood, and the rows of a block in their order: of rows
+        in a random order, both are random. Rows in memory stay as they are.
+        """
+        return self.row_reader.group(order, count) if self.elsewhere else 0
 
     def side_by_side(self, tasks):
         """The results of all tasks on this matrix, in order, computed in up to `threads` threads."""
         if self.threads == 1 or len(tasks) == 1:
-            return [task(self) for task in tasks]
+            answers = [task(self) for task in tasks]
+            self.ledger.raise_failure()
+            return answers
         forks = [self.fork() for _ in tasks]
-        answers = run_parallel([partial(task, fork) for task, fork in zip(tasks, forks)], self.threads)
+        answers = run_parallel([partial(run_and_release, task, fork) for task, fork in zip(tasks, forks)], self.threads)
         for fork in forks:
             self.ledger.add(fork.ledger)
+        self.ledger.raise_failure()
         return answers
 
     def in_parts(self, task, int64_t count, int64_t entries):
@@ -196,11 +355,11 @@ cdef class Matrix:
 
     cdef object turn_over(self):
         """The compressed matrix along its other axis, which reads every entry once."""
-        with self.other_axis.lock:
-            if self.other_axis.turned is None:
-                self.other_axis.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
+        with self.shared.lock:
+            if self.shared.turned is None:
+                self.shared.turned = self.source.tocsc() if self.by_rows else self.source.tocsr()
                 self.ledger.book("index", self.n_stored, self.shape[0] * self.shape[1])
-        return self.other_axis.turned
+        return self.shared.turned
 
     cdef Lines* need_rows(self) except NULL:
         if self.rows == NULL:
@@ -208,6 +367,9 @@ cdef class Matrix:
         return self.rows
 
     cdef Lines* need_columns(self) except NULL:
+        if self.columns == NULL and self.elsewhere:
+            self.column_reader = BlockReader(self.source.columns, self.shape[0], self.shared.cache, self.ledger)
+            self.columns = self.column_reader.all_lines
         if self.columns == NULL:
             self.columns = lines_of(self.turn_over(), self.shape[0], &self.ledger.reads)
         return self.columns
@@ -230,45 +392,75 @@ cdef class Matrix:
         """How much larger the exact square of v, the sum of p_i x_i / scale, can be than the computed one."""
         return rounding.of_square(v, float(np.abs(p) @ norms()), scale, self.shape[0])
 
+    cdef object read(self, answer):
+        """The answer, unless reading for it failed."""
+        self.ledger.raise_failure()
+        return answer
+
     # One line
 
     def row(self, int64_t i):
         """The stored entries of row i: their columns and their values."""
-        return read_line(self.need_rows(), checked(i, self.shape[0], "row"))
+        return self.read(read_line(self.need_rows(), checked(i, self.shape[0], "row")))
 
     def column(self, int64_t j):
         """The stored entries of column j: their rows and their values."""
-        return read_line(self.need_columns(), checked(j, self.shape[1], "column"))
+        return self.read(read_line(self.need_columns(), checked(j, self.shape[1], "column")))
 
     def entry(self, int64_t i, int64_t j):
         """The entry at row i and column j."""
         checked(i, self.shape[0], "row")
         checked(j, self.shape[1], "column")
-        if self.by_rows:
-            return self.rows.entry(i, j)
-        return self.columns.entry(j, i)
+        return self.read(self.rows.entry(i, j) if self.by_rows else self.columns.entry(j, i))
 
     def dot_row(self, int64_t i, const double[::1] w):
         """<row i, w>."""
         fits(w.shape[0], self.shape[1], "w")
-        return self.need_rows().dot(checked(i, self.shape[0], "row"), at(w))
+        return self.read(self.need_rows().dot(checked(i, self.shape[0], "row"), at(w)))
 
     def add_row(self, int64_t i, double factor, double[::1] w):
         """w <- w + factor * row i, in place."""
         fits(w.shape[0], self.shape[1], "w")
         self.need_rows().axpy(checked(i, self.shape[0], "row"), factor, &w[0] if w.shape[0] else NULL)
+        self.ledger.raise_failure()
 
     def dot_column(self, int64_t j, const double[::1] p):
         """<column j, p>."""
         fits(p.shape[0], self.shape[0], "p")
-        return self.need_columns().dot(checked(j, self.shape[1], "column"), at(p))
+        return self.read(self.need_columns().dot(checked(j, self.shape[1], "column"), at(p)))
 
     def add_column(self, int64_t j, double factor, double[::1] p):
         """p <- p + factor * column j, in place."""
         fits(p.shape[0], self.shape[0], "p")
         self.need_columns().axpy(checked(j, self.shape[1], "column"), factor, &p[0] if p.shape[0] else NULL)
+        self.ledger.raise_failure()
 
     # Blocks of rows
+
+    def __getitem__(self, rows):
+        """Some rows in memory, a slice of them or a list, as they are stored: an array or a sparse matrix.
+
+        Several threads may ask for rows at the same time. Entries are not counted, as they are not read here.
+        """
+        if not self.elsewhere:
+            return self.source[rows]
+        numbers = np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else listed(rows, self.shape[0])
+        try:
+            return self.shared.cache.gather(self.source.rows, numbers, self.shape[1], self.dtype)
+        finally:
+            self.ledger.count_fetched(*self.shared.cache.take_fetched())
+
+    def blocks(self):
+        """All rows in memory, a block at a time, as they are stored: the first row and the rows, not to be changed."""
+        if not self.elsewhere:
+            yield 0, self.source
+            return
+        rows, cache = self.source.rows, self.shared.cache
+        last = rows.starts.size - 1
+        for block in range(last):
+            hold = cache.take(rows, block, range(block + 1, min(block + 1 + BLOCKS_AHEAD, last)))
+            self.ledger.count_fetched(*cache.take_fetched())
+            yield int(rows.starts[block]), hold.lines
 
     def dot(self, w, rows=None):
         """X[rows] @ w, for a vector w or for each column of a matrix w; `rows` is a list of rows, None all of them."""
@@ -313,7 +505,7 @@ cdef class Matrix:
 
     def dense(self, rows):
         """X[rows] as a dense array of float64: for a few rows."""
-        return dense_rows(self, listed(rows, self.shape[0]), np.zeros((len(rows), self.shape[1])))
+        return self.read(dense_rows(self, listed(rows, self.shape[0]), np.zeros((len(rows), self.shape[1]))))
 
     def row_sizes(self):
         """The number of stored entries of each row, from the structure, which the ledger does not count."""
@@ -368,7 +560,15 @@ cdef class Matrix:
             for k in range(size):
                 if not isfinite(value[k]):
                     return (i, where[k]) if self.by_rows else (where[k], i)
-        return None
+        return self.read(None)
+
+
+def run_and_release(task, Matrix X):
+    """The result of a task on a fork, which holds no block of a source afterwards."""
+    try:
+        return task(X)
+    finally:
+        X.release()
 
 
 cdef const double* at(const double[::1] v) noexcept:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core import Matrix
+from maxmargin.core.source import is_source
 from maxmargin.core.types import Rows
 
 
@@ -16,9 +17,10 @@ def as_matrix(X: object, threads: int = 1) -> Matrix:
 
     Parameters
     ----------
-    X : array of shape (n, d), np.memmap, CSR or CSC matrix, or Matrix
+    X : array of shape (n, d), np.memmap, CSR or CSC matrix, Source, or Matrix
         Dense arrays may have any strides (C order, Fortran order, views); values are float32 or float64, sparse
-        indices int32 or int64. A Matrix is returned unchanged, with its ledger.
+        indices int32 or int64. A :class:`~maxmargin.core.source.Source` lies elsewhere and is read in blocks. A Matrix
+        is returned unchanged, with its ledger.
     threads : int, default=1
         The number of threads that may read it at the same time, in products with all rows and in some solvers.
 
@@ -45,6 +47,8 @@ def as_matrix(X: object, threads: int = 1) -> Matrix:
         return X
     if threads < 1:
         raise ValueError(f"threads must be a whole number of at least 1; got {threads!r}")
+    if is_source(X):
+        return Matrix(X, threads)
     if sp.issparse(X):
         return Matrix(_readable_sparse(X), threads)
     if not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray):
@@ -71,14 +75,17 @@ def _are_rows(X: object) -> TypeGuard[Rows]:
     return hasattr(X, "dot_transposed")
 
 
-def refuse_not_finite(X: Matrix) -> None:
-    """Raise a ValueError that says where, if an entry is NaN or infinite; counted in the ledger under "validation"."""
+def refuse_not_finite(X: Matrix, first_row: int = 0) -> None:
+    """Raise a ValueError that says where, if an entry is NaN or infinite; counted in the ledger under "validation".
+
+    The rows are those from `first_row` on of a larger matrix.
+    """
     with X.ledger.on("validation"):
         place = X.first_not_finite()
     if place is not None:
         what = "NaN" if np.isnan(X.entry(*place)) else "infinity (inf)"
         raise ValueError(
-            f"X contains {what} at row {place[0]}, column {place[1]}; every entry must be finite. "
+            f"X contains {what} at row {first_row + place[0]}, column {place[1]}; every entry must be finite. "
             "Remove or impute such entries first, for instance with sklearn.impute.SimpleImputer."
         )
 

@@ -1,12 +1,13 @@
 // Access to the lines of a matrix: its rows, or its columns as the rows of the transposed matrix.
 //
 // A solver holds a `Lines*`, which hides whether the entries are dense or sparse, float or double, contiguous or
-// strided. There is one virtual call for each line, not for each entry: a call costs about two nanoseconds, and a line
-// holds tens to thousands of entries.
+// strided, in memory or elsewhere. There is one virtual call for each line, not for each entry: a call costs about two
+// nanoseconds, and a line holds tens to thousands of entries.
 //
 // Every operation that reads entries counts them in the ledger, so that no caller can forget to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "wide.hpp"
@@ -14,10 +15,15 @@
 namespace maxmargin {
 
 // The number of entries read. `entries_read` counts each stored entry each time it is read; `dense_count` is the number that the same
-// reads would count if all entries, zeros too, were stored.
+// reads would count if all entries, zeros too, were stored. If entries have prices, `paid` is what they have cost so far.
 struct Reads {
     int64_t entries_read = 0;
     int64_t dense_count = 0;
+    double paid = 0.0;
+    bool priced = false;
+
+    // What counts against a budget.
+    double spent() const { return priced ? paid : static_cast<double>(entries_read); }
 };
 
 class Lines {
@@ -29,6 +35,8 @@ class Lines {
 
     // The number of entries stored in line i. Nothing is counted, as no entry is read.
     virtual int64_t size(int64_t i) const = 0;
+    // What reading line i takes from a budget: the number of its stored entries, unless entries have prices.
+    virtual double price(int64_t i) const { return static_cast<double>(size(i)); }
 
     // <line i, v>
     virtual double dot(int64_t i, const double* v) const = 0;
@@ -258,6 +266,65 @@ class Compressed final : public EachLine<Compressed<T, I>> {
     const T* data_;
     const I* indices_;
     const I* indptr_;
+};
+
+// Lines that lie elsewhere, in blocks of consecutive lines, of which one is in memory here at a time. If a block cannot be read, its
+// lines count as zeros: whoever gave `fetch` keeps the error, and raises it once the compiled code has returned.
+class Blocked final : public Lines {
+  public:
+    // The lines of a block in memory, valid until the next call; null if it cannot be read.
+    using Fetch = const Lines* (*)(void* reader, int64_t block);
+
+    // `starts` holds the first line of each block, then the number of lines; `sizes` and `prices` one number a line, or are null if
+    // all entries are stored, or have no price.
+    Blocked(const int64_t* starts, int64_t blocks, int64_t width, const int64_t* sizes, const double* prices, Fetch fetch, void* reader,
+            Reads* reads)
+        : Lines(starts[blocks], width, reads), starts_(starts), blocks_(blocks), sizes_(sizes), prices_(prices), fetch_(fetch),
+          reader_(reader) {}
+
+    int64_t size(int64_t i) const override { return sizes_ ? sizes_[i] : width; }
+    double price(int64_t i) const override { return prices_ ? prices_[i] : static_cast<double>(size(i)); }
+
+    double dot(int64_t i, const double* v) const override { return at(i) ? lines_->dot(i - first_, v) : 0.0; }
+    void axpy(int64_t i, double a, double* v) const override {
+        if (at(i)) lines_->axpy(i - first_, a, v);
+    }
+    double sq_norm(int64_t i) const override { return at(i) ? lines_->sq_norm(i - first_) : 0.0; }
+    double sq_distance(int64_t i, const double* v, double sq_v) const override {
+        return at(i) ? lines_->sq_distance(i - first_, v, sq_v) : sq_v;
+    }
+    int64_t read(int64_t i, int64_t* where, double* value) const override {
+        if (at(i)) return lines_->read(i - first_, where, value);
+        for (int64_t k = 0; k < size(i); ++k) where[k] = k, value[k] = 0.0;
+        return size(i);
+    }
+    double entry(int64_t i, int64_t j) const override { return at(i) ? lines_->entry(i - first_, j) : 0.0; }
+    // What another block holds is read ahead by whoever gave `fetch`.
+    void prefetch(int64_t i) const override {
+        if (lines_ && first_ <= i && i < last_) lines_->prefetch(i - first_);
+    }
+
+    // The lines that `fetch` gave last are no longer valid.
+    void forget() { first_ = last_ = 0; }
+
+  private:
+    // Has the block of line i in memory; false if it cannot be read.
+    bool at(int64_t i) const {
+        if (first_ <= i && i < last_) return lines_ != nullptr;
+        const int64_t block = std::upper_bound(starts_, starts_ + blocks_ + 1, i) - starts_ - 1;
+        lines_ = fetch_(reader_, block);
+        first_ = starts_[block], last_ = starts_[block + 1];
+        return lines_ != nullptr;
+    }
+
+    const int64_t* starts_;
+    int64_t blocks_;
+    const int64_t* sizes_;
+    const double* prices_;
+    Fetch fetch_;
+    void* reader_;
+    mutable const Lines* lines_ = nullptr;
+    mutable int64_t first_ = 0, last_ = 0;
 };
 
 }  // namespace maxmargin

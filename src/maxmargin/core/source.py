@@ -8,7 +8,7 @@ Such data is read a block of consecutive lines at a time, where a line is a row 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -63,7 +63,6 @@ class LineBlocks(Protocol):
         """Read a block. May be called from any thread, and from several at the same time."""
 
 
-@runtime_checkable
 class Source(Protocol):
     """A matrix that lies elsewhere.
 
@@ -94,3 +93,8 @@ class Source(Protocol):
     def rows(self) -> LineBlocks: ...
     @property
     def columns(self) -> LineBlocks: ...
+
+
+def is_source(X: object) -> TypeGuard[Source]:
+    """Whether X is a matrix that lies elsewhere."""
+    return all(hasattr(type(X), name) for name in ("rows", "columns")) and hasattr(X, "cache_size")

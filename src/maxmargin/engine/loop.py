@@ -124,7 +124,7 @@ class Result:
     status: str
     n_iter: int
     best_iter: int
-    reads: dict[str, int]
+    reads: dict[str, int | float]
     promise: dict[str, float] = field(default_factory=dict)
     resume: Resume = field(default_factory=lambda: Resume(None), repr=False)
 
@@ -166,7 +166,7 @@ def solve(
     tol: float | None = None,
     max_iter: int | None = None,
     max_time: float | None = None,
-    budget: int | None = None,
+    budget: float | None = None,
     early_stopping: bool = False,
     holdout: Holdout | None = None,
     certify: bool | str = True,
@@ -189,9 +189,10 @@ def solve(
         the only rule, a run ends after 20 times the iterations that the solver makes without any. None: the default of
         the solver, `solver.default_tol`, which may be none.
     max_iter, max_time, budget : number or None
-        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; with a kernel
-        it counts evaluations, and where it is the only rule, a run ends after 20 times the default iterations too.
-        What is read besides, for the norms of the rows and for the certificate, is listed in `Result.reads`.
+        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; where entries
+        have prices, it is what may be paid for them; with a kernel it counts evaluations, and where it is the only
+        rule, a run ends after 20 times the default iterations too. What is read besides, for the norms of the rows and
+        for the certificate, is listed in `Result.reads`.
     early_stopping : bool
         Stop when the error on the holdout has not improved for a while, which for most solvers is while the iterations
         doubled; the best solution by that error is returned.
@@ -288,7 +289,8 @@ class _Run(Generic[ProblemT, StateT]):
         self.trace = Trace(() if warm is None else warm.trace, tol)
         last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
         self.started = time.perf_counter() - last.seconds
-        self.already_read = problem.ledger.entries_read - last.cost
+        self.already_read = problem.ledger.entries_read - last.entries_read - last.kernel_evaluations
+        self.already_spent = problem.ledger.cost - last.cost
         self.n_iter = last.iteration
         self.best: Solution | None = None  # None: where the solver stands
         self.best_iter = 0
@@ -307,6 +309,10 @@ class _Run(Generic[ProblemT, StateT]):
 
     def entries(self) -> int:
         return self.problem.ledger.entries_read - self.already_read
+
+    def spent(self) -> float:
+        """What counts against the budget: entries read, or what they have cost where they have prices."""
+        return self.problem.ledger.cost - self.already_spent
 
     @property
     def late(self) -> bool:
@@ -327,7 +333,7 @@ class _Run(Generic[ProblemT, StateT]):
             reason = self.advance(state, next_check, interrupt)
             if reason is Reason.BUDGET and self.n_iter == 0:
                 raise ValueError(
-                    f"a budget of {limits.budget:,} entries is too small for one iteration of {solver.name!r} on this "
+                    f"a budget of {limits.budget:,} is too small for one iteration of {solver.name!r} on this "
                     f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least what an "
                     "iteration reads, which may be a row, a row and a column, or all of the data"
                 )
@@ -374,9 +380,10 @@ class _Run(Generic[ProblemT, StateT]):
             wanted = min(self.chunk, until - self.n_iter)
             before = time.perf_counter()
             try:
-                step = self.solver.step(self.problem, state, wanted, limits.budget - self.entries())
+                step = self.solver.step(self.problem, state, wanted, limits.budget - self.spent())
             except ArithmeticError as error:
                 raise _out_of_range(self.solver) from error
+            self.problem.ledger.raise_failure()
             self.n_iter += step.iterations
             if step.reason is not Reason.DONE:
                 break
@@ -414,6 +421,7 @@ class _Run(Generic[ProblemT, StateT]):
             gap=certificate.gap,
             holdout_error=error,
             estimated_gap=estimate if math.isfinite(estimate) else math.nan,
+            paid=self.spent() if self.problem.ledger.priced else math.nan,
         )
         self.trace.append(row)
         self.note_gap(certificate.relative_gap if certificate else estimate)
@@ -437,7 +445,7 @@ class _Run(Generic[ProblemT, StateT]):
 
     def share_done(self) -> float:
         """How near the nearest stop rule is."""
-        shares, tol = self.limits.shares(self.n_iter, self.entries(), self.seconds()), self.limits.tol
+        shares, tol = self.limits.shares(self.n_iter, self.spent(), self.seconds()), self.limits.tol
         if tol is not None and 0 < tol < self.first_gap:
             shares.append(math.log(self.first_gap / self.gap) / math.log(self.first_gap / tol))
         return min(1.0, max(0.0, *shares)) if shares else math.nan

@@ -4,7 +4,8 @@
 
 1. ``state = solver.start(problem, rng)`` once;
 2. ``step = solver.step(problem, state, iterations, budget)`` again and again: a chunk of at most `iterations`
-   iterations that reads at most `budget` entries; the :class:`Step` says how many were made, and why no more;
+   iterations that spends at most `budget`, in entries read or their prices; the :class:`Step` says how many were made,
+   and why no more;
 3. ``solution = solver.solution(problem, state)`` at each check.
 """
 
@@ -101,8 +102,8 @@ class Solver(ABC, Generic[ProblemT, StateT]):
         """
 
     @abstractmethod
-    def step(self, problem: ProblemT, state: StateT, iterations: int, budget: int) -> Step:
-        """Make up to `iterations` iterations that read at most `budget` entries together."""
+    def step(self, problem: ProblemT, state: StateT, iterations: int, budget: float) -> Step:
+        """Make up to `iterations` iterations that spend at most `budget` together: entries read, or their prices."""
 
     @abstractmethod
     def solution(self, problem: ProblemT, state: StateT) -> Solution:

@@ -31,8 +31,9 @@ class StopRules:
         Iterations.
     max_time : float or None
         Seconds.
-    budget : int or None
-        Entries read to learn, never exceeded; with a kernel, evaluations of it.
+    budget : number or None
+        Entries read to learn, never exceeded; with a kernel, evaluations of it; where entries have prices, what may be
+        paid for them.
     early_stopping : bool
         Whether to stop when the error on the holdout has not improved for a while.
 
@@ -50,7 +51,7 @@ class StopRules:
     tol: float | None = None
     max_iter: int | None = None
     max_time: float | None = None
-    budget: int | None = None
+    budget: float | None = None
     early_stopping: bool = False
 
     def __post_init__(self) -> None:
@@ -68,8 +69,8 @@ class Limits:
     ----------
     tol : float or None
         The relative gap to stop at; None: no gap ends the run.
-    max_iter, max_time, budget : int, float, int
-        Iterations, seconds, and entries read; `UNLIMITED` or infinity where there is no limit.
+    max_iter, max_time, budget : int, float, number
+        Iterations, seconds, and entries read or what they may cost; `UNLIMITED` or infinity where there is no limit.
     last_status : str
         The status of a run that ends after `max_iter` iterations: "max_iter", or "finished" where the algorithm ends.
     endless : bool
@@ -79,7 +80,7 @@ class Limits:
     tol: float | None
     max_iter: int
     max_time: float
-    budget: int
+    budget: float
     last_status: str
     endless: bool
 
@@ -101,12 +102,12 @@ class Limits:
             tol,
             min(wanted, UNLIMITED if own is None else own),
             math.inf if rules.max_time is None or rules.max_time > UNLIMITED else float(rules.max_time),
-            UNLIMITED if rules.budget is None else min(int(rules.budget), UNLIMITED),
+            UNLIMITED if rules.budget is None else min(rules.budget, UNLIMITED),
             "max_iter" if own is None or wanted < own else "finished",
             endless,
         )
 
-    def shares(self, n_iter: int, entries: int, seconds: float) -> list[float]:
+    def shares(self, n_iter: int, spent: float, seconds: float) -> list[float]:
         """The share of each limit that is used up."""
-        used = (n_iter, self.max_iter), (entries, self.budget), (seconds, self.max_time)
+        used = (n_iter, self.max_iter), (spent, self.budget), (seconds, self.max_time)
         return [so_far / most for so_far, most in used if most < UNLIMITED]

@@ -36,6 +36,8 @@ class Row:
         The share of the holdout that is misclassified.
     estimated_gap : float
         The solver's own estimate of the relative gap, where it has one. It costs nothing and proves nothing.
+    paid : float
+        What the entries have cost so far, where they have prices.
     """
 
     iteration: int
@@ -47,11 +49,12 @@ class Row:
     gap: float = math.nan
     holdout_error: float = math.nan
     estimated_gap: float = math.nan
+    paid: float = math.nan
 
     @property
-    def cost(self) -> int:
-        """What a budget limits: kernel evaluations on a kernel matrix, else entries read."""
-        return self.entries_read + self.kernel_evaluations
+    def cost(self) -> float:
+        """What a budget limits: kernel evaluations on a kernel matrix, else entries read, or what they have cost."""
+        return self.entries_read + self.kernel_evaluations if math.isnan(self.paid) else self.paid
 
     @property
     def relative_gap(self) -> float:
@@ -62,6 +65,7 @@ class Row:
     def line(self) -> str:
         """The row for a person to read: what was measured."""
         what = "kernel evaluations" if self.kernel_evaluations else "entries read"
+        what = what if math.isnan(self.paid) else "paid"
         parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.cost:,} {what}"]
         if not math.isnan(self.gap):
             parts.append(f"value {self.primal:.4g}, bound {self.dual:.4g}")

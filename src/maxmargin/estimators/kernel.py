@@ -27,7 +27,7 @@ from maxmargin.estimators.multiclass import MulticlassStrategy, strategy_for
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.small_kernel import MOST_SAMPLE_BYTES, small_kernel_rows
 from maxmargin.estimators.training_rows import KernelRows, TrainingRows
-from maxmargin.estimators.validation import rows_to_predict
+from maxmargin.estimators.validation import blocks_to_predict, lies_elsewhere, rows_to_predict
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.matrix import MAX_CACHE_SIZE
 from maxmargin.kernels.mixed_rows import far_from_zero
@@ -459,6 +459,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
         With `only_classes` they are computed as precisely as its `predict` needs them.
         """
+        if lies_elsewhere(X):
+            decided = (self._decide(X, outcome, only_classes=only_classes) for X in blocks_to_predict(self, X))
+            return np.concatenate(list(decided))
         vectors = getattr(self, "support_vectors_", None)
         X = rows_to_predict(self, X, np.float64 if vectors is None else vectors.dtype)
         decisions = self._decisions

@@ -31,7 +31,13 @@ from maxmargin.estimators.packed_vectors import by_chunks
 from maxmargin.estimators.recipe import Recipe, solver_named
 from maxmargin.estimators.small_linear import small_feature_rows
 from maxmargin.estimators.training_rows import FeatureRows, TrainingRows
-from maxmargin.estimators.validation import classes_of, rows_to_predict, sample_weights
+from maxmargin.estimators.validation import (
+    blocks_to_predict,
+    classes_of,
+    lies_elsewhere,
+    rows_to_predict,
+    sample_weights,
+)
 from maxmargin.problems import LOSSES, Solution
 from maxmargin.solvers import SOLVERS, Learned
 
@@ -361,13 +367,15 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (m, d)
+        X : array, sparse matrix or Source of shape (m, d)
 
         Returns
         -------
         array of shape (m,) or (m, n_classes)
             With two classes, positive for the second. With more, the value of the model of each class.
         """
+        if lies_elsewhere(X):
+            return np.concatenate([self.decision_function(rows) for rows in blocks_to_predict(self, X)])
         X = rows_to_predict(self, X)
         n, models = X.shape[0], self.intercept_.size
         operations = models * (X.nnz / n if issparse(X) else X.shape[1])

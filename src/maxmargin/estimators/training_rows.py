@@ -125,7 +125,7 @@ class FeatureRows(RowsOfProblems):
 
     Parameters
     ----------
-    X : array, np.memmap, CSR or CSC matrix of shape (n, d)
+    X : array, np.memmap, CSR or CSC matrix of shape (n, d), or Matrix
     threads : int
         How many threads may read the rows of one problem at the same time.
     """
@@ -134,7 +134,7 @@ class FeatureRows(RowsOfProblems):
     parallel = True
 
     def __init__(self, X: Any, threads: int = 1) -> None:
-        self.X, self.matrix = X, as_matrix(X, threads)
+        self.matrix = as_matrix(X, threads)
         self.known_sq_norms: Vector | None = None
 
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float, *, part: bool = False) -> MarginProblem:
@@ -143,7 +143,7 @@ class FeatureRows(RowsOfProblems):
         return problem if self.known_sq_norms is None else problem.with_sq_norms(self.known_sq_norms)
 
     def part(self, samples: Indices) -> Self:
-        return type(self)(self.X[samples])
+        return type(self)(self.matrix[samples])
 
     def zero(self, samples: BinaryProblem) -> Vector:
         return np.zeros(self.matrix.shape[1])

@@ -181,8 +181,8 @@ class PrimalDual(Solver[MaxMin, GameState]):
         player, weights = self.player.start(T), Weights(np.ones(problem.n), self.rate(problem, T))
         return GameRun(T, player, weights, np.zeros(np.shape(player.x)), np.zeros(problem.n))
 
-    def step(self, problem: MaxMin, state: GameState, iterations: int, budget: int) -> Step:
-        rounds = min(iterations, budget // problem.round_reads) if problem.round_reads else iterations
+    def step(self, problem: MaxMin, state: GameState, iterations: int, budget: float) -> Step:
+        rounds = min(iterations, int(budget // problem.round_reads)) if problem.round_reads else iterations
         for _ in range(rounds):
             if state.run.t == state.run.T:
                 self._next_run(problem, state)

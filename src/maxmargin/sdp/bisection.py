@@ -124,12 +124,12 @@ class SdpResult:
     y: Array
     status: str
     tries: list[SdpTry]
-    reads: dict[str, int]
+    reads: dict[str, int | float]
 
     @property
     def entries_read(self) -> int:
         """Entries read by the solver; those read to measure answers and to prove bounds are in `reads`."""
-        return self.reads["learning"]
+        return int(self.reads["learning"])
 
     @property
     def feasible(self) -> bool:

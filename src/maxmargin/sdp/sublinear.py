@@ -119,7 +119,7 @@ class SublinearSdp(Solver[SemidefiniteFeasibility, GameState]):
     def start(self, problem: SemidefiniteFeasibility, rng: np.random.Generator, warm: object = None) -> GameState:
         return self.game(problem).start(problem, rng, warm)
 
-    def step(self, problem: SemidefiniteFeasibility, state: GameState, iterations: int, budget: int) -> Step:
+    def step(self, problem: SemidefiniteFeasibility, state: GameState, iterations: int, budget: float) -> Step:
         return self.game(problem).step(problem, state, iterations, budget)
 
     def solution(self, problem: SemidefiniteFeasibility, state: GameState) -> Solution:

@@ -252,7 +252,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
             return state.upper.size
         return next_size(state.upper, state.m, self.growth)
 
-    def step(self, problem: RegularizedSVM, state: DecompositionState, iterations: int, budget: int) -> Step:
+    def step(self, problem: RegularizedSVM, state: DecompositionState, iterations: int, budget: float) -> Step:
         before = problem.X.ledger.entries_read
         for done in range(iterations):
             if self._cost(problem, state) > budget - (problem.X.ledger.entries_read - before):

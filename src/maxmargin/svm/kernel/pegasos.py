@@ -160,7 +160,7 @@ class KernelPegasos(Solver[RegularizedSVM, Descent]):
             return warm
         return Descent(problem, Order(problem.s, self.order, rng), self.batch, self.average, self.project)
 
-    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> Step:
+    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Descent) -> Solution:

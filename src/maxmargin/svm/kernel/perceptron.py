@@ -78,7 +78,7 @@ class KernelPerceptron(PerceptronPasses[Mistakes]):
             return warm
         return Mistakes(problem, Order(problem.s, self.order, rng), self.average)
 
-    def step(self, problem: SlackSVM, state: Mistakes, iterations: int, budget: int) -> Step:
+    def step(self, problem: SlackSVM, state: Mistakes, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: SlackSVM, state: Mistakes) -> Solution:

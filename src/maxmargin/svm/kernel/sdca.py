@@ -69,7 +69,7 @@ class Ascent:
         """The number of visits up to the end of the sweep."""
         return self.order.rows.size - self.t % self.order.rows.size
 
-    def run(self, iterations: int, budget: int) -> int:
+    def run(self, iterations: int, budget: float) -> int:
         """Make up to `iterations` visits with at most `budget` kernel evaluations; return how many were made."""
         done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations:
@@ -159,7 +159,7 @@ class KernelSdca(Solver[RegularizedSVM, Ascent]):
                 return warm
         return Ascent(problem, Order(np.where(problem.s > 0, 1.0, 0.0), self.order, rng))
 
-    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: int) -> Step:
+    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:

@@ -74,7 +74,7 @@ class Ascent:
         """Whether all samples are active."""
         return self.active.size == self.y.size
 
-    def run(self, iterations: int, budget: int) -> int:
+    def run(self, iterations: int, budget: float) -> int:
         """Make up to `iterations` iterations with at most `budget` kernel evaluations; return how many were made."""
         done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations and not self.settled:
@@ -251,7 +251,7 @@ class Smo(Solver[RegularizedSVM, Ascent]):
                 return warm
         return Ascent(problem, self.shrink)
 
-    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: int) -> Step:
+    def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:

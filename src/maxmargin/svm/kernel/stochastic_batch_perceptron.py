@@ -112,7 +112,7 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
             return AsWritten(problem, rng)
         return WithRowsKept(problem, rng, self.block, self.average)
 
-    def step(self, problem: SlackSVM, state: Iterates, iterations: int, budget: int) -> Step:
+    def step(self, problem: SlackSVM, state: Iterates, iterations: int, budget: float) -> Step:
         end = problem.X.ledger.entries_read + budget
         for done in range(iterations):
             if not state.iterate(problem, end - problem.X.ledger.entries_read):
@@ -152,7 +152,7 @@ class Iterates(ABC):
         self.n = n
 
     @abstractmethod
-    def iterate(self, problem: SlackSVM, budget: int) -> bool:
+    def iterate(self, problem: SlackSVM, budget: float) -> bool:
         """Make one iteration. False if it takes more than `budget` kernel evaluations: then nothing has changed."""
 
     @abstractmethod
@@ -187,7 +187,7 @@ class AsWritten(Iterates):
     def restart_mean(self) -> None:
         self.sum_alpha, self.sum_c, self.summed = np.zeros_like(self.alpha), np.zeros_like(self.c), 0
 
-    def iterate(self, problem: SlackSVM, budget: int) -> bool:
+    def iterate(self, problem: SlackSVM, budget: float) -> bool:
         K, y = kernel_rows(problem.X), problem.y
         if self.drawn is None:
             _, wet = problem.pour(self.c.sum(axis=0))  # step 1
@@ -282,7 +282,7 @@ class WithRowsKept(Iterates):
             self.without_rows.restart_mean()
         self.sum_alpha, self.sum_h, self.weight = np.zeros(self.n), np.zeros(self.n), 0.0
 
-    def iterate(self, problem: SlackSVM, budget: int) -> bool:
+    def iterate(self, problem: SlackSVM, budget: float) -> bool:
         if self.without_rows is not None:
             return self.without_rows.iterate(problem, budget)
         K = kernel_rows(problem.X)
@@ -474,7 +474,7 @@ class WithoutRows(Iterates):
         """The number of points to be drawn."""
         return max(len(self.basins), min(LARGEST_BLOCK, self.m // LEAST_BLOCKS))
 
-    def iterate(self, problem: SlackSVM, budget: int) -> bool:
+    def iterate(self, problem: SlackSVM, budget: float) -> bool:
         m, y = self.m, problem.y
         p, lack, _ = self._fill(problem, y * self.h / (problem.scale**2 * (math.sqrt(self.sq_norm) or 1.0)))
         if m < self.n and (np.count_nonzero(lack > FAR_BELOW) < self.block or self.visits >= m):
@@ -541,7 +541,7 @@ class WithoutRows(Iterates):
         self.sum_h += weight / size * self.h
         self.weight += weight
 
-    def _grow(self, problem: SlackSVM, budget: int) -> bool:
+    def _grow(self, problem: SlackSVM, budget: float) -> bool:
         """Enlarge the subset, and compute the responses of the new samples."""
         m, weighted = next_size(problem.s, self.m, GROWTH), np.flatnonzero(self.alpha)
         if weighted.size * (m - self.m) > budget:

@@ -77,7 +77,7 @@ class KernelSublinearPerceptron(SublinearRounds["Sums"]):
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: object = None) -> Sums:
         return warm if isinstance(warm, Sums) else Sums(problem, rng, self.iterations(problem))
 
-    def step(self, problem: SlackSVM, state: Sums, iterations: int, budget: int) -> Step:
+    def step(self, problem: SlackSVM, state: Sums, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: SlackSVM, state: Sums) -> Solution:
@@ -112,7 +112,7 @@ class Sums:
         # The sum of x_t is S y_t - B; b_sum is that of b_t.
         self.S, self.B, self.b_sum = 0.0, np.zeros(n), 0.0
 
-    def run(self, rounds: int, budget: int) -> int:
+    def run(self, rounds: int, budget: float) -> int:
         """Play up to `rounds` rounds with at most `budget` kernel evaluations; return how many were played."""
         end = self.K.ledger.entries_read + budget
         for played in range(rounds):
@@ -120,7 +120,7 @@ class Sums:
                 return played
         return rounds
 
-    def play(self, end: int) -> bool:
+    def play(self, end: float) -> bool:
         """Play one round. False if the count of kernel evaluations would exceed `end`: then the row stays drawn."""
         p, i = self.weights.p, self.drawn  # line 4
         if i is None:

@@ -155,7 +155,7 @@ class Visits(ABC):
         self.t = 0  # iterations made
         self.ahead = 1  # iterations to evaluate together next
 
-    def run(self, iterations: int, budget: int) -> int:
+    def run(self, iterations: int, budget: float) -> int:
         """Make up to so many iterations of at most `budget` kernel evaluations; return how many."""
         done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations:

@@ -68,8 +68,9 @@ cdef class Game:
     cdef int64_t[::1] where
     cdef double[::1] value
     cdef int64_t[::1] drawn  # the rows of a round, then its columns
-    # The stage of a round that the budget cut short, and the entries that the rest of it reads: the next call resumes it.
-    cdef int64_t stage, cost
+    # The stage of a round that the budget cut short, and what the rest of it costs: the next call resumes it.
+    cdef int64_t stage
+    cdef double cost
 
     def __init__(
         self, problem, rng, int64_t rows=1, int64_t columns=1, int64_t horizon=0, bint lagged=False, double tolerance=0.0
@@ -89,7 +90,8 @@ cdef class Game:
         self.u, self.unshared = np.zeros(d), np.zeros(d)
         self.squares = WeightTree(d)
         self.norm_sum = self.b_sum = 0.0
-        self.t = self.stage = self.cost = 0
+        self.t = self.stage = 0
+        self.cost = 0.0
         self.estimate, self.draws = np.zeros(n), np.zeros(n, dtype=np.int64)
         self.touched, self.touched_at = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.where, self.value = np.empty(longest, dtype=np.int64), np.empty(longest)
@@ -97,8 +99,8 @@ cdef class Game:
         self.xi_before = np.zeros(n)
         self.set_slack(problem)
 
-    def run(self, int64_t rounds, int64_t budget):
-        """Play up to `rounds` rounds that read at most `budget` entries; return how many were played."""
+    def run(self, int64_t rounds, double budget):
+        """Play up to `rounds` rounds that spend at most `budget`; return how many were played."""
         cdef Lines* X_rows = self.X.need_rows()
         cdef Lines* X_columns = self.X.need_columns()
         cdef int64_t played = 0
@@ -173,12 +175,13 @@ cdef class Game:
         """1 / T, or 1 / t without a horizon."""
         return 1.0 / (self.horizon if self.horizon > 0 else self.t)
 
-    cdef int64_t draw_rows(self, Lines* rows) noexcept nogil:
-        """Line 4: draw the rows. Returns the number of entries that they hold."""
-        cdef int64_t k, cost = 0
+    cdef double draw_rows(self, Lines* rows) noexcept nogil:
+        """Line 4: draw the rows. Returns what reading them costs."""
+        cdef int64_t k
+        cdef double cost = 0.0
         for k in range(self.rows):
             self.drawn[k] = self.row[self.q._draw(uniform(self.bits))]
-            cost += rows.size(self.drawn[k])
+            cost += rows.price(self.drawn[k])
         return cost
 
     cdef void add_rows(self, Lines* rows) noexcept nogil:
@@ -196,14 +199,15 @@ cdef class Game:
                 self.unshared[j] += self.norm_sum * delta
                 set_weight(&self.squares.tree, j, self.u[j] * self.u[j])
 
-    cdef int64_t draw_columns(self, Lines* columns) noexcept nogil:
-        """Line 7: draw j ~ w_j^2, unless w = 0. Returns the number of entries that the columns hold."""
-        cdef int64_t k, cost = 0
+    cdef double draw_columns(self, Lines* columns) noexcept nogil:
+        """Line 7: draw j ~ w_j^2, unless w = 0. Returns what reading the columns costs."""
+        cdef int64_t k
+        cdef double cost = 0.0
         if total_weight(&self.squares.tree) <= 0.0:
-            return 0
+            return 0.0
         for k in range(self.columns):
             self.drawn[self.rows + k] = draw_index(&self.squares.tree, uniform(self.bits))
-            cost += columns.size(self.drawn[self.rows + k])
+            cost += columns.price(self.drawn[self.rows + k])
         return cost
 
     cdef int64_t read_columns(self, Lines* columns) noexcept nogil:

@@ -79,7 +79,8 @@ cdef class Learner:
     cdef double credit
     cdef int64_t batch
     cdef int64_t readings  # the number of times that an iteration reads its rows, at most
-    cdef int64_t cost  # entries of the rows that were drawn but did not fit the budget; -1: none were drawn
+    cdef int64_t entries  # of the rows of the iteration, each counted as often as it is read
+    cdef double cost  # of the rows that were drawn but did not fit the budget; -1: none were drawn
 
     def __init__(self, problem, rng, str order, int64_t batch, double bias_feature, average, learned=None):
         n, d = problem.X.shape
@@ -127,8 +128,8 @@ cdef class Learner:
             mean, mean_b = of(learned.mean_w, learned.mean_b)
             self.unshared, self.weights, self.b_sum = -learned.weights * mean, learned.weights, learned.weights * mean_b
 
-    def run(self, int64_t iterations, int64_t budget):
-        """Make up to `iterations` iterations that read at most `budget` entries; return how many were made."""
+    def run(self, int64_t iterations, double budget):
+        """Make up to `iterations` iterations that spend at most `budget`; return how many were made."""
         cdef Lines* rows = self.X.need_rows()
         cdef int64_t done = 0
         with nogil:
@@ -139,7 +140,7 @@ cdef class Learner:
                     break
                 self.t += 1
                 self.learn(rows)
-                self.since += self.cost
+                self.since += self.entries
                 if self.since >= NORM_EVERY * self.d:
                     self.compute_norm()
                 if self.averaging:
@@ -178,13 +179,16 @@ cdef class Learner:
     cdef bint takes_all(self) noexcept nogil:
         return self.batch == self.count
 
-    cdef int64_t draw(self, Lines* rows) noexcept nogil:
-        """Draw the rows of the next iteration. Returns the number of entries that it reads."""
-        cdef int64_t k, cost = 0
+    cdef double draw(self, Lines* rows) noexcept nogil:
+        """Draw the rows of the next iteration. Returns what reading them costs."""
+        cdef int64_t k
+        cdef double cost = 0.0
+        self.entries = 0
         for k in range(self.batch):
             if not self.takes_all():
                 self.drawn[k] = self.next_row()
-            cost += rows.size(self.drawn[k])
+            cost += rows.price(self.drawn[k])
+            self.entries += self.readings * rows.size(self.drawn[k])
         return self.readings * cost
 
     cdef int64_t next_row(self) noexcept nogil:
@@ -209,6 +213,8 @@ cdef class Learner:
             i = self.row[k]
             self.row[k] = self.row[l]
             self.row[l] = i
+        with gil:
+            self.X.group(self.row, self.count)
 
     cdef void learn(self, Lines* rows) noexcept nogil:
         """Iteration t, with the rows that were drawn."""

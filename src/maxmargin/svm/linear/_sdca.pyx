@@ -4,7 +4,7 @@
   alpha  the dual point, 0 <= alpha_i <= U_i
   w      sum alpha_i y_i x_i, updated with every change of alpha
   b      the bias, `shift` + rho sum alpha_i y_i; rho = 0 without a bias
-  order  the samples in the order of this sweep; the first `active` of them are active
+  order  the samples that are active in the order of this sweep, then the others
 
 A visit to sample i maximises the dual over alpha_i alone, which costs one row:
 
@@ -48,7 +48,8 @@ cdef class Descent:
     cdef readonly object rng
     cdef readonly bint shrink
     cdef readonly int64_t extrapolate
-    cdef readonly int64_t active, position, sweeps
+    cdef readonly int64_t active, position, sweeps  # active samples of the sweep, visits made in it, sweeps made
+    cdef int64_t staying  # samples visited in the sweep that stay active: they stand at the front of `order`
     cdef readonly double b, shift, rho, imbalance, sq_w  # imbalance = sum alpha_i y_i, sq_w = |w|^2
     cdef readonly double gap  # the gap of the active samples in the last sweep, each term as of its visit
     cdef readonly object alpha_, w_  # alpha and w as NumPy arrays, which `lend` gives out and `make_own` copies
@@ -147,10 +148,11 @@ cdef class Descent:
         self.reach = LONGEST_STEP
         return 0
 
-    def run(self, int64_t iterations, int64_t budget):
+    def run(self, int64_t iterations, double budget):
         """Make up to `iterations` visits that read at most `budget` entries; return how many were made."""
         cdef int64_t done = 0, made
         cdef Lines* rows = self.X.need_rows()
+        cdef double limit = self.X.ledger.reads.spent() + budget
         self.make_own()
         while done < iterations or self.stage == ALL_VISITED:
             if self.stage == BETWEEN_SWEEPS:
@@ -161,18 +163,18 @@ cdef class Descent:
                 self.stage = IN_SWEEP
             if self.stage == IN_SWEEP:
                 with nogil:
-                    made = self.visit(rows, iterations - done, &budget)
+                    made = self.visit(rows, iterations - done, limit)
                 done += made
                 self.since_all += made
                 if self.position < self.active:
                     break
                 self.stage = ALL_VISITED
-            if not self.end_sweep(rows, &budget):
+            if not self.end_sweep(rows, limit):
                 break
             self.stage = BETWEEN_SWEEPS
         return done
 
-    def sweep(self, int64_t budget):
+    def sweep(self, double budget):
         """Make a sweep, or what is left of the present one, within the budget; return whether it came to its end."""
         cdef int64_t before = self.sweeps
         self.run(self.active - self.position if self.active else 1, budget)
@@ -184,6 +186,8 @@ cdef class Descent:
         for s in range(self.active - 1):
             r = s + <int64_t>(self.bits.next_uint64(self.bits.state) % <uint64_t>(self.active - s))
             self.order[s], self.order[r] = self.order[r], self.order[s]
+        self.X.group(self.order, self.active)
+        self.staying = 0
         self.gap_so_far = 0.0
         self.gradients_so_far = 0.0
         if self.extrapolates():
@@ -197,20 +201,19 @@ cdef class Descent:
         """Whether the present sweep is to be extrapolated."""
         return self.extrapolate > 0 and self.sweeps >= self.extrapolate
 
-    cdef int64_t visit(self, Lines* rows, int64_t most, int64_t* budget) noexcept nogil:
-        """Make up to `most` visits of the sweep, within the budget; return how many were made."""
-        cdef int64_t made = 0, i, size
+    cdef int64_t visit(self, Lines* rows, int64_t most, double limit) noexcept nogil:
+        """Make up to `most` visits of the sweep, as long as no more than `limit` is spent; return how many were made."""
+        cdef int64_t made = 0, i
         cdef double c, short, gradient, projected, best, a, change, curvature
         while self.position < self.active and made < most:
             i = self.order[self.position]
-            size = rows.size(i)
-            if 2 * size > budget[0]:
+            if self.X.ledger.reads.spent() + 2 * rows.price(i) > limit:
                 break
             if self.position + 1 < self.active:
                 rows.prefetch(self.order[self.position + 1])
             made += 1
+            self.position += 1
             c = rows.dot(i, &self.w[0])
-            budget[0] -= size
             short = 1.0 - self.y[i] * (c + self.b)
             a = self.alpha[i]
             # The term of sample i in the gap: its loss, attained at `best`, minus its term of the dual.
@@ -223,37 +226,32 @@ cdef class Descent:
             if a <= 0:
                 projected = fmin(gradient, 0.0)
                 if self.shrink and gradient > SHRINK_RATIO * self.mean_gradient:
-                    self.make_inactive()
                     continue
             elif a >= self.upper[i]:
                 projected = fmax(gradient, 0.0)
                 if self.shrink and gradient < -SHRINK_RATIO * self.mean_gradient:
-                    self.make_inactive()
                     continue
+            self.order[self.position - 1] = self.order[self.staying]
+            self.order[self.staying] = i
+            self.staying += 1
             self.gradients_so_far += fabs(projected)
-            self.position += 1
             if fabs(projected) > LEAST_VIOLATION:
                 curvature = self.sq_norms[i] + self.rho + self.q[i]
                 change = fmin(fmax(a - gradient / curvature, 0.0), self.upper[i]) - a
                 self.alpha[i] = a + change
                 change *= self.y[i]
                 rows.axpy(i, change, &self.w[0])
-                budget[0] -= size
                 self.imbalance += change
                 self.b += self.rho * change
                 self.sq_w += 2 * change * c + change * change * self.sq_norms[i]
         return made
 
-    cdef void make_inactive(self) noexcept nogil:
-        """Make the sample at the present position inactive, for the rest of this sweep and the next ones."""
-        self.active -= 1
-        self.order[self.position], self.order[self.active] = self.order[self.active], self.order[self.position]
-
-    cdef int end_sweep(self, Lines* rows, int64_t* budget) except -1:
-        """Extrapolate this sweep and set the thresholds of the next one. 0 if the budget does not suffice."""
+    cdef int end_sweep(self, Lines* rows, double limit) except -1:
+        """Extrapolate this sweep and set the thresholds of the next one. 0 if that would spend more than `limit`."""
         cdef bint whole = self.gap_of_all == INFINITY
-        if self.w_step is not None and not self.extrapolate_sweep(rows, budget):
+        if self.w_step is not None and not self.extrapolate_sweep(rows, limit):
             return 0
+        self.active = self.staying
         self.sweeps += 1
         self.position = 0
         self.gap = self.gap_so_far
@@ -274,14 +272,15 @@ cdef class Descent:
             self.since_all = 0
         return 1
 
-    cdef int extrapolate_sweep(self, Lines* rows, int64_t* budget) except -1:
+    cdef int extrapolate_sweep(self, Lines* rows, double limit) except -1:
         """Move to the best point of the plane through the start of the sweep, along the sweep and the last step.
 
         This makes sweeps the preconditioner of a conjugate gradient method. Where alpha_i leaves the box it is clipped,
         which reads row i. If the clipping costs more than the step gained, the step is undone, and the next one must be
-        shorter. 0 if the rows to read do not fit the budget: then nothing has changed.
+        shorter. 0 if reading the rows would spend more than `limit`: then nothing has changed.
         """
-        cdef int64_t i, j, read = 0, n = self.alpha.shape[0], d = self.w.shape[0]
+        cdef int64_t i, j, n = self.alpha.shape[0], d = self.w.shape[0]
+        cdef double price = 0
         cdef double by_sweep = 0, by_step = 0  # slopes of the dual along the sweep and the last step
         cdef double sweep_sweep = 0, sweep_step = 0, step_step = 0  # curvatures of the dual along both
         cdef double one, other, slope, raw, cut, t_sweep = 0, t_step = 0, determinant, r_sweep = 0, r_step = 0, too_long
@@ -323,10 +322,9 @@ cdef class Descent:
             for i in range(n):
                 raw = self.alpha[i] + t_sweep * (self.alpha[i] - self.alpha_0[i]) + t_step * self.alpha_step[i]
                 if raw < 0 or raw > self.upper[i]:
-                    read += 2 * rows.size(i)
-            if read > budget[0]:
+                    price += 2 * rows.price(i)
+            if self.X.ledger.reads.spent() + price > limit:
                 return 0
-            budget[0] -= read
             # From here on, alpha_0 and w_0 hold the end of the sweep, to undo the step.
             for j in range(d):
                 self.w_step[j] = (1 + t_sweep) * (self.w[j] - self.w_0[j]) + t_step * self.w_step[j]

@@ -163,18 +163,19 @@ cdef class Tracker:
         if problem.volume != self.volume:
             self.volume, self.tracked = problem.volume, False
 
-    def run(self, int64_t iterations, int64_t budget):
-        """Make up to `iterations` iterations that read at most `budget` entries; return how many were made."""
+    def run(self, int64_t iterations, double budget):
+        """Make up to `iterations` iterations that spend at most `budget`; return how many were made."""
         cdef Lines* rows = self.X.need_rows()
         cdef Lines* columns = self.X.need_columns()
-        cdef int64_t done = 0, limit = self.X.ledger.reads.entries_read + budget
+        cdef int64_t done = 0
+        cdef double limit = self.X.ledger.reads.spent() + budget
         cdef bint fits = True
         while done < iterations and fits:
             if self.is_due():
                 self.find_wet_rows()
             with nogil:
                 while done < iterations:
-                    fits = self.iterate(rows, columns, limit - self.X.ledger.reads.entries_read)
+                    fits = self.iterate(rows, columns, limit - self.X.ledger.reads.spent())
                     if not fits:
                         break
                     done += 1
@@ -246,17 +247,17 @@ cdef class Tracker:
             self.group[k].left, self.group[k].wet_mass = turn.size, s[wet].sum()
         self.tracked, self.column_entries = True, 0
 
-    cdef bint iterate(self, Lines* rows, Lines* columns, int64_t budget) noexcept nogil:
+    cdef bint iterate(self, Lines* rows, Lines* columns, double budget) noexcept nogil:
         """Read a row and then columns. False if the budget does not suffice: the next call resumes where it ended."""
         if not self.columns_wait and not self.read_next_row(rows, &budget):
             return False
         self.columns_wait = not self.read_columns(columns, budget)
         return not self.columns_wait
 
-    cdef bint read_next_row(self, Lines* rows, int64_t* budget) noexcept nogil:
+    cdef bint read_next_row(self, Lines* rows, double* budget) noexcept nogil:
         """Draw a row, read it and move u. False if it does not fit the budget: then it stays drawn."""
         cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
-        cdef double lack, weight, length = self.length_of_u()
+        cdef double lack, weight, price, length = self.length_of_u()
         cdef int64_t k, i
         trust = min(1.0 - LEAST_SHARE, max(LEAST_SHARE, trust))
         if self.drawn < 0:
@@ -265,7 +266,8 @@ cdef class Tracker:
             self.drawn = self.draw_wet(&self.group[k]) if self.from_wet else self.draw_next(&self.group[k])
             self.drawn_from = k
         i, k = self.drawn, self.drawn_from
-        if rows.size(i) > budget[0]:
+        price = rows.price(i)
+        if price > budget[0]:
             return False
         self.drawn = -1
 
@@ -287,7 +289,7 @@ cdef class Tracker:
         if self.groups == 2:
             self.bias_sum += weight * self.length_of_u() * (self.group[1].level - self.group[0].level) / 2
         self.allowance += self.columns * trust * self.group[k].size
-        budget[0] -= self.group[k].size
+        budget[0] -= price
         return True
 
     cdef void compare(self, double square) noexcept nogil:
@@ -462,10 +464,10 @@ cdef class Tracker:
                 self.column[self.row_where[k, l]].scatter = 0.0
         return norm2
 
-    cdef bint read_columns(self, Lines* columns, int64_t budget) noexcept nogil:
+    cdef bint read_columns(self, Lines* columns, double budget) noexcept nogil:
         """Set z to u where they differ most, as long as the allowance lasts. False if the budget ends before."""
         cdef int64_t j, i, k, size
-        cdef double change
+        cdef double change, price
         cdef Column* column
         while self.allowance > 0.0:
             while self.highest >= 0 and self.first[self.highest] < 0:
@@ -476,7 +478,8 @@ cdef class Tracker:
             j = self.first[self.highest]
             if columns.size(j) > self.allowance:
                 break
-            if columns.size(j) > budget:
+            price = columns.price(j)
+            if price > budget:
                 return False
             column = &self.column[j]
             change = (column.u - column.z) * self.inverse_scale
@@ -489,7 +492,7 @@ cdef class Tracker:
             column.z = column.u
             self.allowance -= size
             self.column_entries += size
-            budget -= size
+            budget -= price
             self.place_column(j)
         return True
 

@@ -8,7 +8,7 @@ Vector = NDArray[np.float64]
 class Reader:
     def __init__(self, X: Matrix) -> None: ...
     def visit(
-        self, rows: NDArray[np.int64], y: Vector, s: Vector, w: Vector, b: float, budget: int
+        self, rows: NDArray[np.int64], y: Vector, s: Vector, w: Vector, b: float, budget: float
     ) -> tuple[Vector, Vector, Vector, Vector] | None: ...
     def descend(
         self,
@@ -21,5 +21,5 @@ class Reader:
         shrink: float,
         bias_step: float,
         bias_shrink: float,
-        budget: int,
+        budget: float,
     ) -> tuple[int, float, float]: ...

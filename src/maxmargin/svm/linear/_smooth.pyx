@@ -32,18 +32,18 @@ cdef class Reader:
         const double[::1] s,
         const double[::1] w,
         double b,
-        int64_t budget,
+        double budget,
     ):
         """Responses r_i = y_i <w, x_i>, pulls a_i = s_i 2 [1 - r_i - y_i b]_+, squared norms, and sum a_i y_i x_i.
 
-        Returns None if the rows hold more than `budget` entries: then no row is read.
+        Returns None if the rows cost more than `budget`: then no row is read.
         """
-        cdef int64_t k, j, i, size, total = 0
-        cdef double response, pull, sq_norm
+        cdef int64_t k, j, i, size
+        cdef double response, pull, sq_norm, total = 0.0
         cdef double[::1] responses, pulls, sq_norms, v
         with nogil:
             for k in range(rows.shape[0]):
-                total += self.lines.size(rows[k])
+                total += self.lines.price(rows[k])
         if total > budget:
             return None
         responses, pulls, sq_norms = np.empty((3, rows.shape[0]))
@@ -75,7 +75,7 @@ cdef class Reader:
         double shrink,
         double bias_step,
         double bias_shrink,
-        int64_t budget,
+        double budget,
     ):
         """Make a gradient step of w = factor v and b on [1 - c_i]_+^2 for each row in turn, while they fit the budget.
 
@@ -86,7 +86,7 @@ cdef class Reader:
         with nogil:
             for k in range(rows.shape[0]):
                 i = rows[k]
-                budget -= self.lines.size(i)
+                budget -= self.lines.price(i)
                 if budget < 0:
                     break
                 size = self.lines.read(i, &self.where[0], &self.value[0])

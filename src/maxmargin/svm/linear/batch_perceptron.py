@@ -88,12 +88,12 @@ class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
         groups = [np.flatnonzero(group) for group in problem.groups]
         return BatchPerceptronState(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
 
-    def step(self, problem: SlackSVM, state: BatchPerceptronState, iterations: int, budget: int) -> Step:
+    def step(self, problem: SlackSVM, state: BatchPerceptronState, iterations: int, budget: float) -> Step:
         # Entries that an iteration reads, at most.
         most = problem.features.n_stored + len(state.groups) * problem.X.shape[1]
-        end = problem.X.ledger.entries_read + budget
+        end = problem.X.ledger.cost + budget
         for done in range(iterations):
-            if problem.X.ledger.entries_read + most > end:
+            if problem.X.ledger.cost + most > end:
                 return Step(done, Reason.BUDGET)
             self._iterate(problem, state)
         return Step(iterations)

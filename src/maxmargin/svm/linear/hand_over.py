@@ -102,13 +102,13 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
             warm = self.solution(problem, warm)
         return HandOverState(problem.dual_signature, weight, Sdca().start(problem, rng, warm))
 
-    def step(self, problem: RegularizedSVM, state: HandOverState, iterations: int, budget: int) -> Step:
+    def step(self, problem: RegularizedSVM, state: HandOverState, iterations: int, budget: float) -> Step:
         ledger = problem.X.ledger
-        last = ledger.entries_read + budget
+        last = ledger.cost + budget
         for done in range(iterations):
             if state.newton is None and state.slow:
                 state.newton = self._start_newton(problem, state)
-            left = last - ledger.entries_read
+            left = last - ledger.cost
             if state.newton is None:
                 made = self._sweep(problem, state, left)
             else:
@@ -118,7 +118,7 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
                 return Step(done, Reason.BUDGET)
         return Step(iterations)
 
-    def _sweep(self, problem: RegularizedSVM, state: HandOverState, budget: int) -> bool:
+    def _sweep(self, problem: RegularizedSVM, state: HandOverState, budget: float) -> bool:
         """Make a sweep, or what is left of one that a budget ended; False if this budget ends it, too."""
         before = problem.X.ledger.entries_read
         made = state.descent.sweep(budget)

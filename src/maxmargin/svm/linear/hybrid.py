@@ -116,8 +116,8 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
             at=Visit.of_none(d + problem.bias),
         )
 
-    def step(self, problem: RegularizedSVM, state: HybridState, iterations: int, budget: int) -> Step:
-        last = problem.X.ledger.entries_read + budget
+    def step(self, problem: RegularizedSVM, state: HybridState, iterations: int, budget: float) -> Step:
+        last = problem.X.ledger.cost + budget
         for done in range(iterations):
             if not self._iterate(problem, state, last):
                 return Step(done, Reason.BUDGET)
@@ -144,7 +144,7 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
 
     # One iteration
 
-    def _iterate(self, problem: RegularizedSVM, state: HybridState, last: int) -> bool:
+    def _iterate(self, problem: RegularizedSVM, state: HybridState, last: float) -> bool:
         """Grow the batch, find a direction, search along it. False if the next reads exceed the budget.
 
         `state.search` keeps the line search, so that a later call resumes it.
@@ -179,7 +179,7 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         state.point, state.at, state.search = point, visit, None
         return True
 
-    def _grow(self, problem: RegularizedSVM, state: HybridState, last: int) -> bool:
+    def _grow(self, problem: RegularizedSVM, state: HybridState, last: float) -> bool:
         """Add samples to the batch and read them at the present point. False if that exceeds the budget."""
         n, size = state.order.size, state.batch.size
         larger = n if math.isinf(self.growth) else math.ceil(min(self.growth * size + 1, n))
@@ -215,12 +215,12 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         state: HybridState,
         point: Vector,
         rows: Rows,
-        last: int,
+        last: float,
         known: Rows | None = None,
     ) -> Visit | None:
         """Read some samples at a point: their terms of the objective. None if that exceeds the budget."""
         w, b = _split(problem, point)
-        seen = state.reader.visit(rows, problem.y, problem.s, w, b, last - problem.X.ledger.entries_read)
+        seen = state.reader.visit(rows, problem.y, problem.s, w, b, last - problem.X.ledger.cost)
         if seen is None:
             return None
         responses, pulls, sq_norms, pull = seen

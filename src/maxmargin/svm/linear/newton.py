@@ -197,10 +197,10 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
     def deterministic(self, problem: RegularizedSVM) -> bool:
         return self._first_size(problem) == np.count_nonzero(problem.s)
 
-    def step(self, problem: RegularizedSVM, state: NewtonState, iterations: int, budget: int) -> Step:
-        before = problem.X.ledger.entries_read
+    def step(self, problem: RegularizedSVM, state: NewtonState, iterations: int, budget: float) -> Step:
+        before = problem.X.ledger.cost
         for done in range(iterations):
-            left = budget - (problem.X.ledger.entries_read - before)
+            left = budget - (problem.X.ledger.cost - before)
             # An iteration makes seven passes at most: margins, v and mean of a new subset, Hessian, changes of margins,
             # and of v by the step and by more softness.
             X = problem.features

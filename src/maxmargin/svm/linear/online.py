@@ -45,7 +45,7 @@ class OnlineSolver(Solver[ProblemT, LearnerT]):
     @abstractmethod
     def start(self, problem: ProblemT, rng: np.random.Generator, warm: object = None) -> LearnerT: ...
 
-    def step(self, problem: ProblemT, state: LearnerT, iterations: int, budget: int) -> Step:
+    def step(self, problem: ProblemT, state: LearnerT, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def learned(self, problem: ProblemT, state: LearnerT) -> Learned:

@@ -91,7 +91,7 @@ class Sdca(Solver[RegularizedSVM, Descent]):
             state.begin_at(warm.p, warm.b)
         return state
 
-    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: int) -> Step:
+    def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: RegularizedSVM, state: Descent) -> Solution:

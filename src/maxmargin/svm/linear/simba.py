@@ -122,7 +122,7 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
         horizon = self.iterations(problem) or 0
         return Game(problem, rng, self.rows, int(self.columns), horizon, self.lagged, self.tolerance)
 
-    def step(self, problem: SlackSVM, state: Game | Tracker, iterations: int, budget: int) -> Step:
+    def step(self, problem: SlackSVM, state: Game | Tracker, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: SlackSVM, state: Game | Tracker) -> Solution:

@@ -73,12 +73,12 @@ class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
             rng, Reader(problem.features), np.zeros(problem.X.shape[1]), np.cumsum(problem.s), typical
         )
 
-    def step(self, problem: RegularizedSVM, state: StochasticGradientState, iterations: int, budget: int) -> Step:
+    def step(self, problem: RegularizedSVM, state: StochasticGradientState, iterations: int, budget: float) -> Step:
         total, feature = float(state.up_to[-1]), bias_feature(problem)
         regularization = 1 / (problem.C * total)
         length = self.rate / (2 * state.sq_norm + regularization)
         shrink = 1 - length * regularization
-        last, done = problem.X.ledger.entries_read + budget, 0
+        last, done = problem.X.ledger.cost + budget, 0
         while done < iterations:
             if state.drawn.size == 0:
                 # The numbers are above 0, so that no sample of weight zero is ever drawn.
@@ -95,7 +95,7 @@ class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
                 shrink,
                 length * feature**2,
                 1.0 if problem.free_bias else shrink,
-                last - problem.X.ledger.entries_read,
+                last - problem.X.ledger.cost,
             )
             state.drawn = state.drawn[visited:]
             state.evaluations += visited

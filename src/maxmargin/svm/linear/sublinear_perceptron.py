@@ -65,7 +65,7 @@ class SublinearPerceptron(SublinearRounds[Game]):
             return warm
         return Game(problem, rng, rows=1, columns=1, horizon=self.iterations(problem), lagged=True)
 
-    def step(self, problem: SlackSVM, state: Game, iterations: int, budget: int) -> Step:
+    def step(self, problem: SlackSVM, state: Game, iterations: int, budget: float) -> Step:
         return Step.of(state.run(iterations, budget), iterations)
 
     def solution(self, problem: SlackSVM, state: Game) -> Solution:

@@ -1,0 +1,199 @@
+"""Blocks of lines that were read from a source: kept in memory up to a limit, and read ahead on a thread."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Condition, RLock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.source import LineBlocks
+from maxmargin.core.types import Indices
+
+READERS = 4  # threads that may read a source at the same time; each holds a block of rows and one of columns
+
+
+class KeptBlock:
+    """A block in the cache.
+
+    Attributes
+    ----------
+    lines : array, CSR array or None
+        The entries; None while they are being read.
+    nbytes : int
+        The memory that is reserved for it.
+    users : int
+        How many threads are reading its entries: it is not removed as long as there are some.
+    """
+
+    __slots__ = ("lines", "nbytes", "users")
+
+    def __init__(self, nbytes: int) -> None:
+        self.lines: Any = None
+        self.nbytes, self.users = nbytes, 0
+
+
+class Hold:
+    """Keeps a block in memory for a thread that reads it, until the hold itself is gone."""
+
+    __slots__ = ("_cache", "_kept")
+
+    def __init__(self, cache: BlockCache, kept: KeptBlock) -> None:
+        self._cache, self._kept = cache, kept
+
+    @property
+    def lines(self) -> Any:
+        """The entries of the block: an array, or a CSR array."""
+        return self._kept.lines
+
+    def __del__(self) -> None:
+        self._cache.release(self._kept)
+
+
+class BlockCache:
+    """Blocks of one source in memory, the least recently used of which is removed first.
+
+    Parameters
+    ----------
+    cache_size : int
+        The number of bytes that all blocks together may take, those included that are being read.
+
+    Attributes
+    ----------
+    held : int
+        The number of bytes that they take.
+
+    Notes
+    -----
+    A block is read by the thread that asks for it, or before that by a thread of the cache. `take_fetched` says what
+    was read since it was last called, so that whoever calls it can count it.
+    """
+
+    def __init__(self, cache_size: int) -> None:
+        self.cache_size, self.held = cache_size, 0
+        self._blocks: OrderedDict[tuple[int, int], KeptBlock] = OrderedDict()
+        self._changed = Condition(RLock())  # a hold may be freed while its thread has the lock
+        self._chunks, self._bytes = 0, 0
+        self._reader: ThreadPoolExecutor | None = None
+        # The reader that has a block at hand, for each thread and each of rows and columns: there is one at a time, so
+        # that readers which are not in use keep no blocks from being removed.
+        self.at_hand: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
+
+    def take(self, source: LineBlocks, block: int, upcoming: Sequence[int] = ()) -> Hold:
+        """A hold on a block, which is read if it is not in memory.
+
+        Those that are `upcoming` are read ahead, as far as there is room for them.
+        """
+        key = id(source), block
+        with self._changed:
+            kept = self._blocks.get(key)
+            found = kept is not None
+            if kept is None:
+                kept = self._reserve(source, block)
+                if kept is None:
+                    raise MemoryError(
+                        f"cache_size={self.cache_size:,} bytes is too small: all blocks in memory are in use by other "
+                        f"threads, and the next one takes {source.nbytes(block):,} bytes. Give a larger cache_size"
+                    )
+            kept.users += 1
+            self._blocks.move_to_end(key)
+        hold = Hold(self, kept)
+        if not found:
+            self._fill(source, block, kept)
+        if source.read_ahead:
+            self._read_ahead(source, upcoming)
+        if found:
+            with self._changed:
+                self._changed.wait_for(lambda: kept.lines is not None or self._blocks.get(key) is not kept)
+            if kept.lines is None:  # it could not be read ahead: read it here, so that the error is raised here
+                return self.take(source, block, upcoming)
+        return hold
+
+    def gather(self, source: LineBlocks, lines: Indices, width: int, dtype: np.dtype[Any]) -> Any:
+        """Some lines, copied into one array or CSR array, in their order; each block is read once."""
+        block = np.searchsorted(source.starts, lines, side="right") - 1
+        blocks = np.unique(block)
+        if source.sizes is None:
+            out = np.empty((lines.size, width), dtype)
+            for k, where, found in self._parts(source, lines, block, blocks):
+                out[where] = found.lines[lines[where] - source.starts[k]]
+            return out
+        order, parts = [], []
+        for k, where, found in self._parts(source, lines, block, blocks):
+            order.append(where)
+            parts.append(found.lines[lines[where] - source.starts[k]])
+        if not parts:
+            return sp.csr_array((0, width), dtype=dtype)
+        return sp.vstack(parts, format="csr")[np.argsort(np.concatenate(order))]
+
+    def _parts(
+        self, source: LineBlocks, lines: Indices, block: Indices, blocks: Indices
+    ) -> Iterator[tuple[int, Indices, Hold]]:
+        """The blocks that hold some lines, each with the positions of its lines among them."""
+        for position, k in enumerate(blocks.tolist()):
+            upcoming = blocks[position + 1 : position + 2].tolist()
+            yield k, np.flatnonzero(block == k), self.take(source, k, upcoming)
+
+    def release(self, kept: KeptBlock) -> None:
+        """Count one user of a block less."""
+        with self._changed:
+            kept.users -= 1
+
+    def take_fetched(self) -> tuple[int, int]:
+        """The chunks and the bytes that were fetched since the last call."""
+        with self._changed:
+            fetched = self._chunks, self._bytes
+            self._chunks = self._bytes = 0
+        return fetched
+
+    def _reserve(self, source: LineBlocks, block: int) -> KeptBlock | None:
+        """Make room for a block, removing others; None if those that are in use leave too little."""
+        kept = KeptBlock(source.nbytes(block))
+        free = self.cache_size - self.held
+        removed = []
+        for key, other in self._blocks.items():
+            if free >= kept.nbytes:
+                break
+            if other.users == 0 and other.lines is not None:
+                removed.append(key)
+                free += other.nbytes
+        if free < kept.nbytes:
+            return None
+        for key in removed:
+            self.held -= self._blocks.pop(key).nbytes
+        self._blocks[id(source), block] = kept
+        self.held += kept.nbytes
+        return kept
+
+    def _fill(self, source: LineBlocks, block: int, kept: KeptBlock) -> None:
+        """Read a block into the place that is reserved for it."""
+        try:
+            fetched = source.read(block)
+        except BaseException:
+            with self._changed:
+                self.held -= self._blocks.pop((id(source), block)).nbytes
+                self._changed.notify_all()
+            raise
+        with self._changed:
+            kept.lines = fetched.lines
+            self._chunks += fetched.chunks
+            self._bytes += fetched.bytes
+            self._changed.notify_all()
+
+    def _read_ahead(self, source: LineBlocks, upcoming: Sequence[int]) -> None:
+        """Have blocks read by the thread of the cache, unless they are in memory or there is no room for them."""
+        for block in upcoming:
+            with self._changed:
+                if (id(source), block) in self._blocks:
+                    continue
+                kept = self._reserve(source, block)
+                if kept is None:
+                    return
+                if self._reader is None:
+                    self._reader = ThreadPoolExecutor(1, thread_name_prefix="maxmargin read-ahead")
+            self._reader.submit(self._fill, source, block, kept)
