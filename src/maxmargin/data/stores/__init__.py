@@ -1,0 +1,220 @@
+"""Matrices in stores: Zarr, HDF5, Parquet, Arrow and AnnData, which are read block by block and never loaded whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from maxmargin.core.source import Source
+from maxmargin.data.stores.arrays import AbsentChunks, StoredArray
+from maxmargin.data.stores.arrow import ArrowFile, ArrowTable
+from maxmargin.data.stores.blocks import dense_matrix
+from maxmargin.data.stores.columns import ColumnArray
+from maxmargin.data.stores.groups import open_matrix
+from maxmargin.data.stores.hdf5 import Hdf5Array
+from maxmargin.data.stores.parquet import ParquetParts, parquet_files
+from maxmargin.data.stores.zarr_arrays import ZarrArray, is_zarr
+from maxmargin.data.streams import FileFormatError
+
+__all__ = ["MissingPackageError", "is_store", "open_store", "store_kind"]
+
+Kind = Literal["zarr", "hdf5", "parquet", "arrow"]
+
+DEFAULT_CACHE_SIZE = 1 << 30  # bytes: a GB, which any machine has that data of many GB lies on
+INSIDE = "::"  # between the path of a file and the place in it: data.h5::/group/X
+
+_PACKAGES: dict[str, tuple[Kind, str]] = {
+    # the package that the type of an object comes from: its kind, and what is read of it
+    "zarr": ("zarr", "a Zarr array or group"),
+    "h5py": ("hdf5", "a dataset or group of h5py"),
+    "pyarrow": ("arrow", "a pyarrow.Table"),
+    "anndata": ("hdf5", "the X of an AnnData object"),
+}
+_NEEDS = {"zarr": "zarr", "hdf5": "h5py", "parquet": "pyarrow", "arrow": "pyarrow"}
+_SUFFIXES: dict[str, Kind] = {
+    ".zarr": "zarr",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".h5ad": "hdf5",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+# The first bytes of files.
+_SIGNATURES: dict[bytes, Kind] = {b"\x89HDF\r\n\x1a\n": "hdf5", b"PAR1": "parquet", b"ARROW1\0\0": "arrow"}
+
+
+class MissingPackageError(ImportError):
+    """A package that reads this kind of store is not installed."""
+
+
+def open_store(
+    store: Any,
+    *,
+    cache_size: int = DEFAULT_CACHE_SIZE,
+    columns: Sequence[str] | None = None,
+    absent_chunks: AbsentChunks = "error",
+) -> Source:
+    """Open a matrix in a store, without reading its entries.
+
+    ============ ============================================= ==================================================
+    kind         path                                          object
+    ============ ============================================= ==================================================
+    Zarr         folder with `zarr.json` (or of format 2)      `zarr.Array`, `zarr.Group`
+    HDF5         .h5, .hdf5, .h5ad                             `h5py.Dataset`, `h5py.Group`, `h5py.File`
+    Parquet      .parquet, or a folder of such files           (give the path)
+    Arrow        .arrow, .feather (IPC files)                  `pyarrow.Table`, `pyarrow.RecordBatch`
+    AnnData      .h5ad, or a Zarr folder                       `adata.X` of a file opened with `backed="r"`
+    ============ ============================================= ==================================================
+
+    Of a group, the matrix is `X`, dense or sparse (see :mod:`maxmargin.data.stores.groups`). float32 and float64 stay
+    as they are. float16, bool and integers of at most 16 bits are converted, block by block, to float32, other integers
+    to float64; missing values of Parquet and Arrow become NaN.
+
+    Parameters
+    ----------
+    store : str, path or object
+        The store; `file.h5::/path/to/matrix` names a matrix within a file or folder.
+    cache_size : int
+        The number of bytes that blocks kept in memory may take. A block takes at most an eighth of it.
+    columns : sequence of str, optional
+        Of Parquet and Arrow, the columns that are features; by default all.
+    absent_chunks : "error" or "fill"
+        What to do if a chunk of a Zarr or HDF5 array is not in the store. Zarr leaves out chunks that equal the fill
+        value, unless told otherwise when they are written, so such a chunk cannot be told from one that was lost:
+        "fill" takes it for the fill value.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    FileFormatError
+        If the store is damaged or holds no matrix of numbers, with the chunk; reading raises it too.
+    MissingPackageError
+        If the package that reads it is not installed; an ImportError.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np, zarr
+    >>> from maxmargin.data.stores import open_store
+    >>> path = tempfile.mkdtemp() + "/rows.zarr"
+    >>> array = zarr.create_array(path, shape=(1000, 20), chunks=(100, 20), dtype="float32")
+    >>> array[:] = np.random.default_rng(0).random((1000, 20))
+    >>> X = open_store(path)
+    >>> X.shape, X.dtype.name
+    ((1000, 20), 'float32')
+    >>> block = X.rows.read(0)  # chunks of 8 KB are put together to blocks of 64 KB
+    >>> block.lines.shape, block.chunks, block.bytes
+    ((900, 20), 9, 72000)
+    """
+    if absent_chunks not in ("error", "fill"):
+        raise ValueError(f"absent_chunks is {absent_chunks!r}; expected 'error' or 'fill'")
+    if isinstance(store, (str, os.PathLike)):
+        kind = store_kind(store)
+        if kind is None:
+            path, _ = split_inside(store)
+            if not path.exists():
+                raise FileNotFoundError(2, "no such file or folder", str(path))
+            raise FileFormatError(path, None, None, "not a Zarr folder, nor an HDF5, Parquet or Arrow file")
+        node = open_node(store, kind)
+    elif is_store(store):
+        kind, node = _kind_and_node(store)
+    else:
+        raise TypeError(f"expected a path, or an object of Zarr, h5py, pyarrow or AnnData; got {type(store).__name__}")
+    if kind in ("zarr", "hdf5"):
+        if columns is not None:
+            raise ValueError("columns are named in Parquet and Arrow stores only")
+        name = os.fspath(store) if isinstance(store, (str, os.PathLike)) else node_name(node)
+        return open_matrix(node, name, array_reader(kind, absent_chunks), cache_size)
+    return dense_matrix(ColumnArray(node, columns), cache_size)
+
+
+def is_store(X: object) -> bool:
+    """Whether an object is one of a package whose data :func:`open_store` reads; imports none of them.
+
+    >>> import pyarrow
+    >>> is_store(pyarrow.table({"length": [1.0, 2.0]})), is_store([1.0, 2.0])
+    (True, False)
+    """
+    return _package_of(X) in _PACKAGES
+
+
+def store_kind(path: str | os.PathLike[str]) -> Kind | None:
+    """The kind of store that a path leads to, by what is there, then by its name; None if it is no store."""
+    where, _ = split_inside(path)
+    if where.is_dir():
+        return "zarr" if is_zarr(where) else "parquet" if parquet_files(where) else None
+    if not where.is_file():
+        return None
+    with where.open("rb") as file:
+        head = file.read(8)
+    by_content = (kind for signature, kind in _SIGNATURES.items() if head.startswith(signature))
+    return next(by_content, _SUFFIXES.get(where.suffix.lower()))
+
+
+def split_inside(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """The path of a store, and the place of a matrix in it.
+
+    >>> split_inside("data.h5::/train/X")[1]
+    '/train/X'
+    """
+    where, _, inside = os.fspath(path).partition(INSIDE)
+    return Path(where), inside
+
+
+def open_node(path: str | os.PathLike[str], kind: Kind) -> Any:
+    """What a path leads to: an array or a group of Zarr or h5py, or the parts of a table."""
+    where, inside = split_inside(path)
+    package = _import(kind)
+    if kind in ("parquet", "arrow"):
+        return ParquetParts(where) if kind == "parquet" else ArrowFile(where)
+    try:
+        root = package.open(where, mode="r") if kind == "zarr" else package.File(where, "r")
+    except (OSError, ValueError) as error:
+        raise FileFormatError(where, None, None, f"it cannot be opened: {error}") from error
+    place = inside.strip("/")
+    if not place:
+        return root
+    if place not in root:
+        raise FileFormatError(where, None, None, f"nothing named {inside}; it holds {', '.join(root) or 'nothing'}")
+    return root[place]
+
+
+def array_reader(kind: Kind, absent_chunks: AbsentChunks) -> Callable[[Any], StoredArray]:
+    """What makes a StoredArray of an array of Zarr or of h5py."""
+    return partial(ZarrArray if kind == "zarr" else Hdf5Array, absent_chunks=absent_chunks)
+
+
+def node_name(node: Any) -> str:
+    """What messages call an array or a group that was given as an object."""
+    return f"{node.store}{node.name}" if hasattr(node, "store") else f"{node.file.filename}{INSIDE}{node.name}"
+
+
+def _package_of(X: object) -> str:
+    return type(X).__module__.partition(".")[0]
+
+
+def _kind_and_node(store: Any) -> tuple[Kind, Any]:
+    node = getattr(store, "group", store) if _package_of(store) == "anndata" else store  # a sparse X has a group
+    kind, expected = _PACKAGES[_package_of(node)]
+    if kind == "arrow" and hasattr(node, "to_batches"):
+        return kind, ArrowTable(node)
+    if kind == "arrow" or not hasattr(node, "attrs"):
+        raise TypeError(f"expected {expected}; got {type(node).__module__}.{type(node).__name__}")
+    return kind, node
+
+
+def _import(kind: Kind) -> Any:
+    try:
+        return import_module(_NEEDS[kind])
+    except ImportError as error:
+        raise MissingPackageError(
+            f'{_NEEDS[kind]} is not installed, which reads this kind of store ({kind}): pip install "maxmargin[stores]"'
+        ) from error

@@ -1,0 +1,72 @@
+"""Arrow tables (pyarrow), in memory or in IPC files (.arrow, .feather), which are memory-mapped.
+
+The batches of a table are its chunks. Where they are not compressed, rows of a batch are read without the others, and a
+batch is counted as if it had chunks of 64 KB.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxmargin.data.stores.arrays import FileStamp
+from maxmargin.data.streams import FileFormatError
+
+
+class ArrowTable:
+    """A table in memory: :class:`maxmargin.data.stores.columns.TableParts`."""
+
+    sliceable = True
+    name = "the Arrow table"
+
+    def __init__(self, table: Any) -> None:
+        self.schema = table.schema
+        self._batches = table.to_batches()
+        self.starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)], dtype=np.int64)
+
+    def read(self, part: int, names: list[str]) -> Any:
+        return self._batches[part].select(names)
+
+    def check_unchanged(self, part: int) -> None:
+        """Tables in memory cannot change."""
+
+
+class ArrowFile:
+    """An IPC file, memory-mapped: :class:`maxmargin.data.stores.columns.TableParts`."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+
+        self.name, self._file = str(path), FileStamp(path)
+        try:
+            self._map = pa.memory_map(self.name)
+            reader = pa.ipc.open_file(self._map)
+            self.schema = reader.schema
+            first = [reader.get_batch(0)] if reader.num_record_batches else []
+            narrow = self._reader([0] if len(self.schema) else [])
+            counts = [narrow.get_batch(k).num_rows for k in range(reader.num_record_batches)]
+        except (OSError, ValueError) as error:  # the errors of pyarrow are subclasses of these
+            raise FileFormatError(path, None, None, f"not an Arrow IPC file that can be read ({error})") from error
+        self.starts = np.cumsum([0, *counts], dtype=np.int64)
+        # Where nothing is compressed, a batch consists of parts of the mapped file.
+        self.sliceable = all(map(self._is_mapped, first))
+
+    def read(self, part: int, names: list[str]) -> Any:
+        return self._reader([self.schema.get_field_index(name) for name in names]).get_batch(part)
+
+    def _reader(self, columns: list[int]) -> Any:
+        """A reader of some columns: of compressed batches, no others are decompressed."""
+        import pyarrow as pa
+
+        return pa.ipc.open_file(self._map, options=pa.ipc.IpcReadOptions(included_fields=columns))
+
+    def check_unchanged(self, part: int) -> None:
+        self._file.check()
+
+    def _is_mapped(self, batch: Any) -> bool:
+        self._map.seek(0)
+        whole = self._map.read_buffer()
+        buffers = [buffer for column in batch.columns for buffer in column.buffers() if buffer is not None]
+        return all(whole.address <= buffer.address < whole.address + whole.size for buffer in buffers)

@@ -1,0 +1,148 @@
+"""Rows and columns of a dense matrix in a store, in blocks that follow its chunks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core.source import Block, LineBlocks
+from maxmargin.core.types import Indices, Vector
+from maxmargin.data.stores.arrays import StoredArray, check_axes, count_chunks, dtype_in_memory, read_entries
+
+# Bytes. Chunks are put together to blocks of at least this size, since a call of a store takes some tenths of a
+# millisecond; more would be read for nothing where single rows are asked for.
+LEAST_BYTES = 1 << 16
+# Bytes of the parts in which a block of columns is read and transposed.
+PART_BYTES = 1 << 23
+SHARE = 8  # a block takes at most one part in this many of the cache, as `maxmargin.core.source.Source` demands
+LINE_NAMES = ("row", "column")
+
+
+class StoredMatrix:
+    """A matrix in a store: a :class:`maxmargin.core.source.Source`.
+
+    Attributes
+    ----------
+    name, shape, dtype, n_stored, cache_size
+        See :class:`maxmargin.core.source.Source`.
+    rows, columns : LineBlocks
+        Made when they are first asked for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, int],
+        dtype: np.dtype[Any],
+        n_stored: int,
+        cache_size: int,
+        lines: Callable[[int], LineBlocks],
+    ) -> None:
+        self.name, self.shape, self.dtype, self.n_stored, self.cache_size = name, shape, dtype, n_stored, cache_size
+        self._make, self._lock = lines, threading.Lock()
+        self._lines: dict[int, LineBlocks] = {}
+
+    @property
+    def rows(self) -> LineBlocks:
+        return self._along(0)
+
+    @property
+    def columns(self) -> LineBlocks:
+        return self._along(1)
+
+    def _along(self, axis: int) -> LineBlocks:
+        with self._lock:
+            if axis not in self._lines:
+                self._lines[axis] = self._make(axis)
+            return self._lines[axis]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, shape={self.shape}, dtype={self.dtype})"
+
+
+def dense_matrix(array: StoredArray, cache_size: int, by_column: StoredArray | None = None) -> StoredMatrix:
+    """A dense matrix in a store; columns are read from the second copy `by_column` if there is one."""
+    check_axes(array.name, array.shape, 2)
+    n, d = array.shape
+    copies = array, array if by_column is None else by_column
+    dtype = dtype_in_memory(array.name, array.dtype)
+    return StoredMatrix(
+        array.name, (n, d), dtype, n * d, cache_size, lambda axis: DenseLines(copies[axis], axis, dtype, cache_size)
+    )
+
+
+class DenseLines:
+    """The rows of a dense matrix (`axis` 0), or its columns (`axis` 1), in blocks.
+
+    A block is one chunk high; or several if they are tiny; or a part of one if a whole one takes too much memory: the
+    chunk is then read, and counted, once for each part. Across the lines, all chunks are read. So a block of columns
+    of a matrix that is chunked by rows reads all of it, and is made as wide as memory allows.
+    """
+
+    sizes: Indices | None = None
+    prices: Vector | None = None
+    read_ahead = True
+
+    def __init__(self, array: StoredArray, axis: int, dtype: np.dtype[Any], cache_size: int) -> None:
+        self._array, self._axis, self._dtype = array, axis, dtype
+        self._width = array.shape[1 - axis]
+        line = self._width * dtype.itemsize
+        check_line(array.name, LINE_NAMES[axis], line, cache_size)
+        self.starts = _put_together(array.edges[axis], line, LEAST_BYTES, cache_size // SHARE)
+
+    def nbytes(self, block: int) -> int:
+        return int(self.starts[block + 1] - self.starts[block]) * self._width * self._dtype.itemsize
+
+    def read(self, block: int) -> Block:
+        lines = slice(int(self.starts[block]), int(self.starts[block + 1]))
+        if self._axis == 0:
+            where = lines, slice(0, self._width)
+            entries = np.ascontiguousarray(read_entries(self._array, *where), dtype=self._dtype)
+        else:
+            where = slice(0, self._width), lines
+            entries = self._transposed(lines)
+        return Block(entries, *count_chunks(self._array, *where))
+
+    def _transposed(self, columns: slice) -> NDArray[Any]:
+        """Columns as rows; read in parts, so that no second array of the same size is needed."""
+        d = columns.stop - columns.start
+        entries = np.empty((d, self._width), dtype=self._dtype)
+        starts = _put_together(self._array.edges[0], d * self._dtype.itemsize, PART_BYTES, None).tolist()
+        for start, stop in pairwise(starts):
+            entries[:, start:stop] = read_entries(self._array, slice(start, stop), columns).T
+        return entries
+
+
+def check_line(name: str, kind: str, line: int, cache_size: int) -> None:
+    """Refuse a cache of which one line takes more than a block may."""
+    if line > cache_size // SHARE:
+        raise ValueError(
+            f"{name}: a {kind} takes {line:,} bytes, but a block may take an {SHARE}th of cache_size={cache_size:,} "
+            f"only; give cache_size={SHARE * line} or more"
+        )
+
+
+def _put_together(edges: Indices, line: int, least: int, most: int | None) -> Indices:
+    """Where blocks begin, and at the end the number of lines.
+
+    Chunks are put together until they take `least` bytes, and cut into equal parts where one takes more than `most`;
+    `line` is the number of bytes of a line.
+    """
+    line = max(line, 1)
+    starts = [0]
+    for begin, end in pairwise(edges.tolist()):
+        if most is not None and (end - starts[-1]) * line > most:
+            if starts[-1] < begin:
+                starts.append(begin)
+            parts = -(-(end - begin) // (most // line))
+            starts.extend(begin + (end - begin) * part // parts for part in range(1, parts + 1))
+        elif (end - starts[-1]) * line >= least:
+            starts.append(end)
+    if starts[-1] < edges[-1]:
+        starts.append(int(edges[-1]))
+    return np.array(starts, dtype=np.int64)

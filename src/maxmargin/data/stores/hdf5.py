@@ -1,0 +1,62 @@
+"""Datasets of HDF5 files (h5py).
+
+The size and the time of the file are noted when a dataset is opened and looked at again at each read. A chunk that was
+never written is an error when the dataset is opened. A dataset that is not chunked is counted as if it had chunks of
+64 KB.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.data.stores.arrays import (
+    AbsentChunks,
+    FileStamp,
+    absent_chunk,
+    regular_edges,
+    row_edges,
+)
+
+
+class Hdf5Array:
+    """A dataset of an HDF5 file, read by chunks: a :class:`maxmargin.data.stores.arrays.StoredArray`."""
+
+    def __init__(self, dataset: Any, absent_chunks: AbsentChunks = "error") -> None:
+        path = dataset.file.filename
+        self.name = f"{path}::{dataset.name}"
+        self.shape, self.dtype = tuple(map(int, dataset.shape)), np.dtype(dataset.dtype)
+        if dataset.chunks is None:
+            self.edges = row_edges(self.shape, self.dtype)
+        else:
+            self.edges = tuple(regular_edges(n, step) for n, step in zip(self.shape, dataset.chunks, strict=True))
+        self._dataset = dataset
+        # A file of h5py may also lie in memory, or be an open object of Python.
+        self._file = FileStamp(path) if os.path.isfile(path) else None
+        if absent_chunks == "error":
+            self._refuse_absent_chunks()
+
+    def read(self, *where: slice) -> NDArray[Any]:
+        return np.asarray(self._dataset[where])
+
+    def check_unchanged(self, *where: slice) -> None:
+        if self._file is not None:
+            self._file.check()
+
+    def _refuse_absent_chunks(self) -> None:
+        dataset = self._dataset
+        if dataset.chunks is None:
+            # Compact, external and virtual datasets have no storage of their own in the file.
+            if dataset.size and dataset.id.get_storage_size() == 0 and not dataset.external and not dataset.is_virtual:
+                raise absent_chunk(self.name, "all of it", dataset.fillvalue)
+            return
+        counts = tuple(len(edges) - 1 for edges in self.edges)
+        if dataset.id.get_num_chunks() == np.prod(counts):
+            return
+        for numbers in np.ndindex(*counts):
+            corner = tuple(int(edges[k]) for edges, k in zip(self.edges, numbers, strict=True))
+            if dataset.id.get_chunk_info_by_coord(corner).byte_offset is None:
+                raise absent_chunk(self.name, f"chunk {', '.join(map(str, numbers))}", dataset.fillvalue)
