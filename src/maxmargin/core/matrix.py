@@ -1,4 +1,4 @@
-"""Wraps arrays and sparse matrices as a Matrix, after checking that they can be read."""
+"""Wraps arrays, sparse matrices and sources as a Matrix, after checking that they can be read."""
 
 from __future__ import annotations
 
@@ -8,41 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core import Matrix
+from maxmargin.core.memory import empty_in_file
 from maxmargin.core.source import is_source
 from maxmargin.core.types import Rows
 
 
 def as_matrix(X: object, threads: int = 1) -> Matrix:
-    """Wrap an array or a sparse matrix for reading, without copying or converting it.
-
-    Parameters
-    ----------
-    X : array of shape (n, d), np.memmap, CSR or CSC matrix, Source, or Matrix
-        Dense arrays may have any strides (C order, Fortran order, views); values are float32 or float64, sparse
-        indices int32 or int64. A :class:`~maxmargin.core.source.Source` lies elsewhere and is read in blocks. A Matrix
-        is returned unchanged, with its ledger.
-    threads : int, default=1
-        The number of threads that may read it at the same time, in products with all rows and in some solvers.
-
-    Returns
-    -------
-    Matrix
-        Rows, columns, entries and products of X, with a ledger of what was read.
-
-    Notes
-    -----
-    One rare case is copied: a sparse matrix with duplicate entries, which are summed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from maxmargin.data import as_matrix
-    >>> X = as_matrix(np.array([[1.0, 0.0], [2.0, 3.0]]))
-    >>> X.dot([1.0, 1.0])
-    array([1., 5.])
-    >>> X.ledger.entries_read
-    4
-    """
+    """Wrap an array, a sparse matrix or a Source; see :func:`maxmargin.data.as_matrix`, which opens stores too."""
     if isinstance(X, Matrix):
         return X
     if threads < 1:
@@ -53,7 +25,8 @@ def as_matrix(X: object, threads: int = 1) -> Matrix:
         return Matrix(_readable_sparse(X), threads)
     if not isinstance(X, np.ndarray) or isinstance(X, np.ma.MaskedArray):
         raise TypeError(
-            f"expected a NumPy array, a CSR or a CSC matrix; got {type(X).__name__}. Convert it with np.asarray(X)."
+            f"expected a NumPy array, a CSR or a CSC matrix; got {type(X).__name__}. Convert it with np.asarray(X), or "
+            "open a store with maxmargin.data.as_matrix(X)."
         )
     if X.ndim != 2:
         raise ValueError(f"expected a matrix of shape (n, d); got an array of shape {X.shape}")
@@ -73,6 +46,20 @@ def as_rows(X: object, threads: int = 1) -> Rows:
 
 def _are_rows(X: object) -> TypeGuard[Rows]:
     return hasattr(X, "dot_transposed")
+
+
+def rows_at_hand(X: Matrix, most_bytes: float) -> Any:
+    """All rows, for algorithms that ask for any of them at any time: an array or a CSR matrix.
+
+    Dense rows that lie elsewhere and take more than `most_bytes` are copied into a temporary file, which is mapped.
+    """
+    n, d = X.shape
+    if X.sparse or n * d * X.dtype.itemsize <= most_bytes:
+        return X[:]
+    rows = empty_in_file((n, d), X.dtype)
+    for first, block in X.blocks():
+        rows[first : first + len(block)] = block
+    return rows
 
 
 def refuse_not_finite(X: Matrix, first_row: int = 0) -> None:

@@ -1,8 +1,10 @@
-"""Large arrays whose memory is allocated page by page, as they are filled."""
+"""Large arrays in memory that is allocated page by page, as they are filled, or in a temporary file."""
 
 from __future__ import annotations
 
 import mmap
+import os
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -43,3 +45,52 @@ def empty_by_pages(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         raise MemoryError(
             f"no memory for {size:,} bytes, an array of shape {shape} and type {np.dtype(dtype)}"
         ) from error
+
+
+def empty_in_file(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """An array in a temporary file, which is gone with the array: the system keeps in memory what there is room for.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    dtype : data type
+
+    Returns
+    -------
+    array
+        All zeros.
+
+    Examples
+    --------
+    >>> from maxmargin.core.memory import empty_in_file
+    >>> empty_in_file((2, 3), "float32").sum()
+    np.float32(0.0)
+    """
+    size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+    with tempfile.TemporaryFile(prefix="maxmargin-") as file:
+        try:
+            # Disk space is reserved now: if it were missing when the array is written to, the process would be killed.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"no room for {size:,} bytes in {tempfile.gettempdir()}, where samples are kept that do not fit into "
+                "memory; set TMPDIR to a folder on a larger disk",
+            ) from error
+        return np.memmap(file, dtype, "r+", shape=shape)
+
+
+def in_file(array: Any) -> bool:
+    """Whether an array is a view of a file that is mapped into memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.core.memory import empty_in_file, in_file
+    >>> in_file(empty_in_file((2, 3), "float32")[1:]), in_file(np.zeros(3))
+    (True, False)
+    """
+    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        array = array.base
+    return isinstance(array, np.memmap)

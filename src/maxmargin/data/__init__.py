@@ -5,22 +5,24 @@ from typing import TYPE_CHECKING
 from maxmargin.core.lazy import imported_on_use
 
 if TYPE_CHECKING:
-    from maxmargin.core.matrix import as_matrix, refuse_not_finite
+    from maxmargin.core.matrix import refuse_not_finite
     from maxmargin.data.atomic import atomic_write
     from maxmargin.data.datasets import find_dataset, load_adult
     from maxmargin.data.files import Table, load_table, read_table, required_labels
     from maxmargin.data.libsvm import LibsvmError, read_libsvm, write_libsvm
+    from maxmargin.data.matrices import as_matrix
     from maxmargin.data.programs import read_program
     from maxmargin.data.sdpa import ProgramArrays, SdpaError, read_sdpa, write_sdpa
     from maxmargin.data.streams import FileFormatError
     from maxmargin.data.symmetric_matrices import SymmetricMatrices, as_symmetric_matrices
 
 _HOMES = {
-    "maxmargin.core.matrix": "as_matrix refuse_not_finite",
+    "maxmargin.core.matrix": "refuse_not_finite",
     "maxmargin.data.atomic": "atomic_write",
     "maxmargin.data.datasets": "find_dataset load_adult",
     "maxmargin.data.files": "Table load_table read_table required_labels",
     "maxmargin.data.libsvm": "LibsvmError read_libsvm write_libsvm",
+    "maxmargin.data.matrices": "as_matrix",
     "maxmargin.data.programs": "read_program",
     "maxmargin.data.sdpa": "ProgramArrays SdpaError read_sdpa write_sdpa",
     "maxmargin.data.streams": "FileFormatError",

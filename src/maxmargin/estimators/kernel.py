@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Hidden, Interval, Options, StrOption
 from sklearn.utils._sparse import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.matrix import rows_at_hand
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data import as_matrix
@@ -31,6 +32,7 @@ from maxmargin.estimators.validation import blocks_to_predict, lies_elsewhere, r
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.matrix import MAX_CACHE_SIZE
 from maxmargin.kernels.mixed_rows import far_from_zero
+from maxmargin.kernels.packed_rows import MOST_IN_MEMORY
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, Solution, make_kernel
 from maxmargin.solvers import KERNEL_SOLVERS
 
@@ -350,6 +352,8 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
         self._refuse_not_finite(as_matrix(X))
+        if lies_elsewhere(X):
+            X = rows_at_hand(X, MOST_IN_MEMORY)
         strategy = self._strategy
         if from_scratch and self._plain_fit:
             # Sparse samples that are as small when they are made dense give the same model, to the bit, as dense ones.

@@ -16,16 +16,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
     _check_y,
-    check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
 from maxmargin.core import Matrix
-from maxmargin.core.matrix import as_matrix, refuse_not_finite
+from maxmargin.core.matrix import refuse_not_finite
 from maxmargin.core.source import is_source
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
+from maxmargin.data.matrices import as_matrix
+from maxmargin.data.stores import is_store
 
 PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -38,13 +39,15 @@ def training_data(estimator: Any, X: Any, y: Any, **readable: Any) -> tuple[Any,
     Arrays and CSR matrices of floats with whole numbers or strings for labels have nothing that scikit-learn would have
     to convert.
     """
-    if lies_elsewhere(X):
+    if _plain_rows(X) and _plain_labels(y) and X.shape[0] == y.size:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
+        return X, y
+    if lies_elsewhere(X):
+        X = as_matrix(X, thread_count(estimator.n_jobs)).fork()  # what this fit reads is counted apart
         y = _check_y(y, estimator=estimator)
-        check_consistent_length(X, y)
-        return as_matrix(X, thread_count(estimator.n_jobs)).fork(), y  # what this fit reads is counted apart
-    if _plain_rows(X) and _plain_labels(y) and X.shape[0] == y.size:
+        if X.shape[0] != y.size:
+            raise ValueError(f"X has {X.shape[0]:,} rows, but y has {y.size:,} labels; give a label for each row")
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
@@ -66,18 +69,19 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
 
 def lies_elsewhere(X: Any) -> bool:
     """Whether X is a matrix that lies elsewhere, which is read in blocks as far as it is needed."""
-    return isinstance(X, Matrix) or is_source(X)
+    return type(X) not in PLAIN and (isinstance(X, Matrix) or is_source(X) or is_store(X))
 
 
 def blocks_to_predict(estimator: Any, X: Any) -> Iterator[Any]:
     """The rows of a matrix that lies elsewhere, which a fitted estimator is asked about, a block at a time."""
     check_is_fitted(estimator)
+    X = as_matrix(X)
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
             "features as input"
         )
-    for first, rows in as_matrix(X).blocks():
+    for first, rows in X.blocks():
         if not (_assumed_finite() or _finite_sum(rows.data if issparse(rows) else rows)):
             refuse_not_finite(as_matrix(rows), first_row=first)
         yield rows

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from maxmargin.core.memory import empty_in_file
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._blocks import sparse_products
 
@@ -106,12 +107,15 @@ class MixedRows:
     extra: int = 0
 
     @classmethod
-    def stacked(cls, n: int, parts: Iterable[MixedRows]) -> MixedRows:
-        """The n rows of all parts, which may come from a generator, so that they need not be in memory at once."""
+    def stacked(cls, n: int, parts: Iterable[MixedRows], *, in_file: bool = False) -> MixedRows:
+        """The n rows of all parts, which may come from a generator, so that they need not be in memory at once.
+
+        The dense part is kept in memory, or in a temporary file.
+        """
         common, rare, start = np.empty((0, 0)), [], 0
         for part in parts:
             if not start:
-                common = np.empty((n, part.common.shape[1]), part.dtype)
+                common = (empty_in_file if in_file else np.empty)((n, part.common.shape[1]), part.dtype)
             common[start : start + len(part.common)] = part.common
             rare.append(part.rare)
             start += len(part.common)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from maxmargin.core.matrix import as_matrix
+from maxmargin.core.memory import in_file
 from maxmargin.core.rounding import unit_roundoff
 from maxmargin.core.threads import limit_blas, run_parallel, run_tiles, threads_for
 from maxmargin.core.types import Block, Indices, Vector
@@ -26,6 +27,9 @@ PACKING_COST = 2  # of an entry of the data that is packed; unit: one multiply-a
 # The sizes of numbers between which a precision, given by its bytes, computes products without underflow or overflow:
 # the square roots of its smallest and largest number, less some orders of magnitude, as products are added up.
 SAFE_RANGE = {4: (1e-30, 1e30), 8: (1e-280, 1e280)}
+# Bytes of dense samples, given as a file that is mapped, beyond which the packed ones are kept in a file too: what is
+# smaller fits into memory beside the cache of kernel rows.
+MOST_IN_MEMORY = 1 << 27
 TILE = 1024  # columns of a block computed at a time: few enough to be in the processor's cache for the kernel function
 
 
@@ -103,7 +107,9 @@ class PackedRows:
 
     def _pack(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any]) -> None:
         try:
-            self._right = MixedRows.stacked(self.n, self._batches(partial(self._packed_batch, X, rows, dtype), self.n))
+            batches = self._batches(partial(self._packed_batch, X, rows, dtype), self.n)
+            too_large = self.n * self.d * dtype.itemsize > MOST_IN_MEMORY
+            self._right = MixedRows.stacked(self.n, batches, in_file=too_large and in_file(X))
         except _OutOfRange as error:
             if dtype == np.float64:
                 raise ValueError(str(error)) from None

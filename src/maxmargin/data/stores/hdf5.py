@@ -34,6 +34,8 @@ class Hdf5Array:
         else:
             self.edges = tuple(regular_edges(n, step) for n, step in zip(self.shape, dataset.chunks, strict=True))
         self._dataset = dataset
+        if dataset.file.mode != "r":
+            dataset.file.flush()  # or what is written later looks like a change by someone else
         # A file of h5py may also lie in memory, or be an open object of Python.
         self._file = FileStamp(path) if os.path.isfile(path) else None
         if absent_chunks == "error":

@@ -1,0 +1,105 @@
+"""Models of data that lies elsewhere are those of the same data in memory."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from block_sources import InBlocks
+
+from maxmargin import SVC, LinearSVC, RegularizedSVM, SlackSVM, solve
+from maxmargin.data import as_matrix
+from maxmargin.engine.registry import solvers_for
+from maxmargin.kernels import packed_rows
+from maxmargin.solvers import SOLVERS, Sdca
+
+RNG = np.random.default_rng(0)
+Y = np.where(RNG.random(203) < 0.5, -1.0, 1.0)
+X = RNG.normal(size=(203, 31)) + 0.3 * Y[:, None]
+THREE = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=203), [-0.5, 0.5])
+KINDS = {"dense": X, "float32": X.astype(np.float32), "sparse": sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))}
+PROBLEMS = {"C": lambda data: RegularizedSVM(data, Y, C=0.1), "slack": lambda data: SlackSVM(data, Y, slack=0.1)}
+ALL = [(form, name) for form, problem in PROBLEMS.items() for name in solvers_for(problem(X))]
+
+
+@pytest.mark.parametrize(("form", "name"), ALL)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_solver_finds_the_same_bits_if_one_block_holds_all_rows(form, name, kind):
+    data = KINDS[kind]
+    results = [
+        solve(PROBLEMS[form](given), SOLVERS[name](), max_iter=200, random_state=0)
+        for given in (data, InBlocks(data, rows=300))
+    ]
+    np.testing.assert_array_equal(results[0].solution.w, results[1].solution.w)
+    assert results[0].reads["learning"] == results[1].reads["learning"]
+
+
+@pytest.mark.parametrize(("form", "name"), ALL)
+def test_every_solver_reads_small_blocks_through_a_small_cache(form, name):
+    data = InBlocks(X, rows=2, columns=1)
+    result = solve(PROBLEMS[form](data), SOLVERS[name](), max_iter=200, random_state=0)
+    again = solve(PROBLEMS[form](data), SOLVERS[name](), max_iter=200, random_state=0)
+    np.testing.assert_array_equal(result.solution.w, again.solution.w)
+    assert result.reads["bytes fetched"] > X.nbytes
+
+
+def test_sdca_reads_each_block_once_a_sweep():
+    data = InBlocks(X, rows=2, columns=1)
+    problem = RegularizedSVM(as_matrix(data), Y, C=0.1)
+    solve(problem, Sdca(shrink=False, extrapolate=0), max_iter=5 * 203, certify=False, random_state=0)
+    # One pass for the norms of the rows, and one for each of five sweeps; the last block of a sweep may be the first of
+    # the next, and a few may be left in the cache.
+    assert 4.5 * 102 < len(data.rows.reads) <= 6 * 102
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("y", [Y, THREE], ids=["two", "three"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"solver": "sdca"}, {"slack": 0.1}, {"slack": 0.1, "budget": 5000}, {"early_stopping": True}],
+    ids=str,
+)
+def test_linear_models(kind, y, options):
+    data, options = KINDS[kind], {"C": 0.1, "random_state": 0, **options}
+    if "slack" in options:
+        del options["C"]
+    if options.get("early_stopping"):
+        options["solver"] = "pegasos"
+    here = LinearSVC(**options).fit(data, y)
+    there = LinearSVC(**options).fit(InBlocks(data, rows=4, columns=2), y)
+    # Solvers that visit rows one by one visit them in another order.
+    if options.get("solver") is None:
+        np.testing.assert_array_equal(here.coef_, there.coef_)
+    assert there.reads_["chunks fetched"] > 0
+    np.testing.assert_array_equal(there.predict(InBlocks(data)), there.predict(data))
+    np.testing.assert_allclose(there.decision_function(InBlocks(data)), there.decision_function(data), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("y", [Y, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("solver", ["auto", "decomposition", "sbp"])
+def test_kernel_models_are_the_same_bits(kind, y, solver, monkeypatch):
+    data, options = KINDS[kind], {"solver": solver, "random_state": 0}
+    if solver == "sbp":
+        options |= {"slack": 0.1, "max_iter": 20}
+    monkeypatch.setattr(packed_rows, "MOST_IN_MEMORY", 1000)
+    monkeypatch.setattr("maxmargin.estimators.kernel.MOST_IN_MEMORY", 1000)
+    here, there = (SVC(**options).fit(given, y) for given in (data, InBlocks(data, rows=4)))
+    np.testing.assert_array_equal(here.support_, there.support_)
+    np.testing.assert_array_equal(here.intercept_, there.intercept_)
+    np.testing.assert_array_equal(there.predict(InBlocks(data, rows=4)), here.predict(data))
+
+
+def test_errors_name_what_is_wrong():
+    model = LinearSVC().fit(X, Y)
+    with pytest.raises(ValueError, match="X has 30 features, but LinearSVC is expecting 31"):
+        model.predict(InBlocks(X[:, :30]))
+    with pytest.raises(ValueError, match="X has 203 rows, but y has 202 labels"):
+        model.fit(InBlocks(X), Y[1:])
+    bad = X.copy()
+    bad[150, 7] = np.nan
+    for estimator in (LinearSVC(), LinearSVC(scale=1.0, slack=0.1), SVC()):
+        with pytest.raises(ValueError, match="X contains NaN at row 150, column 7"):
+            estimator.fit(InBlocks(bad), Y)
+    with pytest.raises(ValueError, match="X contains NaN at row 150, column 7"):
+        model.predict(InBlocks(bad))
+    with pytest.raises(OSError, match="block 3 cannot be read"):
+        LinearSVC(solver="sdca").fit(InBlocks(X, fails=[3]), Y)
