@@ -99,10 +99,13 @@ def test_a_block_that_cannot_be_read_is_an_error_wherever_it_is_met(X):
                 read(as_matrix(InBlocks(X, fails=[2]), threads))
 
 
-def test_where_an_entry_is_not_finite():
+def test_an_entry_that_is_not_finite_is_found_when_it_is_first_read():
     X = DENSE.copy()
     X[33, 4] = np.nan
-    assert as_matrix(InBlocks(X)).first_not_finite() == (33, 4)
+    for read in (lambda M: M.dot(W), lambda M: M.column(4), lambda M: M.row(30)):
+        with pytest.raises(ValueError, match="X contains NaN at row 33, column 4"):
+            read(as_matrix(InBlocks(X)))
+    as_matrix(InBlocks(X)).row(0)
 
 
 def test_rows_at_hand_lie_in_a_file_if_they_are_many():

@@ -47,10 +47,12 @@ cdef class BlockReader:
     cdef Lines* lines  # of the block at hand
     cdef Blocked* all_lines
     cdef int64_t width, last
+    cdef bint of_rows
     cdef const int64_t[::1] starts, sizes
     cdef const double[::1] prices
 
     cdef const Lines* fetch(self, int64_t block) except NULL
+    cdef int refuse_not_finite(self, int64_t block) except -1
     cdef double price(self, int64_t block)
     cpdef object release(self)
     cdef object upcoming(self, int64_t block)

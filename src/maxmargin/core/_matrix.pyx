@@ -168,8 +168,8 @@ class Shared:
 cdef class BlockReader:
     """The rows, or the columns, of a source for one thread at a time, with one block at hand."""
 
-    def __cinit__(self, blocks, int64_t width, cache, Ledger ledger):
-        self.blocks, self.cache, self.ledger, self.width = blocks, cache, ledger, width
+    def __cinit__(self, blocks, int64_t width, cache, Ledger ledger, bint of_rows):
+        self.blocks, self.cache, self.ledger, self.width, self.of_rows = blocks, cache, ledger, width, of_rows
         self.starts, self.sizes, self.prices = blocks.starts, blocks.sizes, blocks.prices
         self.last = -1
         ledger.reads.priced = self.prices is not None
@@ -202,8 +202,22 @@ cdef class BlockReader:
             self.ledger.count_fetched(*self.cache.take_fetched())
         self.thread, self.last = thread, block
         self.cache.at_hand[thread] = self
+        if self.cache.is_new(self.blocks, block):
+            self.refuse_not_finite(block)
         self.lines = lines_of(self.hold.lines, self.width, &self.ledger.reads)
         return self.lines
+
+    cdef int refuse_not_finite(self, int64_t block) except -1:
+        """Raise an error if an entry of the block at hand is NaN or infinite: data that lies elsewhere is not read twice."""
+        lines = self.hold.lines
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite((lines.data if sp.issparse(lines) else lines).sum()):
+                return 0
+        place = Matrix(lines).first_not_finite()
+        if place is not None:
+            line, entry = self.starts[block] + place[0], place[1]
+            raise not_finite_at(*((line, entry) if self.of_rows else (entry, line)), Matrix(lines).entry(*place))
+        return 0
 
     cdef double price(self, int64_t block):
         """What reading the lines of a block now would cost, if they have prices."""
@@ -222,10 +236,11 @@ cdef class BlockReader:
             self.hold = None
 
     cdef object upcoming(self, int64_t block):
-        """The blocks to read ahead: those announced after this one, or the next ones where blocks are read in turn."""
+        """The blocks to read ahead: the next ones of those announced, or of all, if the last ones were read in that order."""
         if self.announced is not None and block in self.position:
             after = self.position[block] + 1
-            return self.announced[after : after + BLOCKS_AHEAD]
+            if after == 1 or self.announced[after - 2] == self.last:
+                return self.announced[after : after + BLOCKS_AHEAD]
         if block != self.last + 1:
             return ()
         return range(block + 1, min(block + 1 + BLOCKS_AHEAD, self.starts.shape[0] - 1))
@@ -277,7 +292,7 @@ cdef class Matrix:
         self.columns = NULL
         if self.elsewhere:
             self.n_stored, self.by_rows = source.n_stored, True
-            self.row_reader = BlockReader(source.rows, self.shape[1], self.shared.cache, self.ledger)
+            self.row_reader = BlockReader(source.rows, self.shape[1], self.shared.cache, self.ledger, True)
             self.rows = self.row_reader.all_lines
         elif not sp.issparse(source):
             self.n_stored = self.shape[0] * self.shape[1]
@@ -300,6 +315,11 @@ cdef class Matrix:
     @property
     def dtype(self):
         return self.source.dtype
+
+    @property
+    def checks_entries(self):
+        """Whether entries are found to be finite when they are first read, as those of data that lies elsewhere are."""
+        return self.elsewhere
 
     @property
     def sparse(self):
@@ -368,7 +388,7 @@ cdef class Matrix:
 
     cdef Lines* need_columns(self) except NULL:
         if self.columns == NULL and self.elsewhere:
-            self.column_reader = BlockReader(self.source.columns, self.shape[0], self.shared.cache, self.ledger)
+            self.column_reader = BlockReader(self.source.columns, self.shape[0], self.shared.cache, self.ledger, False)
             self.columns = self.column_reader.all_lines
         if self.columns == NULL:
             self.columns = lines_of(self.turn_over(), self.shape[0], &self.ledger.reads)
@@ -561,6 +581,15 @@ cdef class Matrix:
                 if not isfinite(value[k]):
                     return (i, where[k]) if self.by_rows else (where[k], i)
         return self.read(None)
+
+
+def not_finite_at(row, column, value):
+    """The error for an entry that is NaN or infinite."""
+    what = "NaN" if np.isnan(value) else "infinity (inf)"
+    return ValueError(
+        f"X contains {what} at row {row}, column {column}; every entry must be finite. "
+        "Remove or impute such entries first, for instance with sklearn.impute.SimpleImputer."
+    )
 
 
 def run_and_release(task, Matrix X):

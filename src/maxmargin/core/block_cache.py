@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Condition, RLock
 from typing import Any
 from weakref import WeakValueDictionary
@@ -16,6 +16,7 @@ from maxmargin.core.source import LineBlocks
 from maxmargin.core.types import Indices
 
 READERS = 4  # threads that may read a source at the same time; each holds a block of rows and one of columns
+MOST_AHEAD = 2  # blocks that are being read ahead, or wait for that: more would take the room of those in use
 
 
 class KeptBlock:
@@ -29,13 +30,20 @@ class KeptBlock:
         The memory that is reserved for it.
     users : int
         How many threads are reading its entries: it is not removed as long as there are some.
+    ahead : Future or None
+        The task that reads it ahead.
     """
 
-    __slots__ = ("lines", "nbytes", "users")
+    __slots__ = ("ahead", "lines", "nbytes", "users")
 
     def __init__(self, nbytes: int) -> None:
         self.lines: Any = None
         self.nbytes, self.users = nbytes, 0
+        self.ahead: Future[None] | None = None
+
+    def give_up(self) -> bool:
+        """Whether nobody needs the block now: it is not in use, and not being read. A task to read it is cancelled."""
+        return self.users == 0 and (self.lines is not None or (self.ahead is not None and self.ahead.cancel()))
 
 
 class Hold:
@@ -79,6 +87,7 @@ class BlockCache:
         self._blocks: OrderedDict[tuple[int, int], KeptBlock] = OrderedDict()
         self._changed = Condition(RLock())  # a hold may be freed while its thread has the lock
         self._chunks, self._bytes = 0, 0
+        self._known: set[tuple[int, int]] = set()
         self._reader: ThreadPoolExecutor | None = None
         # The reader that has a block at hand, for each thread and each of rows and columns: there is one at a time, so
         # that readers which are not in use keep no blocks from being removed.
@@ -139,6 +148,13 @@ class BlockCache:
             upcoming = blocks[position + 1 : position + 2].tolist()
             yield k, np.flatnonzero(block == k), self.take(source, k, upcoming)
 
+    def is_new(self, source: LineBlocks, block: int) -> bool:
+        """Whether this is asked of a block for the first time."""
+        with self._changed:
+            new = (id(source), block) not in self._known
+            self._known.add((id(source), block))
+            return new
+
     def release(self, kept: KeptBlock) -> None:
         """Count one user of a block less."""
         with self._changed:
@@ -159,13 +175,13 @@ class BlockCache:
         for key, other in self._blocks.items():
             if free >= kept.nbytes:
                 break
-            if other.users == 0 and other.lines is not None:
+            if other.give_up():
                 removed.append(key)
                 free += other.nbytes
-        if free < kept.nbytes:
-            return None
         for key in removed:
             self.held -= self._blocks.pop(key).nbytes
+        if free < kept.nbytes:
+            return None
         self._blocks[id(source), block] = kept
         self.held += kept.nbytes
         return kept
@@ -189,11 +205,12 @@ class BlockCache:
         """Have blocks read by the thread of the cache, unless they are in memory or there is no room for them."""
         for block in upcoming:
             with self._changed:
-                if (id(source), block) in self._blocks:
+                waiting = sum(kept.lines is None and kept.ahead is not None for kept in self._blocks.values())
+                if (id(source), block) in self._blocks or waiting >= MOST_AHEAD:
                     continue
                 kept = self._reserve(source, block)
                 if kept is None:
                     return
                 if self._reader is None:
                     self._reader = ThreadPoolExecutor(1, thread_name_prefix="maxmargin read-ahead")
-            self._reader.submit(self._fill, source, block, kept)
+                kept.ahead = self._reader.submit(self._fill, source, block, kept)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core import Matrix
+from maxmargin.core._matrix import not_finite_at
 from maxmargin.core.memory import empty_in_file
 from maxmargin.core.source import is_source
 from maxmargin.core.types import Rows
@@ -70,11 +71,7 @@ def refuse_not_finite(X: Matrix, first_row: int = 0) -> None:
     with X.ledger.on("validation"):
         place = X.first_not_finite()
     if place is not None:
-        what = "NaN" if np.isnan(X.entry(*place)) else "infinity (inf)"
-        raise ValueError(
-            f"X contains {what} at row {first_row + place[0]}, column {place[1]}; every entry must be finite. "
-            "Remove or impute such entries first, for instance with sklearn.impute.SimpleImputer."
-        )
+        raise not_finite_at(first_row + place[0], place[1], X.entry(*place))
 
 
 def _readable_sparse(X: Any) -> Any:

@@ -229,7 +229,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
 
     def _refuse_not_finite(self, X: Matrix) -> None:
-        if not get_config()["assume_finite"]:
+        if not (get_config()["assume_finite"] or X.checks_entries):
             refuse_not_finite(X)
 
     def _begins_at(self, before: dict[str, Any], fit: Fit[Any]) -> bool:

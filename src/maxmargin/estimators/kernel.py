@@ -351,9 +351,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     ) -> tuple[TrainingRows, Indices | None]:
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
-        self._refuse_not_finite(as_matrix(X))
         if lies_elsewhere(X):
             X = rows_at_hand(X, MOST_IN_MEMORY)
+        self._refuse_not_finite(as_matrix(X))
         strategy = self._strategy
         if from_scratch and self._plain_fit:
             # Sparse samples that are as small when they are made dense give the same model, to the bit, as dense ones.

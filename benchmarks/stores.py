@@ -1,0 +1,212 @@
+"""A dense float32 matrix in a Zarr store that is far larger than the cache: what is fetched, how long, how much memory.
+
+    python benchmarks/stores.py --folder /disk/stores --gigabytes 20
+
+Samples: x_j = j^(-1/2) (y m_j + N(0, 1)), so that features matter less and less, as those of most data do; the best
+error is about 5 %. n is twice d. Three stores are written, once: `by_block.zarr` with chunks of 100 rows, for solvers
+that stream; `by_line.zarr`, whose `X` has a chunk for each row and whose `X_by_column` one for each column, for SIMBA;
+`test.zarr` with 4,000 more samples.
+
+Each entrant has a process of its own, with one GB of cache. Memory is the peak of the resident set, and of the part of
+it that is not the page cache of files. "bytes, x needed": bytes fetched over those of the entries that were read (of
+solvers that stream, over a pass for each visit of all rows that fetched anything).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import arguments, environment, markdown, write_json
+
+TEST_ROWS = 4000
+BLOCK = 100  # rows of a chunk for solvers that stream: 20 MB of 50,000 features
+BAND = 5000  # rows that are generated at a time
+TILE = 500  # columns of the tiles through which the matrix is transposed
+SHARE = 0.02  # the budget of SIMBA, as a share of the entries
+CACHE = 1_000_000_000  # bytes
+SIGNAL = 1.65  # |m|: the best error is that of a standard normal variable beyond it
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where the stores are, or are written")
+    parser.add_argument("--gigabytes", type=float, default=20.0, help="of one store; three times that is written")
+    parser.add_argument("--entrants", nargs="+", default=list(ENTRANTS), choices=ENTRANTS)
+    parser.add_argument("--one", choices=ENTRANTS, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.one:
+        print(json.dumps(measure(chosen.one, chosen.folder)))
+        return
+    d = BAND * max(1, round((chosen.gigabytes * 1e9 / 8) ** 0.5 / BAND))
+    n = 2 * d
+    print(f"{n:,} x {d:,} float32, {4e-9 * n * d:.1f} GB; cache {CACHE / 1e9:g} GB\n")
+    write_stores(chosen.folder, n, d)
+    figures = []
+    for entrant in chosen.entrants:
+        command = [sys.executable, "-W", "ignore", __file__, "--folder", chosen.folder, "--one", entrant]
+        answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment())
+        figures.append({"entrant": entrant} | json.loads(answer.stdout))
+        print(figures[-1], flush=True)
+    write_json(chosen.json, figures)
+    header = [
+        "entrant",
+        "seconds",
+        "CPU s",
+        "GB fetched",
+        "x needed",
+        "MB at most",
+        "of it not files",
+        "test error, %",
+        "gap",
+    ]
+    rows = [
+        [
+            f["entrant"],
+            *(
+                f"{f[key]:.3g}"
+                for key in ("seconds", "cpu", "gigabytes", "needed", "peak", "anonymous", "error", "gap")
+            ),
+        ]
+        for f in figures
+    ]
+    print("\n" + markdown(header, rows))
+
+
+# The stores
+
+
+def write_stores(folder: Path, n: int, d: int) -> None:
+    """Write what is not there yet."""
+    import zarr
+
+    if (folder / "done").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    began, rng = time.perf_counter(), np.random.default_rng(0)
+    scales = np.arange(1, d + 1, dtype=np.float32) ** -0.5
+    signal = rng.standard_normal(d, dtype=np.float32) * scales
+    signal *= SIGNAL / np.linalg.norm(signal)
+
+    def samples(rows: int) -> tuple[Any, Any]:
+        y = np.where(rng.random(rows) < 0.5, -1, 1)
+        X = rng.standard_normal((rows, d), dtype=np.float32)
+        for start in range(0, rows, BLOCK):  # no second array of this size
+            some = slice(start, start + BLOCK)
+            X[some] += y[some, None] * signal
+            X[some] *= scales
+        return X, y
+
+    def create(
+        path: str, shape: tuple[int, int], chunks: tuple[int, int], shards: tuple[int, int] | None = None
+    ) -> Any:
+        return zarr.create_array(
+            folder / path, shape=shape, chunks=chunks, shards=shards, dtype="f4", compressors=None, overwrite=True
+        )
+
+    X, y = samples(TEST_ROWS)
+    create("test.zarr", X.shape, (BLOCK, d))[:] = X
+    np.save(folder / "test_y.npy", y)
+    blocks = create("by_block.zarr", (n, d), (BLOCK, d))
+    zarr.create_group(folder / "by_line.zarr", overwrite=True)
+    lines = create("by_line.zarr/X", (n, d), (1, d), (BLOCK, d))
+    (folder / "tiles").mkdir(exist_ok=True)
+    labels = []
+    for start in range(0, n, BAND):
+        X, y = samples(min(BAND, n - start))
+        labels.append(y)
+        for part in range(0, len(X), BLOCK):
+            blocks[start + part : start + part + BLOCK] = X[part : part + BLOCK]
+            lines[start + part : start + part + BLOCK] = X[part : part + BLOCK]
+        for first in range(0, d, TILE):
+            np.save(folder / f"tiles/{first}_{start}.npy", X[:, first : first + TILE].T)
+        print(f"{start + len(X):,} rows written, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    np.save(folder / "y.npy", np.concatenate(labels))
+    columns = create("by_line.zarr/X_by_column", (n, d), (n, 1), (n, TILE // 10))
+    for first in range(0, d, TILE):
+        tiles = [folder / f"tiles/{first}_{start}.npy" for start in range(0, n, BAND)]
+        columns[:, first : first + TILE] = np.concatenate([np.load(tile) for tile in tiles], axis=1).T
+        for tile in tiles:
+            tile.unlink()
+    (folder / "done").touch()
+    print(f"stores written in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+# The entrants
+
+
+def measure(entrant: str, folder: Path) -> dict[str, float]:
+    """Fit and test one entrant in this process."""
+    y = np.load(folder / "y.npy")
+    began, cpu = time.perf_counter(), time.process_time()
+    decide, figures = ENTRANTS[entrant](folder, y)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    memory = {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, "anonymous": anonymous_memory()}
+    wrong = np.mean(decide(folder / "test.zarr") != np.load(folder / "test_y.npy"))
+    return {"seconds": seconds, "cpu": cpu, **memory, "error": 100 * float(wrong), **figures}
+
+
+def anonymous_memory() -> float:
+    """MB of the resident memory that is no page cache of a file, now; NaN where the system does not tell."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return float("nan")
+    return next(int(line.split()[1]) / 1e3 for line in lines if line.startswith("RssAnon"))
+
+
+def ours(folder: Path, y: Any, store: str, **options: Any) -> tuple[Any, dict[str, float]]:
+    from maxmargin import LinearSVC
+    from maxmargin.data.stores import open_store
+
+    X = open_store(folder / store, cache_size=CACHE)
+    if "budget" in options:
+        options["budget"] = int(options["budget"] * X.n_stored)
+    model = LinearSVC(random_state=0, **options).fit(X, y)
+    read = sum(count for name, count in model.reads_.items() if "dense" not in name and "fetched" not in name)
+    fetched = model.reads_["bytes fetched"]
+    print(model.solver_, model.reads_, model.stopped_, file=sys.stderr)
+    figures = {
+        "gigabytes": fetched / 1e9,
+        "needed": fetched / (4 * read),
+        "gap": model.certificate_.relative_gap,
+    }
+    return lambda test: model.predict(open_store(test, cache_size=CACHE)), figures
+
+
+def sgd(folder: Path, y: Any) -> tuple[Any, dict[str, float]]:
+    """One pass of scikit-learn's SGDClassifier over the chunks, in a random order."""
+    import zarr
+    from sklearn.linear_model import SGDClassifier
+
+    X = zarr.open_array(folder / "by_block.zarr", mode="r")
+    model = SGDClassifier(alpha=1 / len(y), random_state=0)
+    for k in np.random.default_rng(0).permutation(len(y) // BLOCK):
+        rows = slice(k * BLOCK, (k + 1) * BLOCK)
+        model.partial_fit(X[rows], y[rows], classes=[-1, 1])
+    figures = {"gigabytes": 4e-9 * X.size, "needed": 1.0, "gap": float("nan")}
+    test = lambda path: model.predict(zarr.open_array(path, mode="r")[:])  # noqa: E731
+    return test, figures
+
+
+ENTRANTS = {
+    "LinearSVC(C=1)": lambda folder, y: ours(folder, y, "by_block.zarr"),
+    "LinearSVC(C=1, loss='hinge')": lambda folder, y: ours(folder, y, "by_block.zarr", loss="hinge"),
+    "LinearSVC(slack=0.2, budget=2 %)": lambda folder, y: ours(
+        folder, y, "by_line.zarr", slack=0.2, budget=SHARE, scale=5.0, certify=False
+    ),
+    "the same, chunks of rows only": lambda folder, y: ours(
+        folder, y, "by_block.zarr", slack=0.2, budget=SHARE, scale=5.0, certify=False
+    ),
+    "SGDClassifier, one pass": sgd,
+}
+
+if __name__ == "__main__":
+    main()
