@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from maxmargin.cli.common import (
+    AbsentChunksOption,
     AsJson,
     Budget,
     CacheSize,
@@ -31,6 +32,7 @@ from maxmargin.cli.common import (
     result_path,
     say,
     source_name,
+    stored_entries,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
@@ -73,11 +75,12 @@ def ball(
     label_column: Annotated[
         str | None,
         typer.Option(
-            help="A column of a CSV or .npy file to leave out: first, last, a name in the header, a position from 0.",
+            help="A column of a CSV, .npy, Parquet or Arrow file to leave out: first, last, a name, a position from 0.",
             show_default="none: all columns are features",
         ),
     ] = None,
     header: Header = None,
+    absent_chunks: AbsentChunksOption = "error",
     model: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="DATA with .ball.mm, here")
     ] = None,
@@ -99,7 +102,7 @@ def ball(
             "--solver sublinear_ball reads columns, which a kernel matrix does not have; drop it, or --kernel"
         )
     algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
-    table = read(data, label_column, header)
+    table = read(data, label_column, header, absent_chunks=absent_chunks)
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""
         say(f"note: the labels of {source_name(data)}{which} are left out")
@@ -123,7 +126,7 @@ def ball(
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],
-        "stored": int(X.size),  # of a sparse matrix, the size counts stored entries only
+        "stored": stored_entries(X),
         "seconds": time.perf_counter() - started,
         "n_outside": int(np.count_nonzero(estimator.predict(X) < 0)),
     }
