@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from maxmargin.data.programs import read_program
     from maxmargin.data.sdpa import ProgramArrays, SdpaError, read_sdpa, write_sdpa
     from maxmargin.data.stores import open_store
+    from maxmargin.data.stores.convert import convert
     from maxmargin.data.streams import FileFormatError
     from maxmargin.data.symmetric_matrices import SymmetricMatrices, as_symmetric_matrices
     from maxmargin.data.table import Table, required_labels
@@ -28,6 +29,7 @@ _HOMES = {
     "maxmargin.data.programs": "read_program",
     "maxmargin.data.sdpa": "ProgramArrays SdpaError read_sdpa write_sdpa",
     "maxmargin.data.stores": "open_store",
+    "maxmargin.data.stores.convert": "convert",
     "maxmargin.data.streams": "FileFormatError",
     "maxmargin.data.symmetric_matrices": "SymmetricMatrices as_symmetric_matrices",
     "maxmargin.data.table": "Table required_labels",
@@ -44,6 +46,7 @@ __all__ = [
     "as_matrix",
     "as_symmetric_matrices",
     "atomic_write",
+    "convert",
     "find_dataset",
     "load_adult",
     "load_table",

@@ -184,7 +184,7 @@ def load_table(
         if empty:
             raise FileFormatError(stream.name, None, None, "no rows: there is nothing in it")
         if format == "auto":
-            format = _format_of(stream)
+            format = format_of(stream)
         if labels is not None and format not in ("npy", "npz"):
             raise ValueError(
                 f"labels={os.fspath(labels)!r} was given, but {stream.name} has its own: it is a {format} file"
@@ -203,7 +203,7 @@ def load_table(
     return table
 
 
-def _format_of(stream: InputStream) -> Format:
+def format_of(stream: InputStream) -> Format:
     """The format by the first bytes, then by the name, then by the first line that tells LIBSVM from CSV."""
     head = stream.head
     if head.startswith(_NPY):

@@ -115,8 +115,6 @@ def open_store(
     >>> block.lines.shape, block.chunks, block.bytes
     ((900, 20), 9, 72000)
     """
-    if absent_chunks not in ("error", "fill"):
-        raise ValueError(f"absent_chunks is {absent_chunks!r}; expected 'error' or 'fill'")
     if isinstance(store, (str, os.PathLike)):
         kind = store_kind(store)
         if kind is None:
@@ -206,6 +204,8 @@ def node_in(root: Any, path: str | os.PathLike[str], inside: str) -> Any:
 
 def array_reader(kind: Kind, absent_chunks: AbsentChunks) -> Callable[[Any], StoredArray]:
     """What makes a StoredArray of an array of Zarr or of h5py."""
+    if absent_chunks not in ("error", "fill"):
+        raise ValueError(f"absent_chunks is {absent_chunks!r}; expected 'error' or 'fill'")
     return partial(ZarrArray if kind == "zarr" else Hdf5Array, absent_chunks=absent_chunks)
 
 
