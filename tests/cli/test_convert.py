@@ -1,5 +1,8 @@
 """`maxmargin convert`, and commands that read stores."""
 
+import json
+import sys
+
 import numpy as np
 import pytest
 import zarr
@@ -95,3 +98,47 @@ def test_progress_in_a_log(capsys):
     with RowProgress("converting", seconds=0, shown=False) as progress:
         progress.update(1000, 5000)
     assert capsys.readouterr().err == "maxmargin: converting: 1,000 of 5,000 rows\n"
+
+
+# Commands that read stores
+
+
+@pytest.mark.parametrize("name", ["rows.zarr", "rows.h5", "rows.parquet", "rows.arrow"])
+@pytest.mark.parametrize("options", [[], ["--kernel", "rbf"], ["--slack", "0.05", "--budget", "300"]], ids=str)
+def test_a_store_gives_the_model_of_the_file(name, options, folder):
+    run("convert", "rows.libsvm", name, *(["--dense"] if name in ("rows.zarr", "rows.h5") else []))
+    run("convert", "rows.libsvm", "rows.npy")
+    notes = {}
+    for data in (name, "rows.npy"):
+        trained = run("train", data, "--model", f"{data}.mm", "--random-state", 0, "--json", *options)
+        notes[data] = json.loads(trained.stdout)
+        assert notes[data]["rows"] == 40
+    assert notes[name]["training_error"] == notes["rows.npy"]["training_error"]
+    predicted = [run("predict", f"{data}.mm", data).stdout for data in (name, "rows.npy")]
+    assert predicted[0] == predicted[1]
+
+
+def test_labels_of_a_store_elsewhere(folder):
+    np.save("y.npy", y)
+    zarr.create_array("X.zarr", data=X, chunks=(10, 5))
+    run("train", "X.zarr", "--labels", "y.npy", "--model", "a.mm", "--quiet")
+    result = run("predict", "a.mm", "X.zarr", "--labels", "y.npy")
+    assert "measured on the 40 labels in X.zarr" in result.stderr
+    assert "X.zarr: 5 features and no labels" in run("train", "X.zarr", code=2).output
+
+
+def test_a_store_as_test_data(folder):
+    run("convert", "rows.libsvm", "rows.zarr")
+    about = json.loads(run("train", "rows.libsvm", "--test", "rows.zarr", "--model", "a.mm", "--json").stdout)
+    assert about["test_error"] == about["training_error"]
+
+
+def test_a_ball_needs_a_file(folder):
+    run("convert", "rows.libsvm", "rows.zarr")
+    assert "maxmargin convert rows.zarr rows.npy" in run("ball", "rows.zarr", code=2).output
+
+
+def test_without_the_package_the_extra_is_named(folder, monkeypatch):
+    run("convert", "rows.libsvm", "rows.h5")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert 'pip install "maxmargin[stores]"' in run("train", "rows.h5", code=2).output

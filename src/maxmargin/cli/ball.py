@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from maxmargin.cli.common import (
-    AbsentChunksOption,
     AsJson,
     Budget,
     CacheSize,
@@ -32,10 +31,11 @@ from maxmargin.cli.common import (
     result_path,
     say,
     source_name,
-    stored_entries,
+    stem,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
+from maxmargin.core.source import is_source
 from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators import EnclosingBall, save_model
 from maxmargin.estimators.ball import BALL_KERNELS, BALL_SOLVERS
@@ -80,7 +80,6 @@ def ball(
         ),
     ] = None,
     header: Header = None,
-    absent_chunks: AbsentChunksOption = "error",
     model: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="DATA with .ball.mm, here")
     ] = None,
@@ -102,7 +101,12 @@ def ball(
             "--solver sublinear_ball reads columns, which a kernel matrix does not have; drop it, or --kernel"
         )
     algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
-    table = read(data, label_column, header, absent_chunks=absent_chunks)
+    table = read(data, label_column, header)
+    if is_source(table.X):
+        raise ValueError(
+            f"{source_name(data)} is a store, which this command does not read; write it as a file that is mapped: "
+            f"maxmargin convert {data} {stem(data)}.npy"
+        )
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""
         say(f"note: the labels of {source_name(data)}{which} are left out")
@@ -126,7 +130,7 @@ def ball(
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],
-        "stored": stored_entries(X),
+        "stored": int(X.size),  # of a sparse matrix, the size counts stored entries only
         "seconds": time.perf_counter() - started,
         "n_outside": int(np.count_nonzero(estimator.predict(X) < 0)),
     }

@@ -16,6 +16,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from maxmargin.core.source import is_source
 from maxmargin.data import Table, load_table
 from maxmargin.data.stores import MissingPackageError
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
@@ -170,13 +171,13 @@ def read(
 
 def stored_entries(X: Any) -> int:
     """The number of stored entries of a table; of a sparse matrix, the size counts these only."""
-    return int(X.n_stored if hasattr(X, "n_stored") else X.size)
+    return int(X.n_stored if is_source(X) else X.size)
 
 
 def parts_of(X: Any, m: int) -> Iterator[tuple[Any, NDArray[np.int64]]]:
     """About m rows of a table, and which they are: evenly spaced ones, or of a store, evenly spaced blocks."""
     n = X.shape[0]
-    if hasattr(X, "n_stored"):
+    if is_source(X):
         starts, rows = X.rows.starts, 0
         count = len(starts) - 1
         # In this order, the first blocks are evenly spaced however many there are.

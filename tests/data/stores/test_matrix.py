@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from maxmargin.core.matrix import as_matrix
-from maxmargin.data import convert, open_store
+from maxmargin.data import as_matrix, convert, open_store, refuse_not_finite
 
 rng = np.random.default_rng(0)
 X = np.where(rng.random((200, 30)) < 0.3, rng.standard_normal((200, 30)), 0)
@@ -33,8 +32,6 @@ def test_products_are_those_in_memory(name, sparse, by_column, tmp_path):
 
 
 def test_the_position_of_nan_is_named(tmp_path):
-    from maxmargin.core.matrix import refuse_not_finite
-
     rows = X.copy()
     rows[150, 7] = np.nan
     zarr.create_array(tmp_path / "a.zarr", data=rows, chunks=(32, 8))

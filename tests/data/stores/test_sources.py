@@ -16,7 +16,7 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxmargin.core.source import Source
+from maxmargin.core.source import is_source
 from maxmargin.data import FileFormatError
 from maxmargin.data.stores import is_store, open_store
 from maxmargin.data.stores.arrays import regular_edges
@@ -161,7 +161,7 @@ def read_all(lines, source):
 def test_rows_and_columns_are_those_of_the_matrix(kind, cache_size, tmp_path):
     source = open_store(ALL[kind](tmp_path), cache_size=cache_size)
     truth = X if kind in DENSE else SPARSE.toarray()
-    assert isinstance(source, Source)
+    assert is_source(source)
     assert source.shape == truth.shape
     assert source.dtype == np.float32
     assert source.n_stored == (X.size if kind in DENSE else SPARSE.nnz)

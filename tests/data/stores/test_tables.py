@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from maxmargin.core.source import Source
+from maxmargin.core.source import is_source
 from maxmargin.data import FileFormatError, load_table, read_table
 
 rng = np.random.default_rng(0)
@@ -20,7 +20,7 @@ WORDS = np.array(["no", "yes"])[y]
 
 
 def rows_of(source):
-    assert isinstance(source, Source)
+    assert is_source(source)
     return np.concatenate([source.rows.read(k).lines for k in range(len(source.rows.starts) - 1)])
 
 

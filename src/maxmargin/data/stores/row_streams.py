@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from maxmargin.core.source import is_source
 from maxmargin.data.csv_files import CsvReader
 from maxmargin.data.files import format_of, load_table
 from maxmargin.data.libsvm import LibsvmBlocks
@@ -165,7 +166,7 @@ def _csv_rows(path: Path, label_column: str | int | None, header: bool | Literal
 def _rows_of(path: str | os.PathLike[str], table: Table) -> RowStream:
     """The rows of a table: of a store its blocks, of arrays and memory maps slices."""
     X = table.X
-    if hasattr(X, "rows"):
+    if is_source(X):
         sparse, numbers = X.rows.sizes is not None, range(len(X.rows.starts) - 1)
 
         def blocks() -> Iterator[Any]:
