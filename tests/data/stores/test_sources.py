@@ -419,6 +419,15 @@ def test_a_chunk_that_changes_or_vanishes_is_found(tmp_path):
     source.rows.read(len(source.rows.starts) - 2)  # other chunks are still as they were
 
 
+def test_a_mapped_file_that_is_cut_off_is_found_before_it_is_read(tmp_path):
+    path = write_arrow(tmp_path / "a.arrow")
+    source = open_store(path)
+    lines = source.rows
+    os.truncate(path, 100)
+    with pytest.raises(FileFormatError, match=r"a.arrow: the file has changed since it was opened"):
+        lines.read(0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
