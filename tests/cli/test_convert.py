@@ -118,6 +118,14 @@ def test_a_store_gives_the_model_of_the_file(name, options, folder):
     assert predicted[0] == predicted[1]
 
 
+def test_the_cache_of_a_store(folder):
+    run("convert", "rows.libsvm", "rows.zarr", "--dense")
+    run("train", "rows.zarr", "--cache-size", 0.001, "--model", "a.mm", "--quiet")
+    output = run("train", "rows.zarr", "--cache-size", 0.0001, "--model", "a.mm", code=2).output
+    assert "a row takes 40 bytes, but a block may take an 8th of cache_size=100 only; give cache_size=320" in output
+    assert "--cache-size needs --kernel" in run("train", "rows.libsvm", "--cache-size", 1, code=2).output
+
+
 def test_labels_of_a_store_elsewhere(folder):
     np.save("y.npy", y)
     zarr.create_array("X.zarr", data=X, chunks=(10, 5))

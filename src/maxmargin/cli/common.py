@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maxmargin.core.source import is_source
 from maxmargin.data import Table, load_table
-from maxmargin.data.stores import MissingPackageError
+from maxmargin.data.stores import DEFAULT_CACHE_SIZE, MissingPackageError
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
 
 # The golden ratio: the fractional parts of its multiples are spread evenly.
@@ -68,7 +68,12 @@ Data = Annotated[
 Gamma = Annotated[str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")]
 Degree = Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")]
 Coef0 = Annotated[float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")]
-CacheSize = Annotated[float | None, typer.Option(help="Megabytes of kernel rows to keep.", show_default="2000")]
+CacheSize = Annotated[
+    float | None,
+    typer.Option(
+        help="Megabytes of kernel rows to keep, and of blocks of a store.", show_default="2000, and 1000 of a store"
+    ),
+]
 Budget = Annotated[
     int | None,
     typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
@@ -157,10 +162,12 @@ def read(
     n_features: int | None = None,
     labels: str | None = None,
     absent_chunks: str = "error",
+    cache_size: float | None = None,
 ) -> Table:
-    """Read a table by the options of a command; a store is opened, not read."""
+    """Read a table by the options of a command; a store is opened, not read. `cache_size` is in megabytes."""
     return load_table(
         path,
+        cache_size=DEFAULT_CACHE_SIZE if cache_size is None else int(1e6 * cache_size),
         labels=labels,
         absent_chunks=absent_chunks,  # type: ignore[arg-type]
         label_column=None if label_column is None else position_or_name(label_column),

@@ -45,6 +45,7 @@ from maxmargin.cli.common import (
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
+from maxmargin.core.source import is_source
 from maxmargin.data import atomic_write, required_labels
 from maxmargin.display import ConvergenceDisplay, SearchDisplay
 from maxmargin.estimators import SVC, SVCCV, LinearSVC, LinearSVCCV, save_model
@@ -161,7 +162,7 @@ def train(
         _check_can_plot(plot, something=certify or early_stopping or cv is not None)
     if test is not None:
         refuse_same_stream(data, test)
-    table = read(data, label_column, header, labels=labels, absent_chunks=absent_chunks)
+    table = read(data, label_column, header, labels=labels, absent_chunks=absent_chunks, cache_size=cache_size)
     X, y = table.X, required_labels(source_name(data), table)
     check_classes(data, table)
     if test is not None:
@@ -178,7 +179,9 @@ def train(
     linear_options = {"loss": loss, "intercept_scaling": intercept_scaling}
     if C is not None and slack is not None:
         raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
-    if kernel is None:
+    if kernel is None and is_source(X):
+        refuse({**kernel_options, "cache_size": None}, "needs --kernel")
+    elif kernel is None:
         refuse(kernel_options, "needs --kernel")
     else:
         refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
