@@ -20,6 +20,7 @@ SLOW = (
     "cli",
     "compat",
     "core/test_threads.py",
+    "data/stores",
     "data/test_libsvm.py",
     "engine/test_every_solver.py",
     "engine/test_threads.py",

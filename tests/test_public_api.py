@@ -33,8 +33,8 @@ NAMES = {
     """,
     "maxmargin.data": """
         FileFormatError LibsvmError ProgramArrays SdpaError SymmetricMatrices Table as_matrix
-        as_symmetric_matrices atomic_write find_dataset load_adult load_table read_libsvm read_program read_sdpa
-        read_table refuse_not_finite required_labels write_libsvm write_sdpa
+        as_symmetric_matrices atomic_write convert find_dataset load_adult load_table open_store read_libsvm
+        read_program read_sdpa read_table refuse_not_finite required_labels write_libsvm write_sdpa
     """,
     "maxmargin.core": """
         Ledger Matrix TopWeights Water WeightTree empty_by_pages l1_sample l1_samples l2_sample pour water_level

@@ -31,9 +31,11 @@ from maxmargin.cli.common import (
     result_path,
     say,
     source_name,
+    stem,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
+from maxmargin.core.source import is_source
 from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators import EnclosingBall, save_model
 from maxmargin.estimators.ball import BALL_KERNELS, BALL_SOLVERS
@@ -73,7 +75,7 @@ def ball(
     label_column: Annotated[
         str | None,
         typer.Option(
-            help="A column of a CSV or .npy file to leave out: first, last, a name in the header, a position from 0.",
+            help="A column of a CSV, .npy, Parquet or Arrow file to leave out: first, last, a name, a position from 0.",
             show_default="none: all columns are features",
         ),
     ] = None,
@@ -100,6 +102,11 @@ def ball(
         )
     algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
     table = read(data, label_column, header)
+    if is_source(table.X):
+        raise ValueError(
+            f"{source_name(data)} is a store, which this command does not read; write it as a file that is mapped: "
+            f"maxmargin convert {data} {stem(data)}.npy"
+        )
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""
         say(f"note: the labels of {source_name(data)}{which} are left out")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -15,8 +16,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from maxmargin.core.source import is_source
 from maxmargin.data import Table, load_table
+from maxmargin.data.stores import DEFAULT_CACHE_SIZE, MissingPackageError
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
+
+# The golden ratio: the fractional parts of its multiples are spread evenly.
+_GOLDEN = (math.sqrt(5) + 1) / 2
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +31,7 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, 
 LabelColumn = Annotated[
     str,
     typer.Option(
-        help="Where the labels are in CSV and .npy files: first, last, a name in the header, or a position from 0."
+        help="Where the labels are in CSV, .npy, Parquet and Arrow files: first, last, a name, or a position from 0."
     ),
 ]
 Header = Annotated[
@@ -37,16 +43,37 @@ Header = Annotated[
     ),
 ]
 # Options that more than one command has
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        help="The labels if not in DATA: a .npy or text file, or an array of Zarr or HDF5 (obs/kind, b.h5::/y)."
+    ),
+]
+AbsentChunksOption = Annotated[
+    str,
+    typer.Option(
+        "--absent-chunks",
+        metavar="error|fill",
+        help="What chunks of a Zarr or HDF5 store that are not there mean: an error, or the fill value.",
+    ),
+]
 Data = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="LIBSVM, CSV, .npy or .npz, compressed or not; a pipe will do, and - is standard input."
+        metavar="DATA",
+        help="LIBSVM, CSV, .npy or .npz, compressed or not; a pipe will do, and - is standard input. Or a store, which "
+        "is not loaded: Zarr, HDF5 (data.h5::/path/in/it), Parquet, Arrow.",
     ),
 ]
 Gamma = Annotated[str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")]
 Degree = Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")]
 Coef0 = Annotated[float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")]
-CacheSize = Annotated[float | None, typer.Option(help="Megabytes of kernel rows to keep.", show_default="2000")]
+CacheSize = Annotated[
+    float | None,
+    typer.Option(
+        help="Megabytes of kernel rows to keep, and of blocks of a store.", show_default="2000, and 1000 of a store"
+    ),
+]
 Budget = Annotated[
     int | None,
     typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
@@ -77,7 +104,7 @@ def one_line_errors(command: Callable[P, T]) -> Callable[P, T]:
             raise
         except OSError as error:
             message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        except ValueError as error:
+        except (ValueError, MissingPackageError) as error:
             message = str(error)
         say(f"error: {message}")
         raise typer.Exit(2)
@@ -128,14 +155,47 @@ def result_path(path: Path | None, option: str, data: Path, suffix: str) -> Path
     return path
 
 
-def read(path: Path, label_column: str | None, header: bool | None, n_features: int | None = None) -> Table:
-    """Read a table by the options of a command."""
+def read(
+    path: Path,
+    label_column: str | None,
+    header: bool | None,
+    n_features: int | None = None,
+    labels: str | None = None,
+    absent_chunks: str = "error",
+    cache_size: float | None = None,
+) -> Table:
+    """Read a table by the options of a command; a store is opened, not read. `cache_size` is in megabytes."""
     return load_table(
         path,
+        cache_size=DEFAULT_CACHE_SIZE if cache_size is None else int(1e6 * cache_size),
+        labels=labels,
+        absent_chunks=absent_chunks,  # type: ignore[arg-type]
         label_column=None if label_column is None else position_or_name(label_column),
         header="auto" if header is None else header,
         n_features=n_features,
     )
+
+
+def stored_entries(X: Any) -> int:
+    """The number of stored entries of a table; of a sparse matrix, the size counts these only."""
+    return int(X.n_stored if is_source(X) else X.size)
+
+
+def parts_of(X: Any, m: int) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+    """About m rows of a table, and which they are: evenly spaced ones, or of a store, evenly spaced blocks."""
+    n = X.shape[0]
+    if is_source(X):
+        starts, rows = X.rows.starts, 0
+        count = len(starts) - 1
+        # In this order, the first blocks are evenly spaced however many there are.
+        for block in sorted(range(count), key=lambda k: k * _GOLDEN % 1.0):
+            if rows >= m:
+                return
+            yield X.rows.read(block).lines, np.arange(starts[block], starts[block + 1])
+            rows += int(starts[block + 1] - starts[block])
+    else:
+        which = np.arange(n) if m >= n else np.linspace(0, n - 1, m).astype(np.int64)
+        yield (X if m >= n else X[which]), which
 
 
 def check_classes(path: Path, table: Table) -> None:

@@ -11,10 +11,12 @@ import numpy as np
 import typer
 
 from maxmargin.cli.common import (
+    AbsentChunksOption,
     AsJson,
     Data,
     Header,
     LabelColumn,
+    Labels,
     ModelFile,
     as_json,
     check_can_write,
@@ -38,7 +40,9 @@ def predict(
     output: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
     decision: Annotated[bool, typer.Option("--decision", help="Decision values instead of labels.")] = False,
     label_column: LabelColumn = "last",
+    labels: Labels = None,
     header: Header = None,
+    absent_chunks: AbsentChunksOption = "error",
     json: AsJson = False,
 ) -> None:
     """Predict a label for each row of DATA, one a line; where DATA has labels too, say how many are wrong.
@@ -49,25 +53,25 @@ def predict(
     if output is not None:
         check_can_write(output, data)
     estimator = load_model(model)
-    table = read(data, label_column, header, estimator.n_features_in_)
+    table = read(data, label_column, header, estimator.n_features_in_, labels, absent_chunks)
     check_features(data, table, estimator.n_features_in_, "the model was trained on")
     X, y = table.X, table.y
     with warnings.catch_warnings():
         # Files have no feature names that could be compared with those of the model.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        labels = estimator.predict(X)
+        predicted = estimator.predict(X)
         scores = estimator.decision_function(X) if decision or json else np.empty(0)
     error = None
     classes = label_text(getattr(estimator, "classes_", []))  # a ball has no classes
     if y is not None and np.isin(label_text(y), classes).any():
-        error = error_rate(labels, y)
-        say(f"error {error:.2%}, measured on the {count(len(labels), 'label')} in {source_name(data)}")
+        error = error_rate(predicted, y)
+        say(f"error {error:.2%}, measured on the {count(len(predicted), 'label')} in {source_name(data)}")
     if json:
-        text = as_json({"labels": labels.tolist(), "decisions": scores.tolist(), "error": error})
+        text = as_json({"labels": predicted.tolist(), "decisions": scores.tolist(), "error": error})
     elif decision:
-        text = "\n".join(" ".join(map(repr, row)) for row in scores.reshape(len(labels), -1).tolist())
+        text = "\n".join(" ".join(map(repr, row)) for row in scores.reshape(len(predicted), -1).tolist())
     else:
-        text = "\n".join(label_text(labels))
+        text = "\n".join(label_text(predicted))
     if output is None:
         print(text)
         # Flush, so that a closed pipe raises its error here, and not when Python exits.

@@ -1,4 +1,4 @@
-"""The progress of a fit: a bar on a terminal, or lines in a log."""
+"""The progress of a fit, or of other work: a bar on a terminal, or lines in a log."""
 
 from __future__ import annotations
 
@@ -76,6 +76,46 @@ class ShowProgress:
         while not self.ended.wait(wait):
             say(f"training for {_duration(time.perf_counter() - self.started)}; {self.now()}".removesuffix("; "))
             wait = self.seconds
+
+
+class RowProgress:
+    """The progress of work on rows, as a context: a bar on a terminal, or lines in a log.
+
+    Parameters
+    ----------
+    doing : str
+        What is being done.
+    shown : bool
+        Whether to show anything.
+    seconds : float
+        The time between two lines in a log.
+    """
+
+    def __init__(self, doing: str, *, shown: bool = True, seconds: float = 10.0) -> None:
+        self.doing, self.shown, self.seconds = doing, shown, seconds
+        self.bar: Progress | None = None
+
+    def __enter__(self) -> RowProgress:
+        console = Console(stderr=True)
+        if self.shown and console.is_terminal:
+            columns = _Column(lambda task: self.doing), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+            self.bar = Progress(*columns, console=console, transient=True)
+            self.bar.add_task("", total=1.0)
+            self.bar.start()
+        self.next_line = time.perf_counter() + min(FIRST_LINE, self.seconds)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def update(self, done: int, total: int) -> None:
+        """Show that so many of all rows are done."""
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=done, total=total)
+        elif self.shown and time.perf_counter() >= self.next_line:
+            say(f"{self.doing}: {done:,} of {total:,} rows")
+            self.next_line = time.perf_counter() + self.seconds
 
 
 class _Column(ProgressColumn):  # type: ignore[misc]

@@ -11,6 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from maxmargin.cli.common import (
+    AbsentChunksOption,
     AsJson,
     Budget,
     CacheSize,
@@ -20,6 +21,7 @@ from maxmargin.cli.common import (
     Gamma,
     Header,
     LabelColumn,
+    Labels,
     MaxIter,
     MaxTime,
     Quiet,
@@ -32,15 +34,18 @@ from maxmargin.cli.common import (
     number_or_name,
     one_line_errors,
     one_of,
+    parts_of,
     read,
     refuse,
     refuse_same_stream,
     result_path,
     say,
     source_name,
+    stored_entries,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
+from maxmargin.core.source import is_source
 from maxmargin.data import atomic_write, required_labels
 from maxmargin.display import ConvergenceDisplay, SearchDisplay
 from maxmargin.estimators import SVC, SVCCV, LinearSVC, LinearSVCCV, save_model
@@ -140,7 +145,9 @@ def train(
     ] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
     label_column: LabelColumn = "last",
+    labels: Labels = None,
     header: Header = None,
+    absent_chunks: AbsentChunksOption = "error",
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw how the run converged; certifies at each check. With --cv: draw the scores."),
@@ -155,11 +162,11 @@ def train(
         _check_can_plot(plot, something=certify or early_stopping or cv is not None)
     if test is not None:
         refuse_same_stream(data, test)
-    table = read(data, label_column, header)
+    table = read(data, label_column, header, labels=labels, absent_chunks=absent_chunks, cache_size=cache_size)
     X, y = table.X, required_labels(source_name(data), table)
     check_classes(data, table)
     if test is not None:
-        tested = read(test, label_column, header, X.shape[1])
+        tested = read(test, label_column, header, X.shape[1], absent_chunks=absent_chunks)
         check_features(test, tested, X.shape[1], f"{source_name(data)} has")
         y_test = required_labels(source_name(test), tested)
     kernel_options = {
@@ -172,7 +179,9 @@ def train(
     linear_options = {"loss": loss, "intercept_scaling": intercept_scaling}
     if C is not None and slack is not None:
         raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
-    if kernel is None:
+    if kernel is None and is_source(X):
+        refuse({**kernel_options, "cache_size": None}, "needs --kernel")
+    elif kernel is None:
         refuse(kernel_options, "needs --kernel")
     else:
         refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
@@ -219,7 +228,7 @@ def train(
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],
-        "stored": X.size,  # of a sparse matrix, the size counts stored entries only
+        "stored": stored_entries(X),
         "seconds": time.perf_counter() - started,
     }
     fitted = estimator.best_estimator_ if isinstance(estimator, (LinearSVCCV, SVCCV)) else estimator
@@ -262,10 +271,13 @@ def training_error(estimator: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[
     """The share of training rows that are predicted wrong, from all rows or, if that is slow, evenly spaced ones."""
     n = X.shape[0]
     vectors = estimator.support_.size if isinstance(estimator, SVC) else estimator.coef_.shape[0]
-    cost = max(1, vectors * X.size // n)  # multiplications for one row
+    cost = max(1, vectors * stored_entries(X) // n)  # multiplications for one row
     m = min(n, max(TRAINING_ERROR_ROWS, TRAINING_ERROR_MULTIPLICATIONS // cost))
-    rows = slice(None) if m == n else np.linspace(0, n - 1, m).astype(np.int64)
-    return {"training_error": float(np.mean(estimator.predict(X[rows]) != y[rows])), "training_error_rows": m}
+    wrong = rows = 0
+    for part, which in parts_of(X, m):
+        wrong += int(np.count_nonzero(estimator.predict(part) != y[which]))
+        rows += which.size
+    return {"training_error": wrong / rows, "training_error_rows": rows}
 
 
 def _check_can_plot(path: Path, *, something: bool) -> None:

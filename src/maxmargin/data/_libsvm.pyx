@@ -39,6 +39,10 @@ cdef class Progress:
         self.ordered = True
         self.stopped = ""
 
+    def forget_rows(self):
+        """Begin again at the start of the arrays, which were emptied."""
+        self.rows = self.entries = 0
+
 
 def parse(
     const unsigned char[::1] block, Py_ssize_t start, Progress progress,

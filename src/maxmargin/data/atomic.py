@@ -1,4 +1,4 @@
-"""Atomic writes: a file is written completely or not at all."""
+"""Atomic writes: a file or a folder is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -35,23 +35,60 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> path.read_text()
     'whole'
     """
+    with atomic_path(path, folder=False) as temporary, temporary.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str], *, folder: bool) -> Iterator[Path]:
+    """A temporary path beside another one; what is written there gets its name if the `with` block ends without error.
+
+    Parameters
+    ----------
+    path : str or path
+        The file or folder to write. One that exists is replaced at the end; a symbolic link is followed.
+    folder : bool
+        Whether a folder will be written, not a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "notes"
+    >>> with atomic_path(path, folder=True) as temporary:
+    ...     temporary.mkdir()
+    ...     _ = (temporary / "note.txt").write_text("whole")
+    >>> [file.name for file in path.iterdir()]
+    ['note.txt']
+    """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise OSError(f"cannot write {target}: it is not a regular file. Give the name of a file.")
+    if target.exists() and not (target.is_dir() if folder else target.is_file()):
+        what = "folder" if folder else "regular file"
+        raise OSError(f"cannot write {target}: it is not a {what}. Give the name of a {what.split()[-1]}.")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "cannot write: the folder does not exist; make it first", str(path))
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
-    with temporary.open("xb") as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+    temporary = _beside(target)
+    try:
+        yield temporary
+        if target.is_dir():
+            # A folder cannot be renamed over another one. The old one is kept until the new one has its name.
+            old = _beside(target)
+            target.rename(old)
+            temporary.rename(target)
+            shutil.rmtree(old)
+        else:
             if target.exists():
                 shutil.copymode(target, temporary)
-            # Windows can rename closed files only.
-            file.close()
             temporary.replace(target)
-        except BaseException:
-            file.close()
+    except BaseException:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
             temporary.unlink(missing_ok=True)
-            raise
+        raise
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")

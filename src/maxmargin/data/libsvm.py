@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import IO, Any, Literal
 
@@ -124,6 +124,26 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: ArrayLike, *, zero_bas
     """
     rows = X.tocsr() if sp.issparse(X) else np.asarray(X)
     labels = np.asarray(y)
+    _check_writable(rows, labels)
+    blocks = (rows[start : start + _BLOCK_ROWS] for start in range(0, rows.shape[0], _BLOCK_ROWS))
+    write_libsvm_blocks(path, blocks, labels, zero_based=zero_based)
+
+
+def write_libsvm_blocks(
+    path: str | os.PathLike[str], blocks: Iterable[Any], y: NDArray[Any], *, zero_based: bool = False
+) -> None:
+    """Write rows that come in blocks, arrays or CSR; parameters are those of :func:`write_libsvm`."""
+    with open_to_write(path) as file:
+        start = 0
+        for rows in blocks:
+            block = sp.csr_array(rows, copy=True)
+            block.sum_duplicates()
+            labels = y[start : start + block.shape[0]]
+            file.write(_text_of(block, labels, start, 0 if zero_based else 1))
+            start += block.shape[0]
+
+
+def _check_writable(rows: Any, labels: NDArray[Any]) -> None:
     if rows.dtype not in (np.float32, np.float64):
         raise TypeError(f"X holds {rows.dtype}; expected float32 or float64. Convert it with X.astype(np.float64).")
     if rows.ndim != 2:
@@ -132,12 +152,42 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: ArrayLike, *, zero_bas
         raise ValueError(f"X has {rows.shape[0]} rows, but y has shape {labels.shape}")
     if labels.dtype.kind not in "biuf":
         raise TypeError(f"y holds {labels.dtype}; a LIBSVM file has numbers for labels. Number the classes first.")
-    with open_to_write(path) as file:
-        for start in range(0, rows.shape[0], _BLOCK_ROWS):
-            stop = start + _BLOCK_ROWS
-            block = sp.csr_array(rows[start:stop], copy=True)
-            block.sum_duplicates()
-            file.write(_text_of(block, labels[start:stop], start, 0 if zero_based else 1))
+
+
+class LibsvmBlocks:
+    """A LIBSVM file in blocks of rows, in bounded memory: read once for its width and labels, again for each pass.
+
+    Parameters are those of :func:`read_libsvm`.
+
+    Attributes
+    ----------
+    shape : tuple
+        The numbers of rows and columns.
+    labels : float64 array of shape (n,)
+        The labels.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        n_features: int | None = None,
+        dtype: DTypeLike = np.float64,
+        zero_based: bool | Literal["auto"] = "auto",
+    ) -> None:
+        self._path, self.dtype = os.fspath(path), np.dtype(dtype)
+        reader = _Reader(self._path, n_features, self.dtype, zero_based)
+        with open_to_read(path) as file:
+            labels = [np.empty(0), *(y for _, y in reader.read_in_blocks(file))]
+        self.labels = np.concatenate(labels)
+        self.shape = self.labels.size, reader.width
+        self._zero_based = reader.progress.first == 0
+
+    def __iter__(self) -> Iterator[Any]:
+        reader = _Reader(self._path, self.shape[1], self.dtype, self._zero_based)
+        with open_to_read(self._path) as file:
+            for X, _ in reader.read_in_blocks(file):
+                yield X
 
 
 class _Reader:
@@ -155,17 +205,42 @@ class _Reader:
 
     def read(self, file: IO[bytes]) -> tuple[Any, NDArray[np.float64]]:
         for block in self._blocks(file):
-            rows = self.progress.rows + len(block) // 2
-            entries = self.progress.entries + len(block) // 4
-            for array, size in (self.labels, rows), (self.ends, rows), (self.indices, entries), (self.values, entries):
-                if len(array) < size:
-                    _resize(array, max(size, len(array) * 3 // 2))
-            start = 0
-            while start < len(block):
-                start = parse(block, start, self.progress, self.labels, self.ends, self.indices, self.values)
-                if start < len(block):
-                    self._adapt_or_raise(block[start : block.index(b"\n", start)])
+            self._parse(block)
         return self._result()
+
+    def read_in_blocks(self, file: IO[bytes]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+        """Rows and labels, block by block. Until the last one, the width and the first column may not be known yet."""
+        for block in self._blocks(file):
+            self._parse(block)
+            rows, entries = self.progress.rows, self.progress.entries
+            d = self.width
+            index = np.int32 if max(entries, d) <= np.iinfo(np.int32).max else np.int64
+            arrays = (
+                self.values[:entries].copy(),
+                self.indices[:entries].astype(index) - self.progress.first,
+                np.concatenate([[0], self.ends[:rows]]).astype(index),
+            )
+            self.progress.forget_rows()
+            X = sp.csr_array(arrays, shape=(rows, d))
+            X.sort_indices()
+            yield X, self.labels[:rows].copy()
+
+    @property
+    def width(self) -> int:
+        """The number of columns, as far as it is known."""
+        return max(self.progress.highest + 1 - self.progress.first, 0) if self.n_features is None else self.n_features
+
+    def _parse(self, block: bytes) -> None:
+        rows = self.progress.rows + len(block) // 2
+        entries = self.progress.entries + len(block) // 4
+        for array, size in (self.labels, rows), (self.ends, rows), (self.indices, entries), (self.values, entries):
+            if len(array) < size:
+                _resize(array, max(size, len(array) * 3 // 2))
+        start = 0
+        while start < len(block):
+            start = parse(block, start, self.progress, self.labels, self.ends, self.indices, self.values)
+            if start < len(block):
+                self._adapt_or_raise(block[start : block.index(b"\n", start)])
 
     def _blocks(self, file: IO[bytes]) -> Iterator[bytes]:
         """Blocks of whole lines; the last line gets a newline if the file does not end in one."""
@@ -202,7 +277,7 @@ class _Reader:
         rows, entries, first = self.progress.rows, self.progress.entries, self.progress.first
         for array, size in (self.labels, rows), (self.ends, rows), (self.indices, entries), (self.values, entries):
             _resize(array, size)
-        d = max(self.progress.highest + 1 - first, 0) if self.n_features is None else self.n_features
+        d = self.width
         index = np.int32 if max(entries, d) <= np.iinfo(np.int32).max else np.int64
         indices = self.indices.astype(index, copy=False)
         np.subtract(indices, first, out=indices)

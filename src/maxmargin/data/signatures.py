@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 _AS_ARRAYS = "load it and save the rows X and the labels y with numpy.savez"
+_AS_FILE = "give the file itself, whole and not compressed: it cannot be read from a pipe"
 _AS_CSV = "export it as CSV"
 _DECOMPRESS = "decompress it on the way: {} FILE | maxmargin ... -"
 
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
-    (b"PAR1", "a Parquet file", _AS_ARRAYS),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _AS_ARRAYS),
-    (b"ARROW1", "an Arrow (Feather) file", _AS_ARRAYS),
-    (b"FEA1", "a Feather file", _AS_ARRAYS),
+    (b"PAR1", "a Parquet file", _AS_FILE),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _AS_FILE),
+    (b"ARROW1", "an Arrow (Feather) file", _AS_FILE),
+    (b"FEA1", "a Feather file of version 1", _AS_ARRAYS),
     (b"ORC", "an ORC file", _AS_ARRAYS),
     (b"Obj\x01", "an Avro file", _AS_ARRAYS),
     (b"MATLAB", "a MATLAB file", _AS_ARRAYS),

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import anndata
@@ -16,11 +17,12 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxmargin.core.source import Source
+from maxmargin.core.source import is_source
 from maxmargin.data import FileFormatError
 from maxmargin.data.stores import is_store, open_store
 from maxmargin.data.stores.arrays import regular_edges
 from maxmargin.data.stores.blocks import dense_matrix
+from maxmargin.data.stores.compressed import CompressedArrays, sparse_matrix
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((300, 40)).astype(np.float32)
@@ -94,6 +96,12 @@ def write_h5ad(path, matrix):
     return path
 
 
+def write_anndata_zarr(path, matrix):
+    with anndata.settings.override(zarr_write_format=3), warnings.catch_warnings(action="ignore"):
+        anndata.AnnData(matrix).write_zarr(path)  # it warns of what its next version will do
+    return path
+
+
 DENSE = {
     "zarr": lambda folder: write_zarr(folder / "a.zarr"),
     "zarr, format 2": lambda folder: write_zarr(folder / "a.zarr", zarr_format=2),
@@ -121,6 +129,7 @@ COMPRESSED = {
     "anndata, CSR": lambda folder: (
         anndata.read_h5ad(write_h5ad(folder / "a.h5ad", sp.csr_matrix(SPARSE)), backed="r").X
     ),
+    "anndata, zarr": lambda folder: write_anndata_zarr(folder / "a.zarr", sp.csr_matrix(SPARSE)),
     "hdf5 group": lambda folder: h5py.File(write_sparse_h5(folder / "a.h5"))["X"],
     "zarr group": lambda folder: zarr.open_group(write_sparse_zarr(folder / "a.zarr"), mode="r"),
 }
@@ -161,7 +170,7 @@ def read_all(lines, source):
 def test_rows_and_columns_are_those_of_the_matrix(kind, cache_size, tmp_path):
     source = open_store(ALL[kind](tmp_path), cache_size=cache_size)
     truth = X if kind in DENSE else SPARSE.toarray()
-    assert isinstance(source, Source)
+    assert is_source(source)
     assert source.shape == truth.shape
     assert source.dtype == np.float32
     assert source.n_stored == (X.size if kind in DENSE else SPARSE.nnz)
@@ -214,6 +223,33 @@ def test_blocks_follow_the_chunks(data):
             assert lines.read(k).chunks == touched
             whole = first % high == 0 and (stop % high == 0 or stop == len(truth))
             assert whole or first // high == (stop - 1) // high  # a part lies within one chunk
+
+
+class Group(dict):
+    """A sparse matrix in the layout of AnnData, in memory."""
+
+    def __init__(self, matrix):
+        super().__init__(data=matrix.data, indices=matrix.indices, indptr=matrix.indptr)
+        self.attrs = {"encoding-type": f"{matrix.format}_matrix", "shape": matrix.shape}
+
+
+@given(st.data())
+def test_sparse_rows_and_columns_whatever_the_chunks(data):
+    """Blocks of both axes fit, hold all entries in order, and are counted; for CSR and CSC alike."""
+    n, d = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40))
+    matrix = sp.random_array((n, d), density=data.draw(st.floats(0, 1)), format="csr", rng=rng)
+    stored = matrix.tocsc() if data.draw(st.booleans()) else matrix
+    step = data.draw(st.integers(1, 50))
+    arrays = CompressedArrays("a matrix", Group(stored), lambda array: InMemory(array, (step,)))
+    cache_size = data.draw(st.integers(8 * (12 * max(n, d) + 8), 8 * (12 * n * d + 8 * max(n, d) + 8)))
+    source = sparse_matrix(arrays, cache_size)
+    for lines, truth in ((source.rows, matrix.toarray()), (source.columns, matrix.toarray().T)):
+        assert np.array_equal(lines.sizes, np.count_nonzero(truth, axis=1))
+        parts = [lines.read(k).lines for k in range(len(lines.starts) - 1)]
+        assert np.array_equal(np.concatenate([part.toarray() for part in parts]), truth)
+        for k, part in enumerate(parts):
+            assert memory_of(part) == lines.nbytes(k) <= cache_size // 8
+            assert part.has_canonical_format
 
 
 def test_a_row_block_is_one_chunk_high(tmp_path):
@@ -419,6 +455,15 @@ def test_a_chunk_that_changes_or_vanishes_is_found(tmp_path):
     source.rows.read(len(source.rows.starts) - 2)  # other chunks are still as they were
 
 
+def test_a_mapped_file_that_is_cut_off_is_found_before_it_is_read(tmp_path):
+    path = write_arrow(tmp_path / "a.arrow")
+    source = open_store(path)
+    lines = source.rows
+    os.truncate(path, 100)
+    with pytest.raises(FileFormatError, match=r"a.arrow: the file has changed since it was opened"):
+        lines.read(0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -440,6 +485,14 @@ def test_a_damaged_sparse_matrix(change, message, tmp_path):
             group[name] = values
     with pytest.raises(FileFormatError, match=message):
         read_all((source := open_store(tmp_path / "a.h5")).rows, source)
+
+
+def test_indices_are_checked_before_columns_are_counted(tmp_path):
+    path = write_sparse_h5(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["X/indices"][5] = -1
+    with pytest.raises(FileFormatError, match=r"hold -1 to 39, but must lie in 0 to 39"):
+        _ = open_store(path).columns
 
 
 def test_unsorted_indices_are_sorted(tmp_path):
@@ -475,6 +528,13 @@ def test_what_is_no_matrix(tmp_path):
         open_store([[1.0]])
     with pytest.raises(TypeError, match="expected the X of an AnnData object"):
         open_store(anndata.AnnData(X))
+
+
+def test_values_in_the_names_of_folders_are_refused(tmp_path):
+    (tmp_path / "a" / "year=2026").mkdir(parents=True)
+    write_parquet(tmp_path / "a" / "year=2026" / "part.parquet")
+    with pytest.raises(FileFormatError, match="the name of its folder is a value of a column"):
+        open_store(tmp_path / "a")
 
 
 def test_files_of_a_folder_must_have_the_same_columns(tmp_path):

@@ -14,7 +14,7 @@ from maxmargin.data.stores.arrays import AbsentChunks, StoredArray
 from maxmargin.data.stores.arrow import ArrowFile, ArrowTable
 from maxmargin.data.stores.blocks import dense_matrix
 from maxmargin.data.stores.columns import ColumnArray
-from maxmargin.data.stores.groups import open_matrix
+from maxmargin.data.stores.groups import is_array, open_matrix
 from maxmargin.data.stores.hdf5 import Hdf5Array
 from maxmargin.data.stores.parquet import ParquetParts, parquet_files
 from maxmargin.data.stores.zarr_arrays import ZarrArray, is_zarr
@@ -44,8 +44,9 @@ _SUFFIXES: dict[str, Kind] = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
-# The first bytes of files.
-_SIGNATURES: dict[bytes, Kind] = {b"\x89HDF\r\n\x1a\n": "hdf5", b"PAR1": "parquet", b"ARROW1\0\0": "arrow"}
+# The first bytes of files; those of Parquet are its last ones too.
+_PARQUET = b"PAR1"
+_SIGNATURES: dict[bytes, Kind] = {b"\x89HDF\r\n\x1a\n": "hdf5", _PARQUET: "parquet", b"ARROW1\0\0": "arrow"}
 
 
 class MissingPackageError(ImportError):
@@ -114,8 +115,6 @@ def open_store(
     >>> block.lines.shape, block.chunks, block.bytes
     ((900, 20), 9, 72000)
     """
-    if absent_chunks not in ("error", "fill"):
-        raise ValueError(f"absent_chunks is {absent_chunks!r}; expected 'error' or 'fill'")
     if isinstance(store, (str, os.PathLike)):
         kind = store_kind(store)
         if kind is None:
@@ -155,6 +154,9 @@ def store_kind(path: str | os.PathLike[str]) -> Kind | None:
         return None
     with where.open("rb") as file:
         head = file.read(8)
+        file.seek(max(0, where.stat().st_size - len(_PARQUET)))
+        if head.startswith(_PARQUET) and file.read() != _PARQUET:  # text may begin like this, but does not end so
+            head = b""
     by_content = (kind for signature, kind in _SIGNATURES.items() if head.startswith(signature))
     return next(by_content, _SUFFIXES.get(where.suffix.lower()))
 
@@ -172,23 +174,38 @@ def split_inside(path: str | os.PathLike[str]) -> tuple[Path, str]:
 def open_node(path: str | os.PathLike[str], kind: Kind) -> Any:
     """What a path leads to: an array or a group of Zarr or h5py, or the parts of a table."""
     where, inside = split_inside(path)
+    if kind in ("zarr", "hdf5"):
+        return node_in(open_root(path, kind), path, inside)
+    _import(kind)
+    return ParquetParts(where) if kind == "parquet" else ArrowFile(where)
+
+
+def open_root(path: str | os.PathLike[str], kind: Kind) -> Any:
+    """The array or the group at the top of a Zarr folder or an HDF5 file."""
+    where, _ = split_inside(path)
     package = _import(kind)
-    if kind in ("parquet", "arrow"):
-        return ParquetParts(where) if kind == "parquet" else ArrowFile(where)
     try:
-        root = package.open(where, mode="r") if kind == "zarr" else package.File(where, "r")
+        return package.open(where, mode="r") if kind == "zarr" else package.File(where, "r")
     except (OSError, ValueError) as error:
-        raise FileFormatError(where, None, None, f"it cannot be opened: {error}") from error
+        what = "a Zarr folder" if kind == "zarr" else "an HDF5 file"
+        raise FileFormatError(where, None, None, f"{what} that cannot be opened: {error}") from error
+
+
+def node_in(root: Any, path: str | os.PathLike[str], inside: str) -> Any:
+    """What lies at a place in a Zarr folder or an HDF5 file; at "" all of it."""
     place = inside.strip("/")
     if not place:
         return root
-    if place not in root:
-        raise FileFormatError(where, None, None, f"nothing named {inside}; it holds {', '.join(root) or 'nothing'}")
+    if is_array(root) or place not in root:
+        held = "an array" if is_array(root) else ", ".join(root) or "nothing"
+        raise FileFormatError(split_inside(path)[0], None, None, f"nothing named {inside}; it holds {held}")
     return root[place]
 
 
 def array_reader(kind: Kind, absent_chunks: AbsentChunks) -> Callable[[Any], StoredArray]:
     """What makes a StoredArray of an array of Zarr or of h5py."""
+    if absent_chunks not in ("error", "fill"):
+        raise ValueError(f"absent_chunks is {absent_chunks!r}; expected 'error' or 'fill'")
     return partial(ZarrArray if kind == "zarr" else Hdf5Array, absent_chunks=absent_chunks)
 
 

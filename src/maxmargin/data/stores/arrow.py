@@ -1,7 +1,7 @@
 """Arrow tables (pyarrow), in memory or in IPC files (.arrow, .feather), which are memory-mapped.
 
 The batches of a table are its chunks. Where they are not compressed, rows of a batch are read without the others, and a
-batch is counted as if it had chunks of 64 KB.
+batch is counted as if it had chunks of 4 KB of each column, or more if these are few.
 """
 
 from __future__ import annotations
@@ -44,16 +44,21 @@ class ArrowFile:
             self._map = pa.memory_map(self.name)
             reader = pa.ipc.open_file(self._map)
             self.schema = reader.schema
-            first = [reader.get_batch(0)] if reader.num_record_batches else []
-            narrow = self._reader([0] if len(self.schema) else [])
-            counts = [narrow.get_batch(k).num_rows for k in range(reader.num_record_batches)]
+            count = reader.num_record_batches
+            # Where nothing is compressed, batches consist of parts of the mapped file, and all of them are kept. Else
+            # each is decompressed when it is read, and here one column of it for the number of its rows.
+            self.sliceable = count == 0 or self._is_mapped(reader.get_batch(0))
+            self._batches = [reader.get_batch(k) for k in range(count)] if self.sliceable else []
+            narrow = self._reader([0])
+            counts = [narrow.get_batch(k).num_rows for k in range(count)]
         except (OSError, ValueError) as error:  # the errors of pyarrow are subclasses of these
             raise FileFormatError(path, None, None, f"not an Arrow IPC file that can be read ({error})") from error
         self.starts = np.cumsum([0, *counts], dtype=np.int64)
-        # Where nothing is compressed, a batch consists of parts of the mapped file.
-        self.sliceable = all(map(self._is_mapped, first))
 
     def read(self, part: int, names: list[str]) -> Any:
+        self._file.check()  # to read what was cut off a mapped file would end the process
+        if self.sliceable:
+            return self._batches[part].select(names)
         return self._reader([self.schema.get_field_index(name) for name in names]).get_batch(part)
 
     def _reader(self, columns: list[int]) -> Any:

@@ -14,6 +14,8 @@ from maxmargin.data.streams import FileFormatError
 
 # Bytes of columns that are decoded at a time, beside the block that they are copied to.
 _DECODED_BYTES = 1 << 24
+# Bytes of a column that are read at least, where parts of it can be read: a page of memory.
+_PAGE_BYTES = 1 << 12
 
 
 class TableParts(Protocol):
@@ -57,7 +59,7 @@ class ColumnArray:
         self.dtype = np.result_type(np.float32, *(self._dtype_of(name) for name in self._names))
         rows = parts.starts
         if parts.sliceable:
-            step = UNCHUNKED_BYTES // self.dtype.itemsize
+            step = max(_PAGE_BYTES, UNCHUNKED_BYTES // max(self.shape[1], 1)) // self.dtype.itemsize
             rows = np.unique(np.concatenate([rows, regular_edges(self.shape[0], step)]))
         self.edges: tuple[Indices, ...] = rows, np.arange(self.shape[1] + 1, dtype=np.int64)
 
@@ -69,8 +71,8 @@ class ColumnArray:
             first, end = self._parts.starts[part : part + 2].tolist()
             taken = slice(max(rows.start, first), min(rows.stop, end))
             target = entries[taken.start - rows.start : taken.stop - rows.start]
-            # Of a part that can be sliced, only what is taken is read.
-            decoded = UNCHUNKED_BYTES if self._parts.sliceable else (end - first) * self.dtype.itemsize
+            # Of a part that can be sliced, nothing is decoded.
+            decoded = 1 if self._parts.sliceable else (end - first) * self.dtype.itemsize
             bunch = max(1, _DECODED_BYTES // decoded)
             for start in range(0, len(names), bunch):
                 some = names[start : start + bunch]

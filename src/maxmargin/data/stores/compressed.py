@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from maxmargin.core.source import Block, LineBlocks
 from maxmargin.core.types import Indices, Vector
@@ -108,15 +109,7 @@ class CompressedLines:
         first, stop = self.starts[block : block + 2].tolist()
         where = slice(int(ends[first]), int(ends[stop]))
         data = read_entries(arrays.data, where).astype(arrays.dtype, copy=False)
-        indices = read_entries(arrays.indices, where)
-        if len(indices) and not (indices.min() >= 0 and indices.max() < self._width):
-            raise FileFormatError(
-                arrays.indices.name,
-                None,
-                None,
-                f"entries {where.start} to {where.stop - 1} hold {indices.min()} to {indices.max()}, but must lie in 0 "
-                f"to {self._width - 1}",
-            )
+        indices = self.read_indices(block)
         kind = self._memory.index
         lines = sp.csr_array(
             (data, indices.astype(kind, copy=False), (ends[first : stop + 1] - where.start).astype(kind, copy=False)),
@@ -129,6 +122,21 @@ class CompressedLines:
             raise FileFormatError(arrays.name, None, None, f"{arrays.line_name} {line} stores an entry twice")
         counts = [count_chunks(array, where) for array in (arrays.data, arrays.indices)]
         return Block(lines, sum(chunks for chunks, _ in counts), sum(size for _, size in counts))
+
+    def read_indices(self, block: int) -> NDArray[Any]:
+        """The indices of the entries of a block, all of which lie in the matrix."""
+        array, ends = self._arrays.indices, self._arrays.indptr
+        where = slice(*ends[self.starts[block : block + 2]].tolist())
+        indices = read_entries(array, where)
+        if len(indices) and not (indices.min() >= 0 and indices.max() < self._width):
+            raise FileFormatError(
+                array.name,
+                None,
+                None,
+                f"entries {where.start} to {where.stop - 1} hold {indices.min()} to {indices.max()}, but must lie in 0 "
+                f"to {self._width - 1}",
+            )
+        return indices
 
 
 class TurnedLines:
@@ -143,9 +151,7 @@ class TurnedLines:
         self._width = arrays.shape[arrays.axis]
         self._sizes = np.zeros(arrays.shape[1 - arrays.axis], dtype=np.int64)
         for block in range(len(along.starts) - 1):
-            where = slice(*arrays.indptr[along.starts[block : block + 2]].tolist())
-            indices = read_entries(arrays.indices, where)
-            self._sizes += np.bincount(indices, minlength=len(self._sizes))[: len(self._sizes)]
+            self._sizes += np.bincount(along.read_indices(block), minlength=len(self._sizes))
         self.sizes: Indices | None = self._sizes
         self._memory = _Memory(arrays.dtype, self._width, cache_size)
         name = LINE_NAMES[1 - arrays.axis]

@@ -32,7 +32,7 @@ LABELS = ("y", "labels")
 def open_matrix(node: Any, name: str, wrap: Callable[[Any], StoredArray], cache_size: int) -> StoredMatrix:
     """The matrix of an array or a group; `wrap` makes a StoredArray of an array of this kind of store."""
     second = None
-    if is_array(node) or _is_compressed(node):
+    if is_matrix(node):
         matrix = node
     else:
         matrix = node[_matrix_in(node, name)]
@@ -77,6 +77,11 @@ def label_key(group: Any) -> str | None:
 def is_array(node: Any) -> bool:
     """Whether this is an array, and not a group of them."""
     return hasattr(node, "shape")
+
+
+def is_matrix(node: Any) -> bool:
+    """Whether this is an array or the group of a sparse matrix, and not a group that may hold several."""
+    return is_array(node) or _is_compressed(node)
 
 
 def _is_compressed(group: Any) -> bool:

@@ -23,9 +23,12 @@ from maxmargin.data.stores.arrays import (
 
 
 class Hdf5Array:
-    """A dataset of an HDF5 file, read by chunks: a :class:`maxmargin.data.stores.arrays.StoredArray`."""
+    """A dataset of an HDF5 file, read by chunks: a :class:`maxmargin.data.stores.arrays.StoredArray`.
 
-    def __init__(self, dataset: Any, absent_chunks: AbsentChunks = "error") -> None:
+    `watched` says whether a change of the file is an error; it is not while we write to it ourselves.
+    """
+
+    def __init__(self, dataset: Any, absent_chunks: AbsentChunks = "error", *, watched: bool = True) -> None:
         path = dataset.file.filename
         self.name = f"{path}::{dataset.name}"
         self.shape, self.dtype = tuple(map(int, dataset.shape)), np.dtype(dataset.dtype)
@@ -37,7 +40,7 @@ class Hdf5Array:
         if dataset.file.mode != "r":
             dataset.file.flush()  # or what is written later looks like a change by someone else
         # A file of h5py may also lie in memory, or be an open object of Python.
-        self._file = FileStamp(path) if os.path.isfile(path) else None
+        self._file = FileStamp(path) if watched and os.path.isfile(path) else None
         if absent_chunks == "error":
             self._refuse_absent_chunks()
 

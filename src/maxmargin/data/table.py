@@ -1,0 +1,93 @@
+"""Rows with their labels, as readers return them, and where the labels are."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.data.streams import FileFormatError
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file, and their labels.
+
+    Attributes
+    ----------
+    X : array, memory map, CSR array or Source of shape (n, d)
+        The rows; those of a store are a :class:`maxmargin.core.source.Source`, which is read block by block.
+    y : array of shape (n,) or None
+        Their labels; None if the file has none.
+    labels_in : str
+        The column that held the labels, in words; empty if they were not in a column.
+    names : list of str or None
+        The names of the features, where they have names.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    labels_in: str = ""
+    names: list[str] | None = None
+
+
+def required_labels(path: str | os.PathLike[str], table: Table) -> NDArray[Any]:
+    """The labels; an error if there are none."""
+    if table.y is None:
+        raise FileFormatError(
+            path,
+            None,
+            None,
+            f"{table.X.shape[1]} features and no labels. Give labels in one more column; for an .npz file, Zarr "
+            "or HDF5 as the array y; or in a file of their own with labels=... (--labels)",
+        )
+    return table.y
+
+
+def label_position(
+    path: str, label_column: str | int | None, names: list[str] | None, width: int, n_features: int | None
+) -> int | None:
+    """The position of the label column; None if all columns are features."""
+    if label_column is None or width == n_features:
+        return None
+    if names is not None and label_column in names:
+        return names.index(str(label_column))
+    position = (
+        {"first": 0, "last": -1}.get(label_column, label_column) if isinstance(label_column, str) else label_column
+    )
+    if isinstance(position, str):
+        has = "no header, so no names" if names is None else f"the columns {', '.join(names)}"
+        raise ValueError(
+            f"{path} has no column named {label_column!r}: it has {has}. Choose another label column, by name, by "
+            "position from 0, or as first or last."
+        )
+    if not -width <= position < width:
+        raise ValueError(
+            f"{path} has no column {label_column}: it has {width} columns, which are counted from 0. Choose another "
+            "label column."
+        )
+    return position % width
+
+
+def column_in_words(position: int, names: list[str] | None, width: int) -> str:
+    name = f", named {names[position]!r}" if names is not None else ""
+    ends = {0: "the first", width - 1: "the last"}
+    return f"{ends.get(position, f'number {position + 1}')} of {width} columns{name}"
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def numbers_or_strings(labels: list[str]) -> NDArray[Any]:
+    """Labels as numbers if all of them are numbers, else as strings."""
+    if all(map(is_number, labels)):
+        return np.array(labels, dtype=np.float64)
+    return np.array([label.strip() for label in labels])
