@@ -32,8 +32,8 @@ NAMES = {
         solve solve_for_C solve_for_slack solve_sdp
     """,
     "maxmargin.data": """
-        FileFormatError LibsvmError ProgramArrays SdpaError SymmetricMatrices Table as_matrix
-        as_symmetric_matrices atomic_write find_dataset load_adult load_table read_libsvm read_program read_sdpa
+        FeatureError FileFormatError LibsvmError LogError OnDemand ProgramArrays SdpaError SymmetricMatrices Table
+        as_matrix as_symmetric_matrices atomic_write find_dataset load_adult load_table read_libsvm read_program read_sdpa
         read_table refuse_not_finite required_labels write_libsvm write_sdpa
     """,
     "maxmargin.core": """
