@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from maxmargin.core.matrix import refuse_not_finite
     from maxmargin.data.atomic import atomic_write
     from maxmargin.data.datasets import find_dataset, load_adult
+    from maxmargin.data.entries import feature_ranges
     from maxmargin.data.feature_calls import FeatureError
     from maxmargin.data.feature_log import LogError
     from maxmargin.data.files import Table, load_table, read_table, required_labels
@@ -23,6 +24,7 @@ _HOMES = {
     "maxmargin.core.matrix": "refuse_not_finite",
     "maxmargin.data.atomic": "atomic_write",
     "maxmargin.data.datasets": "find_dataset load_adult",
+    "maxmargin.data.entries": "feature_ranges",
     "maxmargin.data.feature_calls": "FeatureError",
     "maxmargin.data.feature_log": "LogError",
     "maxmargin.data.files": "Table load_table read_table required_labels",
@@ -49,6 +51,7 @@ __all__ = [
     "as_matrix",
     "as_symmetric_matrices",
     "atomic_write",
+    "feature_ranges",
     "find_dataset",
     "load_adult",
     "load_table",

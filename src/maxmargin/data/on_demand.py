@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from maxmargin.core.source import Block
 from maxmargin.core.types import Indices, Vector
+from maxmargin.data.entries import feature_costs
 from maxmargin.data.feature_calls import BACKENDS, NO_LINES, FeatureCalls, FeatureError, described, is_async
 from maxmargin.data.feature_log import FeatureLog, Piece
 from maxmargin.data.known_entries import KnownEntries
@@ -120,7 +121,7 @@ class OnDemand:
         self.shape, self.dtype, self.name = (int(n_samples), int(n_features)), np.dtype(dtype), name
         self.batch_size, self.workers = batch_size, workers
         self._check(workers, backend, retries, retry_wait)
-        self.costs = _costs(cost, self.shape[1])
+        self.costs = feature_costs(cost, self.shape[1])
         self.n_stored = self.shape[0] * self.shape[1]
         self.cache_size = max(LEAST_CACHE, 8 * max(self.shape) * self.dtype.itemsize)
         self.spent, self.computed, self.calls = 0.0, 0, 0
@@ -395,15 +396,3 @@ class OnDemandLines:
     def read(self, block: int) -> Block:
         """Read a line. Calls from several threads wait for each other, so that no entry is computed twice."""
         return self.source._read_line(self.axis, block)
-
-
-def _costs(cost: Any, n_features: int) -> Vector:
-    """The cost of an entry of each feature."""
-    given = cost(np.arange(n_features)) if callable(cost) else cost
-    costs = np.asarray(given, dtype=np.float64)
-    if costs.shape not in ((), (n_features,)):
-        raise ValueError(f"cost has shape {costs.shape}; expected a number or one for each of {n_features} features")
-    costs = np.broadcast_to(costs, n_features).copy()
-    if not (np.isfinite(costs) & (costs >= 0)).all():
-        raise ValueError(f"costs must be finite and at least 0; got {costs[~(costs >= 0) | np.isinf(costs)][0]}")
-    return costs

@@ -24,6 +24,7 @@ from maxmargin.engine.registry import online_solvers
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.by_need import Decisions, decide_by_need
 from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import OneVsRest, one_vs_rest
@@ -362,18 +363,25 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         self.n_zero_rows_: int | None = None
         return self
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any, *, ranges: Any = None, budget: float | None = None) -> Vector:
         """How far each row lies on the side of a class.
 
         Parameters
         ----------
         X : array, sparse matrix or Source of shape (m, d)
+        ranges : pair of arrays of shape (d,), or of numbers, or None
+            The least and the largest value of each feature. With them, only as many features are asked for as the
+            labels need, and decision values are approximate: those of :meth:`decide`.
+        budget : float or None
+            The cost of the features of a sample, at most; it goes with `ranges`.
 
         Returns
         -------
         array of shape (m,) or (m, n_classes)
             With two classes, positive for the second. With more, the value of the model of each class.
         """
+        if ranges is not None or budget is not None:
+            return self.decide(X, ranges=ranges, budget=np.inf if budget is None else budget).values
         if lies_elsewhere(X):
             return np.concatenate([self.decision_function(rows) for rows in blocks_to_predict(self, X)])
         X = rows_to_predict(self, X)
@@ -409,6 +417,45 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         """
         scores = self.decision_function(X)
         return np.asarray(self.classes_[scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(np.intp)])
+
+    def decide(self, X: Any, *, ranges: Any, budget: float = np.inf, cost: Any = None) -> Decisions:
+        """Decide each sample by as few of its features as its label needs, the most decisive ones first.
+
+        The features of a sample are asked for until no values of the others, within their ranges, could change its
+        label, or until the budget ends.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, store or OnDemand of shape (m, d)
+            Entries are read, and checked, when they are asked for.
+        ranges : pair of arrays of shape (d,), or of numbers
+            The least and the largest value of each feature; :func:`maxmargin.data.feature_ranges` finds those of some
+            data. A value that lies outside is used as it is, with a `RangeWarning`.
+        budget : float, default=inf
+            The cost of the features of a sample, at most.
+        cost : float, array of shape (d,), or None
+            What each feature costs. None: 1, or what an OnDemand says.
+
+        Returns
+        -------
+        Decisions
+            Labels, decision values, whether each label is certain, and what was asked for.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import make_classification
+        >>> from maxmargin import LinearSVC
+        >>> from maxmargin.data import feature_ranges
+        >>> X, y = make_classification(500, 30, n_informative=5, random_state=0)
+        >>> model = LinearSVC().fit(X, y)
+        >>> decisions = model.decide(X, ranges=feature_ranges(X))
+        >>> bool(np.array_equal(decisions.labels, model.predict(X)))
+        True
+        >>> bool(decisions.entries.mean() < 25)
+        True
+        """
+        return decide_by_need(self, X, ranges, budget, cost)
 
     @property
     def _strategy(self) -> OneVsRest:
