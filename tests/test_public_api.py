@@ -32,9 +32,10 @@ NAMES = {
         solve solve_for_C solve_for_slack solve_sdp
     """,
     "maxmargin.data": """
-        FeatureError FileFormatError LibsvmError LogError OnDemand ProgramArrays SdpaError SymmetricMatrices Table
-        as_matrix as_symmetric_matrices atomic_write feature_ranges find_dataset load_adult load_table read_libsvm
-        read_program read_sdpa read_table refuse_not_finite required_labels write_libsvm write_sdpa
+        FeatureError FeatureRanges FileFormatError LibsvmError LogError OnDemand ProgramArrays SdpaError
+        SymmetricMatrices Table as_matrix as_symmetric_matrices atomic_write feature_ranges find_dataset load_adult
+        load_table read_libsvm read_program read_sdpa read_table refuse_not_finite required_labels write_libsvm
+        write_sdpa
     """,
     "maxmargin.core": """
         Ledger Matrix TopWeights Water WeightTree empty_by_pages l1_sample l1_samples l2_sample pour water_level

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxmargin.core.source import Source
+from maxmargin import LinearSVC, SlackSVM, solve
+from maxmargin.core.source import is_source
 from maxmargin.data import FeatureError, LogError, OnDemand
 from maxmargin.data.feature_log import RECORD
+from maxmargin.solvers import Pegasos, Simba
 
 N, D = 5, 7
 X = np.arange(N * D, dtype=float).reshape(N, D) - 11.5
@@ -124,7 +126,7 @@ def test_any_reads_give_the_matrix_and_cost_what_their_prices_said(names, asked,
 
 def test_it_is_a_source():
     source = OnDemand(N, D, entries=Functions().entries, dtype=np.float32)
-    assert isinstance(source, Source)
+    assert is_source(source)
     assert (source.shape, source.dtype, source.n_stored) == ((N, D), np.float32, N * D)
     for lines, count, width in ((source.rows, N, D), (source.columns, D, N)):
         np.testing.assert_array_equal(lines.starts, np.arange(count + 1))
@@ -514,3 +516,82 @@ def test_a_full_disk_is_reported_and_entries_are_kept_in_memory(log, monkeypatch
         np.testing.assert_array_equal(source.rows.read(0).lines[0], X[0])
     with opened(log[0]) as source:
         assert known_of(source).sum() == 2 * D + N - 2
+
+
+# Learning
+
+
+def learnable(n=60, d=30, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.5, -1, 1)
+    return rng.normal(size=(n, d)) / np.sqrt(d) + 0.3 * y[:, None] / np.sqrt(d), y
+
+
+@pytest.mark.parametrize("solver", ["simba", Simba(method="paper"), Pegasos(batch=1)])
+def test_a_budget_is_in_units_of_cost(solver):
+    values, y = learnable()
+    costs = np.random.default_rng(1).choice([0.1, 1.0, 5.0], size=30)
+    source = OnDemand(*values.shape, entries=lambda i, j: values[i, j], cost=costs)
+    budget = 0.3 * 60 * costs.sum()
+    slack = {} if solver == Pegasos(batch=1) else {"slack": 0.1}
+    model = LinearSVC(solver=solver, scale=2.0, budget=budget, random_state=0, **slack).fit(source, y)
+    assert 0.5 * budget < source.spent <= budget * (1 + 1e-12)
+    assert model.reads_["cost"] == pytest.approx(source.spent)
+    assert not np.isfinite(model.certificate_.gap)
+    assert "buy all entries" in str(model.certificate_)
+    np.testing.assert_array_equal(model.predict(values).shape, y.shape)
+
+
+def test_a_scale_is_asked_for_where_finding_it_would_buy_all_entries():
+    values, y = learnable()
+    source = OnDemand(*values.shape, entries=lambda i, j: values[i, j])
+    with pytest.raises(ValueError, match="give a bound of the norms, scale="):
+        LinearSVC(solver="simba", slack=0.1, budget=500).fit(source, y)
+    assert source.spent == 0
+
+
+def test_a_slack_is_asked_for_where_finding_it_would_buy_all_entries():
+    values, y = learnable()
+    source = OnDemand(*values.shape, entries=lambda i, j: values[i, j])
+    with pytest.raises(ValueError, match="give slack= instead of C"):
+        LinearSVC(solver="simba", scale=2.0, budget=500).fit(source, y)
+    assert source.spent == 0
+
+
+def test_a_fit_without_a_budget_is_that_of_the_matrix():
+    values, y = learnable()
+    source = OnDemand(*values.shape, rows=lambda i: values[i])
+    model, expected = LinearSVC().fit(source, y), LinearSVC().fit(values, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-12)
+    assert model.certificate_.relative_gap <= 1e-3
+    assert source.computed == values.size
+    np.testing.assert_array_equal(model.predict(source), expected.predict(values))
+
+
+def test_a_failure_in_the_middle_of_a_fit_is_raised_and_what_was_paid_for_is_kept():
+    values, y = learnable()
+    broken = True
+
+    def rows(i):
+        if broken and i[0] == 7:
+            raise ConnectionError("the line is dead")
+        return values[i]
+
+    source = OnDemand(*values.shape, rows=rows, retry_wait=0.0)
+    with pytest.raises(FeatureError, match=r"rows\(\) of row 7 failed") as caught:
+        LinearSVC().fit(source, y)
+    assert caught.value.row == 7
+    before = source.computed
+    assert before > 0
+    broken = False
+    LinearSVC().fit(source, y)
+    assert source.computed == values.size
+
+
+def test_runs_on_entries_that_are_all_paid_for_end():
+    values, y = learnable()
+    source = OnDemand(*values.shape, entries=lambda i, j: values[i, j])
+    source.block(np.arange(60), np.arange(30))
+    result = solve(SlackSVM(source, y, slack=0.1, scale=2.0), Simba(), budget=1, random_state=0)
+    assert result.status == "max_iter"
+    assert result.reads["cost"] == 0

@@ -6,32 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from block_sources import InBlocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from maxmargin import LinearSVC
-from maxmargin.core.source import Block
-from maxmargin.data import OnDemand, feature_ranges
+from maxmargin.data import OnDemand, as_matrix, feature_ranges
 from maxmargin.estimators import RangeWarning
-from maxmargin.estimators.by_need import Plan
-
-
-class Stored:
-    """A store of rows in blocks of three."""
-
-    name, read_ahead, sizes, prices, cache_size = "a store", False, None, None, 2**20
-
-    def __init__(self, X):
-        self.X, self.shape, self.dtype, self.n_stored = X, X.shape, X.dtype, X.size
-        self.starts = np.append(np.arange(0, X.shape[0], 3), X.shape[0])
-        self.rows = self.columns = self
-
-    def nbytes(self, block):
-        return 3 * self.shape[1] * 8
-
-    def read(self, block):
-        return Block(self.X[self.starts[block] : self.starts[block + 1]], 1, self.nbytes(block))
+from maxmargin.estimators.by_need import Plan, checked_ranges
 
 
 def on_demand(X):
@@ -39,7 +22,8 @@ def on_demand(X):
 
 
 KINDS = {"array": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array, "csc": sp.csc_array}
-KINDS |= {"store": Stored, "sparse store": lambda X: Stored(sp.csr_array(X)), "on demand": on_demand}
+KINDS |= {"source": InBlocks, "sparse source": lambda X: InBlocks(sp.csr_array(X)), "on demand": on_demand}
+KINDS |= {"matrix": as_matrix}
 
 
 def model_of(classes, d=8, n=60, seed=0):
@@ -72,10 +56,11 @@ def linear_models(draw):
     W = draw(arrays(float, (1 if classes == 2 else classes, d), elements=numbers))
     b = draw(arrays(float, W.shape[0], elements=numbers))
     ends = np.sort(draw(arrays(float, (2, d), elements=numbers)), axis=0)
+    typical = draw(st.one_of(st.just(()), st.tuples(arrays(float, d, elements=st.floats(0, 1, width=16)))))
     share = draw(arrays(float, (m, d), elements=st.floats(0, 1, width=16)))
     costs = draw(arrays(float, d, elements=st.sampled_from([0.0, 0.5, 1.0, 7.0])))
-    X = ends[0] + share * (ends[1] - ends[0])
-    return fitted(W, b), np.clip(X, *ends), ends, costs
+    X, *typical = (np.clip(ends[0] + part * (ends[1] - ends[0]), *ends) for part in (share, *typical))
+    return fitted(W, b), X, checked_ranges((*ends, *typical), d), costs
 
 
 def fitted(W, b):
@@ -107,16 +92,16 @@ def test_what_is_not_decided_could_be_either(case, budget):
     """For values at the ends of the ranges of the features that were not asked for, another class wins or ties."""
     model, X, ranges, costs = case
     decisions = model.decide(X, ranges=ranges, cost=costs, budget=budget)
-    plan = Plan.of(model.coef_, model.intercept_, costs, *ranges, budget)
+    plan = Plan.of(model.coef_, model.intercept_, costs, ranges, budget)
     asked = np.concatenate([*plan.batches, np.zeros(0, dtype=int)])
     for i in np.flatnonzero(~decisions.decided):
         winner = decisions.labels[i]
         leads = []
         for rival in range(plan.W.shape[0]):
             difference = plan.W[winner] - plan.W[rival]
-            worst = np.where(difference > 0, *ranges)
+            worst = np.where(difference > 0, ranges.low, ranges.high)
             worst[asked] = X[i, asked]
-            bias = (plan.start - plan.W @ plan.middle)[[winner, rival]]
+            bias = (plan.start - plan.W @ ranges.typical)[[winner, rival]]
             leads.append(difference @ worst + bias[0] - bias[1])
         leads[winner] = np.inf
         assert min(leads) <= 1e-9
@@ -126,12 +111,14 @@ def test_what_is_not_decided_could_be_either(case, budget):
 @settings(max_examples=50, deadline=None)
 def test_the_radius_is_kept_up_to_date(case):
     model, _, ranges, costs = case
-    plan = Plan.of(model.coef_, model.intercept_, costs, *ranges, np.inf)
+    plan = Plan.of(model.coef_, model.intercept_, costs, ranges, np.inf)
     left = np.ones(plan.W.shape[1], dtype=bool)
-    half = (ranges[1] - ranges[0]) / 2
     for step in range(len(plan.batches) + 1):
-        differences = np.abs(plan.W[:, None] - plan.W)[:, :, left] @ half[left]
-        np.testing.assert_allclose(plan.radius[step], differences, atol=1e-10)
+        for k, l in np.ndindex(plan.radius[step].shape):
+            difference = (plan.W[k] - plan.W[l])[left]
+            worst = np.minimum(difference * ranges.low[left], difference * ranges.high[left])
+            expected = (difference * ranges.typical[left] - worst).sum()
+            assert plan.radius[step][k, l] == pytest.approx(expected, abs=1e-10)
         assert plan.cost[step] == pytest.approx(costs[~left].sum() if step else 0.0)
         if step < len(plan.batches):
             left[plan.batches[step]] = False
@@ -142,8 +129,7 @@ def test_the_most_decisive_features_for_their_cost_come_first():
         np.array([[1.0, -5.0, 3.0, 0.0, 2.0, 9.0]]),
         np.zeros(1),
         np.array([1.0, 10.0, 1.0, 1.0, 0.0, 1.0]),
-        np.zeros(6),
-        np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0]),  # the last one has but one value
+        checked_ranges((0.0, [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]), 6),  # the last feature has but one value
         np.inf,
     )
     assert np.concatenate(plan.batches).tolist() == [4, 2, 0, 1]
@@ -151,7 +137,7 @@ def test_the_most_decisive_features_for_their_cost_come_first():
 
 def test_batches_ask_for_little_more_than_features_one_by_one():
     d = 5000
-    plan = Plan.of(np.ones((1, d)), np.zeros(1), np.ones(d), np.zeros(d), np.ones(d), np.inf)
+    plan = Plan.of(np.ones((1, d)), np.zeros(1), np.ones(d), checked_ranges((0, 1), d), np.inf)
     sizes = np.array([batch.size for batch in plan.batches])
     assert sizes.sum() == d
     assert (sizes[1:] <= np.maximum(1, np.cumsum(sizes)[:-1] / 16)).all()
@@ -191,7 +177,7 @@ def test_a_budget_in_decision_function():
 
 def test_values_outside_of_their_ranges_are_told():
     model, X = model_of(2)
-    low, high = feature_ranges(X)
+    low, high, _ = feature_ranges(X)
     wide = X.copy()
     j = int(np.argmax(np.abs(model.coef_[0]) * (high - low)))
     wide[5, j] = high[j] + 1
@@ -208,7 +194,7 @@ def test_values_outside_of_their_ranges_are_told():
 def test_values_that_are_not_finite_are_refused_where_they_are_read():
     model, X = model_of(2)
     ranges = feature_ranges(X)
-    asked = int(np.concatenate(Plan.of(model.coef_, model.intercept_, np.ones(8), *ranges, np.inf).batches)[0])
+    asked = int(np.concatenate(Plan.of(model.coef_, model.intercept_, np.ones(8), ranges, np.inf).batches)[0])
     X = X.copy()
     X[7, asked] = np.nan
     with pytest.raises(ValueError, match=f"nan at row 7, column {asked}"):
@@ -219,8 +205,9 @@ def test_values_that_are_not_finite_are_refused_where_they_are_read():
     ("options", "message"),
     [
         ({"ranges": None}, "feature_ranges"),
-        ({"ranges": (0.0, [1.0, 2.0])}, "two arrays of 8 features"),
-        ({"ranges": (1.0, 0.0)}, r"range of feature 0 must be finite and not empty; got \[1, 0\]"),
+        ({"ranges": (0.0, [1.0, 2.0])}, "arrays of 8 features"),
+        ({"ranges": (1.0, 0.0)}, r"range of feature 0 must be finite.*got \[1, 0\]"),
+        ({"ranges": (0.0, 1.0, 2.0)}, r"typical value within; got \[0, 1\] and 2"),
         ({"ranges": (0.0, np.inf)}, "finite"),
         ({"ranges": (0.0, 1.0), "budget": -1}, "budget"),
         ({"ranges": (0.0, 1.0), "budget": np.nan}, "budget"),
@@ -246,8 +233,10 @@ def test_data_of_another_width_is_refused():
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranges_of_any_data(kind):
     _, X = model_of(2)
-    for found, expected in zip(feature_ranges(KINDS[kind](X)), (X.min(axis=0), X.max(axis=0)), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for found, expected in zip(
+        feature_ranges(KINDS[kind](X)), (X.min(axis=0), X.max(axis=0), X.mean(axis=0)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 def test_ranges_are_read_in_blocks(monkeypatch):

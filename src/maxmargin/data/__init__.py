@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from maxmargin.core.matrix import refuse_not_finite
     from maxmargin.data.atomic import atomic_write
     from maxmargin.data.datasets import find_dataset, load_adult
-    from maxmargin.data.entries import feature_ranges
+    from maxmargin.data.entries import FeatureRanges, feature_ranges
     from maxmargin.data.feature_calls import FeatureError
     from maxmargin.data.feature_log import LogError
     from maxmargin.data.files import Table, load_table, read_table, required_labels
@@ -24,7 +24,7 @@ _HOMES = {
     "maxmargin.core.matrix": "refuse_not_finite",
     "maxmargin.data.atomic": "atomic_write",
     "maxmargin.data.datasets": "find_dataset load_adult",
-    "maxmargin.data.entries": "feature_ranges",
+    "maxmargin.data.entries": "FeatureRanges feature_ranges",
     "maxmargin.data.feature_calls": "FeatureError",
     "maxmargin.data.feature_log": "LogError",
     "maxmargin.data.files": "Table load_table read_table required_labels",
@@ -40,6 +40,7 @@ __getattr__, __dir__ = imported_on_use("maxmargin.data", _HOMES)
 
 __all__ = [
     "FeatureError",
+    "FeatureRanges",
     "FileFormatError",
     "LibsvmError",
     "LogError",

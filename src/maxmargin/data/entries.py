@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from maxmargin.core.source import Source
+from maxmargin.core import Matrix
+from maxmargin.core.matrix import as_matrix
+from maxmargin.core.source import is_source
 from maxmargin.core.types import Indices, Vector
 
 BLOCK_ENTRIES = 2**26
@@ -47,12 +49,12 @@ class SampleBlock(NamedTuple):
 
 
 def sample_blocks(X: Any) -> Iterator[SampleBlock]:
-    """The samples of an array, a sparse matrix, a store or a source of single entries, in blocks."""
+    """The samples of an array, a sparse matrix, a Source or a Matrix, in blocks."""
     if isinstance(X, EntrySource):
         for start, count in _parts(X.shape):
             yield SampleBlock(start, count, partial(_read_from, X, start))
-    elif isinstance(X, Source):
-        for first, lines in _stored_rows(X):
+    elif is_source(X) or isinstance(X, Matrix):
+        for first, lines in as_matrix(X).blocks():
             for start, count, read in sample_blocks(lines):
                 yield SampleBlock(first + start, count, read)
     else:
@@ -79,31 +81,41 @@ def _read_from(X: EntrySource, start: int, rows: Indices, columns: Indices) -> N
     return X.block(start + rows, columns)
 
 
-def _stored_rows(X: Source) -> Iterator[tuple[int, Any]]:
-    """The first row of each block of a store, and its rows."""
-    for block, start in enumerate(X.rows.starts[:-1].tolist()):
-        yield start, X.rows.read(block).lines
-
-
 def _rows(X: Any) -> Iterator[Any]:
     """All rows in blocks, each an array or a sparse matrix."""
-    if isinstance(X, Source):
-        yield from (lines for _, lines in _stored_rows(X))
+    if is_source(X) or isinstance(X, Matrix):
+        yield from (lines for _, lines in as_matrix(X).blocks())
     else:
         yield from (X[start : start + count] for start, count in _parts(X.shape))
 
 
-def feature_ranges(X: Any) -> tuple[Vector, Vector]:
-    """The least and the largest value of each feature, in one pass over the data.
+class FeatureRanges(NamedTuple):
+    """What is known of features that have not been read.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (d,)
+        The least and the largest value of each feature.
+    typical : array of shape (d,)
+        The value to assume of a feature as long as it has not been read, its mean for instance.
+    """
+
+    low: Vector
+    high: Vector
+    typical: Vector
+
+
+def feature_ranges(X: Any) -> FeatureRanges:
+    """The least value, the largest one and the mean of each feature, in one pass over the data.
 
     Parameters
     ----------
-    X : array, sparse matrix or store of shape (n, d)
+    X : array, sparse matrix, Source or Matrix of shape (n, d)
         It is read a block of samples at a time. Entries of a sparse matrix that are not stored count as zeros.
 
     Returns
     -------
-    low, high : arrays of shape (d,)
+    FeatureRanges
         For the `ranges` of :meth:`maxmargin.LinearSVC.decide`.
 
     Examples
@@ -111,21 +123,23 @@ def feature_ranges(X: Any) -> tuple[Vector, Vector]:
     >>> import numpy as np
     >>> from maxmargin.data import feature_ranges
     >>> feature_ranges(np.array([[1.0, 5.0], [2.0, -5.0]]))
-    (array([ 1., -5.]), array([2., 5.]))
+    FeatureRanges(low=array([ 1., -5.]), high=array([2., 5.]), typical=array([1.5, 0. ]))
     """
-    d = X.shape[1]
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    n, d = X.shape
+    low, high, total = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d)
     for rows in _rows(X):
         least, largest = rows.min(axis=0), rows.max(axis=0)
         if issparse(rows):
             least, largest = (values.toarray().ravel() for values in (least, largest))
         low, high = np.minimum(low, least), np.maximum(high, largest)
+        total += np.asarray(rows.sum(axis=0, dtype=np.float64)).ravel()
     strange = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high)))
     if strange.size:
         raise ValueError(
             f"column {strange[0]} holds NaN or infinity, or there are no rows; every feature must have a finite range"
         )
-    return low, high
+    # A mean is rounded, so that that of equal values may lie beside them.
+    return FeatureRanges(low, high, np.clip(total / n, low, high))
 
 
 def feature_costs(cost: Any, n_features: int) -> Vector:

@@ -129,8 +129,7 @@ class OnDemand:
         self._missing_cost = np.full(self.shape[0], self.costs.sum())  # of each row, that of its unknown entries
         self._lock = Lock()
         self._calls = FeatureCalls(workers, backend, retries, retry_wait)
-        self.rows = OnDemandLines.of(self, 0)
-        self.columns = OnDemandLines.of(self, 1)
+        self._rows, self._columns = OnDemandLines.of(self, 0), OnDemandLines.of(self, 1)
         self._log = None if memory is None else FeatureLog(memory, self.shape, self.dtype, version)
         if self._log is not None:
             try:
@@ -158,6 +157,16 @@ class OnDemand:
             raise ValueError(f"retries and retry_wait must be at least 0; got {retries!r} and {retry_wait!r}")
 
     # Reading
+
+    @property
+    def rows(self) -> OnDemandLines:
+        """The rows, for a Matrix."""
+        return self._rows
+
+    @property
+    def columns(self) -> OnDemandLines:
+        """The columns, for a Matrix."""
+        return self._columns
 
     def block(self, rows: ArrayLike, columns: ArrayLike) -> NDArray[Any]:
         """The entries at all of these rows and columns, of shape (rows, columns); those not known are computed.

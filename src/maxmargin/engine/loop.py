@@ -249,7 +249,10 @@ def solve(
         result = run.result("interrupted" if interrupt.asked else status, state)
         _refuse_not_finite(result.solution, solver)
         if certify:
-            if run.can_afford_certificate(result):
+            if problem.ledger.priced and rules.budget is not None:
+                too_expensive = Certificate.missing("to evaluate the model on all samples would buy all entries")
+                result = replace(result, certificate=too_expensive)
+            elif run.can_afford_certificate(result):
                 result = certified(problem, result, keep_bias=holdout is not None, tighten=rules.budget is None)
             else:
                 no_time = Certificate.missing("the time was up before the model was evaluated on all samples")

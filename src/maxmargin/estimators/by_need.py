@@ -4,14 +4,14 @@ Problem: the class with the largest decision value :math:`b_k + \sum_j w_{kj} x_
 :math:`[l_j, h_j]` and costs :math:`c_j` to ask for. Given: the weights, the ranges and the costs. Returned: the class,
 as soon as no values of the features that were not asked for can change it.
 
-With the middle :math:`m_j` of each range in place of a feature that is not known, decision values are :math:`v_k`. What
-the features U that are not known can change the difference of two of them by is
+With a typical value :math:`m_j` of each feature that is not known, decision values are :math:`v_k`. The most by which
+the features U that are not known can lower the difference of two of them is
 
-.. math:: r_{kl} = \sum_{j \in U} |w_{kj} - w_{lj}| \tfrac{h_j - l_j}{2}.
+.. math:: r_{kl} = \sum_{j \in U} \max_{l_j \le x \le h_j} (w_{lj} - w_{kj}) (x - m_j).
 
-So class k is decided once :math:`v_k - v_l > r_{kl}` for all l. To ask for a feature lowers :math:`r_{kl}` by its term,
-whatever the value; the features that lower it most for their cost come first. The order is the same for all samples, so
-that samples ask for features together, and so are the :math:`r_{kl}`.
+So class k is decided once :math:`v_k - v_l > r_{kl}` for all l. To ask for a feature lowers :math:`r_{kl} + r_{lk}` by
+:math:`|w_{kj} - w_{lj}| (h_j - l_j)`, whatever the value; the features that lower it most for their cost come first.
+The order is the same for all samples, so that samples ask for features together, and so are the :math:`r_{kl}`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.core.rounding import SUM_ROUNDINGS, relative_error
-from maxmargin.core.source import Source
 from maxmargin.core.types import Indices, Mask, Vector
-from maxmargin.data.entries import EntrySource, feature_costs, sample_blocks
+from maxmargin.data.entries import EntrySource, FeatureRanges, feature_costs, sample_blocks
+from maxmargin.estimators.validation import lies_elsewhere
 
 BATCH_SHARE = 1 / 16
 """The cost of the features that are asked for together, as a share of the cost so far: how much more than one by one is
@@ -48,7 +48,7 @@ class Decisions:
     labels : array of shape (m,)
         The class of each sample.
     values : array of shape (m,) or (m, n_classes)
-        The decision values, with the middle of its range for each feature that was not asked for.
+        The decision values, with the typical value for each feature that was not asked for.
     decided : array of bool of shape (m,)
         Whether the label is the one that all features would give, if they are within their ranges. Where it is not,
         the budget ended before.
@@ -84,7 +84,7 @@ class Plan:
     W, start : arrays of shape (n_classes, d) and (n_classes,)
         The weights, and the decision values of a sample of which nothing is known. A binary model has a first class
         whose decision value is 0.
-    middle, low, high : arrays of shape (d,)
+    ranges : FeatureRanges
     batches : list of arrays
         The features to ask for, in order.
     cost : array of shape (len(batches) + 1,)
@@ -97,20 +97,18 @@ class Plan:
 
     W: Vector
     start: Vector
-    low: Vector
-    middle: Vector
-    high: Vector
+    ranges: FeatureRanges
     batches: list[Indices]
     cost: Vector
     radius: list[Vector]
     complete: bool
 
     @classmethod
-    def of(cls, coef: Vector, intercept: Vector, costs: Vector, low: Vector, high: Vector, budget: float) -> Plan:
+    def of(cls, coef: Vector, intercept: Vector, costs: Vector, ranges: FeatureRanges, budget: float) -> Plan:
         if coef.shape[0] == 1:
             coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.append(0.0, intercept)
-        half, middle = (high - low) / 2, (high + low) / 2
-        gain = (coef.max(axis=0) - coef.min(axis=0)) * half
+        low, high, typical = ranges
+        gain = (coef.max(axis=0) - coef.min(axis=0)) * (high - low)
         with np.errstate(divide="ignore", invalid="ignore"):
             worth = np.where(gain > 0, gain / costs, 0.0)
         useful = np.flatnonzero(gain > 0)
@@ -121,12 +119,12 @@ class Plan:
         # Twice, as the decision values from all features are rounded as well.
         rounding = 2 * relative_error(coef.shape[1] + SUM_ROUNDINGS) * (sizes[:, None] + sizes)
         left = np.setdiff1d(useful, bought)
-        radius = [rounding + _radius(coef[:, left], half[left])]
+        radius = [rounding + _radius(coef, ranges, left)]
         for batch in reversed(batches):
-            radius.append(radius[-1] + _radius(coef[:, batch], half[batch]))
+            radius.append(radius[-1] + _radius(coef, ranges, batch))
         cost = np.append(0.0, np.cumsum([costs[batch].sum() for batch in batches]))
-        start = intercept + coef @ middle
-        return cls(coef, start, low, middle, high, batches, cost, radius[::-1], left.size == 0)
+        start = intercept + coef @ typical
+        return cls(coef, start, ranges, batches, cost, radius[::-1], left.size == 0)
 
     def decided(self, values: Vector, step: int) -> Mask:
         """Which samples have a class that cannot change any more, before a batch."""
@@ -149,8 +147,7 @@ def decide_by_need(model: Any, X: Any, ranges: Any, budget: float, cost: Any) ->
         cost = X.costs if isinstance(X, EntrySource) else 1.0
     coef = model.coef_.toarray() if issparse(model.coef_) else model.coef_
     costs = feature_costs(cost, d)
-    low, high = checked_ranges(ranges, d)
-    plan = Plan.of(coef, model.intercept_, costs, low, high, budget)
+    plan = Plan.of(coef, model.intercept_, costs, checked_ranges(ranges, d), budget)
     outside = OutOfRange()
     values = np.tile(plan.start, (m, 1))
     steps, decided = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=bool)
@@ -165,8 +162,8 @@ def decide_by_need(model: Any, X: Any, ranges: Any, budget: float, cost: Any) ->
                 break
             batch = plan.batches[step]
             entries = read(undecided, batch)
-            outside.check(entries, start + undecided, batch, plan)
-            own[undecided] += (entries - plan.middle[batch]) @ plan.W[:, batch].T
+            outside.check(entries, start + undecided, batch, plan.ranges)
+            own[undecided] += (entries - plan.ranges.typical[batch]) @ plan.W[:, batch].T
             steps[start + undecided] = step + 1
     outside.warn()
     counts = np.append(0, np.cumsum([batch.size for batch in plan.batches]))
@@ -183,7 +180,7 @@ def decide_by_need(model: Any, X: Any, ranges: Any, budget: float, cost: Any) ->
 
 def _samples(model: Any, X: Any) -> Any:
     """The samples, validated but for what is checked when it is asked for."""
-    if not isinstance(X, EntrySource | Source):
+    if not lies_elsewhere(X):
         return validate_data(model, X, accept_sparse="csr", dtype="numeric", reset=False, ensure_all_finite=False)
     if X.shape[1] != model.n_features_in_:
         raise ValueError(f"X has {X.shape[1]} features, but the model was fitted with {model.n_features_in_}")
@@ -196,9 +193,9 @@ class OutOfRange:
     def __init__(self) -> None:
         self.count, self.first = 0, ""
 
-    def check(self, entries: NDArray[Any], rows: Indices, columns: Indices, plan: Plan) -> None:
+    def check(self, entries: NDArray[Any], rows: Indices, columns: Indices, ranges: FeatureRanges) -> None:
         """Look at entries that were read; NaN is an error."""
-        outside = ~((entries >= plan.low[columns]) & (entries <= plan.high[columns]))
+        outside = ~((entries >= ranges.low[columns]) & (entries <= ranges.high[columns]))
         if not outside.any():
             return
         if not np.isfinite(entries).all():
@@ -209,7 +206,7 @@ class OutOfRange:
             column = columns[j]
             self.first = (
                 f"{entries[i, j]:g} at row {rows[i]}, column {column}, whose range is "
-                f"[{plan.low[column]:g}, {plan.high[column]:g}]"
+                f"[{ranges.low[column]:g}, {ranges.high[column]:g}]"
             )
         self.count += int(np.count_nonzero(outside))
 
@@ -224,26 +221,33 @@ class OutOfRange:
             )
 
 
-def checked_ranges(ranges: Any, d: int) -> tuple[Vector, Vector]:
-    """The least and the largest value of each of d features."""
+def checked_ranges(ranges: Any, d: int) -> FeatureRanges:
+    """The least and the largest value of each of d features, and a typical one: if none is given, the middle."""
     try:
-        low, high = (np.broadcast_to(np.asarray(values, dtype=np.float64), (d,)) for values in ranges)
+        low, high, *given = (np.broadcast_to(np.asarray(values, dtype=np.float64), (d,)) for values in ranges)
+        (typical,) = given or [(low + high) / 2]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"ranges must be the least and the largest values, two numbers or two arrays of {d} features, for instance "
-            "ranges=maxmargin.data.feature_ranges(X_train)"
+            f"ranges must be the least and the largest values (and typical ones), numbers or arrays of {d} features: "
+            "for instance ranges=maxmargin.data.feature_ranges(X_train)"
         ) from error
-    wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low <= high)))
+    wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low <= typical) & (typical <= high)))
     if wrong.size:
         j = wrong[0]
-        raise ValueError(f"the range of feature {j} must be finite and not empty; got [{low[j]:g}, {high[j]:g}]")
-    return low, high
+        raise ValueError(
+            f"the range of feature {j} must be finite, and its typical value within; got [{low[j]:g}, {high[j]:g}] and "
+            f"{typical[j]:g}"
+        )
+    return FeatureRanges(low, high, typical)
 
 
-def _radius(coef: Vector, half: Vector) -> Vector:
-    """What these features can change the difference of any two decision values by."""
-    weights = coef * half
-    return np.stack([np.abs(row - weights).sum(axis=1) for row in weights])
+def _radius(coef: Vector, ranges: FeatureRanges, features: Indices) -> Vector:
+    """The most by which these features can lower the difference of a decision value, by row, and another, by column."""
+    low, high, typical = (values[features] for values in ranges)
+    weights = coef[:, features]
+    rises, falls = high - typical, typical - low
+    differences = (weights - row for row in weights)
+    return np.stack([np.maximum(lead, 0) @ rises + np.maximum(-lead, 0) @ falls for lead in differences])
 
 
 def _affordable(costs: Vector, budget: float) -> Indices:

@@ -126,9 +126,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         `tol` emits a ConvergenceWarning.
     max_time : float or None, default=None
         Stop after so many seconds; with more than two classes the binary problems share them.
-    budget : int or None, default=None
-        The entries of X that may be read for learning, by all binary problems together. Never exceeded. What is read to
-        validate, to scale, to certify or on the holdout comes on top; `reads_` lists it.
+    budget : number or None, default=None
+        The entries of X that may be read for learning, by all binary problems together; where entries have prices, see
+        :class:`maxmargin.data.OnDemand`, what may be paid for them. Never exceeded. What is read to validate, to scale,
+        to certify or on the holdout comes on top; `reads_` lists it. Where entries have prices nothing is bought
+        for that: give a `scale`, and there is no certificate.
     early_stopping : bool, default=False
         Hold out a part of the samples, stop when the error on it no longer improves, and return the best model by it.
     validation_fraction : float, default=0.1
@@ -259,7 +261,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         intercept_scaling: float | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
-        budget: int | None = None,
+        budget: float | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         class_weight: Any = None,
@@ -369,7 +371,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         Parameters
         ----------
         X : array, sparse matrix or Source of shape (m, d)
-        ranges : pair of arrays of shape (d,), or of numbers, or None
+        ranges : FeatureRanges, two or three arrays of shape (d,) or numbers, or None
             The least and the largest value of each feature. With them, only as many features are asked for as the
             labels need, and decision values are approximate: those of :meth:`decide`.
         budget : float or None
@@ -426,11 +428,12 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
         Parameters
         ----------
-        X : array, sparse matrix, store or OnDemand of shape (m, d)
+        X : array, sparse matrix or Source of shape (m, d), an OnDemand for instance
             Entries are read, and checked, when they are asked for.
-        ranges : pair of arrays of shape (d,), or of numbers
-            The least and the largest value of each feature; :func:`maxmargin.data.feature_ranges` finds those of some
-            data. A value that lies outside is used as it is, with a `RangeWarning`.
+        ranges : FeatureRanges, or two or three arrays of shape (d,) or numbers
+            The least and the largest value of each feature, and one that is typical (the middle, if none is given);
+            :func:`maxmargin.data.feature_ranges` finds them from data. A value that lies outside is used as it is, with
+            a `RangeWarning`.
         budget : float, default=inf
             The cost of the features of a sample, at most.
         cost : float, array of shape (d,), or None
