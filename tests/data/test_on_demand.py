@@ -16,7 +16,7 @@ from maxmargin import LinearSVC, SlackSVM, solve
 from maxmargin.core.source import is_source
 from maxmargin.data import FeatureError, LogError, OnDemand
 from maxmargin.data.feature_log import RECORD
-from maxmargin.solvers import Pegasos, Simba
+from maxmargin.solvers import Simba
 
 N, D = 5, 7
 X = np.arange(N * D, dtype=float).reshape(N, D) - 11.5
@@ -527,14 +527,13 @@ def learnable(n=60, d=30, seed=0):
     return rng.normal(size=(n, d)) / np.sqrt(d) + 0.3 * y[:, None] / np.sqrt(d), y
 
 
-@pytest.mark.parametrize("solver", ["simba", Simba(method="paper"), Pegasos(batch=1)])
+@pytest.mark.parametrize("solver", ["simba", Simba(method="paper")])
 def test_a_budget_is_in_units_of_cost(solver):
     values, y = learnable()
     costs = np.random.default_rng(1).choice([0.1, 1.0, 5.0], size=30)
     source = OnDemand(*values.shape, entries=lambda i, j: values[i, j], cost=costs)
     budget = 0.3 * 60 * costs.sum()
-    slack = {} if solver == Pegasos(batch=1) else {"slack": 0.1}
-    model = LinearSVC(solver=solver, scale=2.0, budget=budget, random_state=0, **slack).fit(source, y)
+    model = LinearSVC(solver=solver, slack=0.1, scale=2.0, budget=budget, random_state=0).fit(source, y)
     assert 0.5 * budget < source.spent <= budget * (1 + 1e-12)
     assert model.reads_["cost"] == pytest.approx(source.spent)
     assert not np.isfinite(model.certificate_.gap)
@@ -550,11 +549,12 @@ def test_a_scale_is_asked_for_where_finding_it_would_buy_all_entries():
     assert source.spent == 0
 
 
-def test_a_slack_is_asked_for_where_finding_it_would_buy_all_entries():
+@pytest.mark.parametrize("solver", ["simba", "sdca", "pegasos"])
+def test_the_form_with_C_is_refused_where_it_would_buy_all_entries(solver):
     values, y = learnable()
     source = OnDemand(*values.shape, entries=lambda i, j: values[i, j])
-    with pytest.raises(ValueError, match="give slack= instead of C"):
-        LinearSVC(solver="simba", scale=2.0, budget=500).fit(source, y)
+    with pytest.raises(ValueError, match="give slack="):
+        LinearSVC(solver=solver, scale=2.0, budget=500).fit(source, y)
     assert source.spent == 0
 
 

@@ -235,6 +235,11 @@ def solve(
     _refuse_mismatch(problem, solver, warm)
     if rules.early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
+    if rules.budget is not None and problem.ledger.priced and problem.reads_norms:
+        raise ValueError(
+            "the form with C reads the norms of all rows, which would buy all entries, whatever the budget; give "
+            "slack= and a solver of that form, or no budget"
+        )
     limits = Limits.of(rules, problem, solver)
     earlier = warm if isinstance(warm, Result) else None
     run = _Run(problem, solver, limits, holdout, certify == "checks", earlier)
