@@ -32,9 +32,10 @@ NAMES = {
         solve solve_for_C solve_for_slack solve_sdp
     """,
     "maxmargin.data": """
-        FileFormatError LibsvmError ProgramArrays SdpaError SymmetricMatrices Table as_matrix
-        as_symmetric_matrices atomic_write convert find_dataset load_adult load_table open_store read_libsvm
-        read_program read_sdpa read_table refuse_not_finite required_labels write_libsvm write_sdpa
+        FeatureError FeatureRanges FileFormatError LibsvmError LogError OnDemand ProgramArrays SdpaError
+        SymmetricMatrices Table as_matrix as_symmetric_matrices atomic_write convert feature_ranges find_dataset
+        load_adult load_table open_store read_libsvm read_program read_sdpa read_table refuse_not_finite
+        required_labels write_libsvm write_sdpa
     """,
     "maxmargin.core": """
         Ledger Matrix TopWeights Water WeightTree empty_by_pages l1_sample l1_samples l2_sample pour water_level
@@ -44,7 +45,8 @@ NAMES = {
         ConvergenceDisplay MarginDisplay PathDisplay RegionsDisplay SearchDisplay
     """,
     "maxmargin.estimators": """
-        EnclosingBall LinearSVC LinearSVCCV ModelFileError Path PathPoint SVC SVCCV load_model save_model slack_path
+        Decisions EnclosingBall LinearSVC LinearSVCCV ModelFileError Path PathPoint RangeWarning SVC SVCCV load_model
+        save_model slack_path
     """,
 }
 

@@ -235,6 +235,11 @@ def solve(
     _refuse_mismatch(problem, solver, warm)
     if rules.early_stopping and holdout is None:
         raise ValueError("early_stopping needs a holdout to measure the error on")
+    if rules.budget is not None and problem.ledger.priced and problem.reads_norms:
+        raise ValueError(
+            "the form with C reads the norms of all rows, which would buy all entries, whatever the budget; give "
+            "slack= and a solver of that form, or no budget"
+        )
     limits = Limits.of(rules, problem, solver)
     earlier = warm if isinstance(warm, Result) else None
     run = _Run(problem, solver, limits, holdout, certify == "checks", earlier)
@@ -249,7 +254,10 @@ def solve(
         result = run.result("interrupted" if interrupt.asked else status, state)
         _refuse_not_finite(result.solution, solver)
         if certify:
-            if run.can_afford_certificate(result):
+            if problem.ledger.priced and rules.budget is not None:
+                too_expensive = Certificate.missing("to evaluate the model on all samples would buy all entries")
+                result = replace(result, certificate=too_expensive)
+            elif run.can_afford_certificate(result):
                 result = certified(problem, result, keep_bias=holdout is not None, tighten=rules.budget is None)
             else:
                 no_time = Certificate.missing("the time was up before the model was evaluated on all samples")

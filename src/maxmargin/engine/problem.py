@@ -92,6 +92,7 @@ class Problem(ABC):
     form: str  # of its certificates, a name of `FORMS`
     X: Readable
     scale: float = 1.0
+    reads_norms: bool = False  # whether `prepare` reads all entries, for the norms of the rows
 
     @property
     def traits(self) -> frozenset[Trait]:

@@ -88,8 +88,10 @@ class Limits:
     def of(cls, rules: StopRules, problem: Problem, solver: AnySolver) -> Limits:
         """The limits of a run, with the defaults of the solver where there is no rule."""
         tol = solver.default_tol if rules.tol is None else rules.tol
-        # Iterations on kernel rows that are cached cost nothing: a budget alone might never end them.
-        budget_ends = rules.budget is not None and Trait.KERNEL not in problem.traits
+        # Iterations on kernel rows that are cached, or on entries that are paid for, cost nothing: a budget alone might
+        # never end them.
+        free = Trait.KERNEL in problem.traits or problem.ledger.priced
+        budget_ends = rules.budget is not None and not free
         endless = rules.max_iter is None and rules.max_time is None and not budget_ends
         own, most = solver.iterations(problem), rules.max_iter
         if endless and own is None:

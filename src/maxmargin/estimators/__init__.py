@@ -6,6 +6,7 @@ from maxmargin.core.lazy import imported_on_use
 
 if TYPE_CHECKING:
     from maxmargin.estimators.ball import EnclosingBall
+    from maxmargin.estimators.by_need import Decisions, RangeWarning
     from maxmargin.estimators.cross_validated import SVCCV, LinearSVCCV
     from maxmargin.estimators.kernel import SVC
     from maxmargin.estimators.linear import LinearSVC
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "maxmargin.estimators.ball": "EnclosingBall",
+    "maxmargin.estimators.by_need": "Decisions RangeWarning",
     "maxmargin.estimators.cross_validated": "LinearSVCCV SVCCV",
     "maxmargin.estimators.kernel": "SVC",
     "maxmargin.estimators.linear": "LinearSVC",
@@ -25,12 +27,14 @@ __getattr__, __dir__ = imported_on_use("maxmargin.estimators", _HOMES)
 __all__ = [
     "SVC",
     "SVCCV",
+    "Decisions",
     "EnclosingBall",
     "LinearSVC",
     "LinearSVCCV",
     "ModelFileError",
     "Path",
     "PathPoint",
+    "RangeWarning",
     "load_model",
     "save_model",
     "slack_path",

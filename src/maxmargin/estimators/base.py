@@ -68,7 +68,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         "tol": [Interval(Real, 0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "budget": [Interval(Real, 0, None, closed="neither"), None],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -148,6 +148,11 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             weights = weights.copy()  # the array may be the caller's
             weights[held_out] = 0.0
         recipe = self._recipe(rows)
+        if recipe.scale is None and self.budget is not None and rows.ledger.priced:
+            raise ValueError(
+                "to find the largest norm of a row would buy all entries of X, whatever the budget; give a bound of "
+                "the norms, scale="
+            )
         scale = rows.largest_norm() if recipe.scale is None else recipe.scale
         everyone = np.arange(label.size)
         return Fit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from operator import floordiv, truediv
 
 LONGEST = 1e18  # seconds; a longer `max_time` is no limit
 
@@ -47,9 +48,10 @@ class Deadline:
         return self.seconds_left() * min(1.0, threads * size / waiting)
 
 
-def budget_shares(budget: int | None, sizes: Sequence[int]) -> list[int | None]:
+def budget_shares(budget: float | None, sizes: Sequence[int]) -> list[float | None]:
     """A budget shared among binary problems in proportion to their numbers of samples; together they never exceed it.
 
+    A whole number, of entries for instance, is shared in whole numbers.
     What one problem leaves over is not given to another: which one would get it depends on the order in which threads
     finish, and the same seed must give the same model.
 
@@ -58,11 +60,14 @@ def budget_shares(budget: int | None, sizes: Sequence[int]) -> list[int | None]:
     >>> from maxmargin.estimators.limits import budget_shares
     >>> budget_shares(100, [300, 100])
     [75, 25]
+    >>> budget_shares(0.5, [300, 100])
+    [0.375, 0.125]
     """
     if budget is None:
         return [None] * len(sizes)
     total = sum(sizes)
-    shares = [budget * size // total for size in sizes]
+    divide = truediv if isinstance(budget, float) else floordiv
+    shares = [divide(budget * size, total) for size in sizes]
     if min(shares) == 0:
         raise ValueError(
             f"budget={budget:,} is shared by {len(sizes):,} binary problems and leaves some of them nothing; give more"

@@ -24,6 +24,7 @@ from maxmargin.engine.registry import online_solvers
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.by_need import Decisions, decide_by_need
 from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.multiclass import OneVsRest, one_vs_rest
@@ -125,9 +126,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         `tol` emits a ConvergenceWarning.
     max_time : float or None, default=None
         Stop after so many seconds; with more than two classes the binary problems share them.
-    budget : int or None, default=None
-        The entries of X that may be read for learning, by all binary problems together. Never exceeded. What is read to
-        validate, to scale, to certify or on the holdout comes on top; `reads_` lists it.
+    budget : number or None, default=None
+        The entries of X that may be read for learning, by all binary problems together; where entries have prices, see
+        :class:`maxmargin.data.OnDemand`, what may be paid for them. Never exceeded. What is read to validate, to scale,
+        to certify or on the holdout comes on top; `reads_` lists it. Where entries have prices nothing is bought
+        for that: give a `scale`, and there is no certificate.
     early_stopping : bool, default=False
         Hold out a part of the samples, stop when the error on it no longer improves, and return the best model by it.
     validation_fraction : float, default=0.1
@@ -258,7 +261,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         intercept_scaling: float | None = None,
         max_iter: int | None = None,
         max_time: float | None = None,
-        budget: int | None = None,
+        budget: float | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         class_weight: Any = None,
@@ -362,18 +365,25 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         self.n_zero_rows_: int | None = None
         return self
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any, *, ranges: Any = None, budget: float | None = None) -> Vector:
         """How far each row lies on the side of a class.
 
         Parameters
         ----------
         X : array, sparse matrix or Source of shape (m, d)
+        ranges : FeatureRanges, two or three arrays of shape (d,) or numbers, or None
+            The least and the largest value of each feature. With them, only as many features are asked for as the
+            labels need, and decision values are approximate: those of :meth:`decide`.
+        budget : float or None
+            The cost of the features of a sample, at most; it goes with `ranges`.
 
         Returns
         -------
         array of shape (m,) or (m, n_classes)
             With two classes, positive for the second. With more, the value of the model of each class.
         """
+        if ranges is not None or budget is not None:
+            return self.decide(X, ranges=ranges, budget=np.inf if budget is None else budget).values
         if lies_elsewhere(X):
             return np.concatenate([self.decision_function(rows) for rows in blocks_to_predict(self, X)])
         X = rows_to_predict(self, X)
@@ -409,6 +419,46 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         """
         scores = self.decision_function(X)
         return np.asarray(self.classes_[scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(np.intp)])
+
+    def decide(self, X: Any, *, ranges: Any, budget: float = np.inf, cost: Any = None) -> Decisions:
+        """Decide each sample by as few of its features as its label needs, the most decisive ones first.
+
+        The features of a sample are asked for until no values of the others, within their ranges, could change its
+        label, or until the budget ends.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or Source of shape (m, d), an OnDemand for instance
+            Entries are read, and checked, when they are asked for.
+        ranges : FeatureRanges, or two or three arrays of shape (d,) or numbers
+            The least and the largest value of each feature, and one that is typical (the middle, if none is given);
+            :func:`maxmargin.data.feature_ranges` finds them from data. A value that lies outside is used as it is, with
+            a `RangeWarning`.
+        budget : float, default=inf
+            The cost of the features of a sample, at most.
+        cost : float, array of shape (d,), or None
+            What each feature costs. None: 1, or what an OnDemand says.
+
+        Returns
+        -------
+        Decisions
+            Labels, decision values, whether each label is certain, and what was asked for.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import make_classification
+        >>> from maxmargin import LinearSVC
+        >>> from maxmargin.data import feature_ranges
+        >>> X, y = make_classification(500, 30, n_informative=5, random_state=0)
+        >>> model = LinearSVC().fit(X, y)
+        >>> decisions = model.decide(X, ranges=feature_ranges(X))
+        >>> bool(np.array_equal(decisions.labels, model.predict(X)))
+        True
+        >>> bool(decisions.entries.mean() < 25)
+        True
+        """
+        return decide_by_need(self, X, ranges, budget, cost)
 
     @property
     def _strategy(self) -> OneVsRest:

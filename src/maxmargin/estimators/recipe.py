@@ -41,7 +41,7 @@ class SolverParameters(Protocol):
     solver: str | AnySolver
     C: float
     slack: float | None
-    budget: int | None
+    budget: float | None
     early_stopping: bool
     fit_intercept: bool
     _solvers: ClassVar[Mapping[str, type[AnySolver]]]
@@ -84,7 +84,7 @@ class Recipe:
     def of(
         cls,
         estimator: SolverParameters,
-        auto_solver: Callable[[type[MarginProblem], int | None, float, float | None, str], AnySolver],
+        auto_solver: Callable[[type[MarginProblem], float | None, float, float | None, str], AnySolver],
         *,
         loss: str | None,
         intercept_scaling: float | None = None,

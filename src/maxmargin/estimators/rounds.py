@@ -106,7 +106,7 @@ class Start:
 
     warm: Solution | Learned | Resume | None
     seed: int
-    budget: int | None
+    budget: float | None
 
 
 class Rounds:

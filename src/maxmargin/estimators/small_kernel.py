@@ -92,7 +92,7 @@ class SmallKernelRows(SmallRows):
             self.source, self.samples = source, None
 
     def auto_solver(
-        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+        self, form: type[MarginProblem], budget: float | None, C: float, slack: float | None, loss: str
     ) -> Smo:
         return Smo()
 

@@ -57,7 +57,7 @@ class SmallFeatureRows(SmallRows):
         self.X: Vector = rows.matrix.dense(np.arange(rows.matrix.shape[0]))
 
     def auto_solver(
-        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+        self, form: type[MarginProblem], budget: float | None, C: float, slack: float | None, loss: str
     ) -> Newton:
         return Newton()
 

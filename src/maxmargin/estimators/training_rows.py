@@ -38,7 +38,7 @@ class TrainingRows(ABC):
 
     @abstractmethod
     def auto_solver(
-        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+        self, form: type[MarginProblem], budget: float | None, C: float, slack: float | None, loss: str
     ) -> AnySolver:
         """The solver that is taken for a form of the problem where the user names none."""
 
@@ -82,7 +82,7 @@ class RowsOfProblems(TrainingRows):
         return self.matrix.ledger
 
     def auto_solver(
-        self, form: type[MarginProblem], budget: int | None, C: float, slack: float | None, loss: str
+        self, form: type[MarginProblem], budget: float | None, C: float, slack: float | None, loss: str
     ) -> AnySolver:
         return auto_solver(form, self.matrix, budget, C=C, slack=slack or 0.0, loss=loss)
 

@@ -151,7 +151,7 @@ class LinearShape:
 def auto_solver(
     form: type[Problem],
     X: Rows,
-    budget: int | None = None,
+    budget: float | None = None,
     *,
     C: float = 1.0,
     slack: float = 0.0,

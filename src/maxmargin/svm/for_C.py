@@ -75,6 +75,10 @@ def solve_for_C(
 
     rules, keep_bias, finer = stop or StopRules(), holdout is not None, 1.0
     tol = solver.default_tol if rules.tol is None else float(rules.tol)
+    if problem.X.ledger.priced and rules.budget is not None:
+        raise ValueError(
+            "to find the slack of a C would buy all entries, whatever the budget; give slack= instead of C"
+        )
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())
     largest = problem.largest_slack(at.responses)

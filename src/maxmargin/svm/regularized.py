@@ -75,6 +75,7 @@ class RegularizedSVM(MarginProblem):
     """
 
     form: str = "C"
+    reads_norms: bool = True
 
     def __init__(
         self,

@@ -1,0 +1,135 @@
+"""Learning from a service that computes features for money.
+
+    python examples/feature_service.py
+
+A service on this machine knows the features of some customers and sells them entry by entry, at a price for each
+feature. It takes a few requests at a time and refuses further ones (HTTP 429, too many requests). The client asks for
+several entries in a request and makes several requests at a time; those that are refused are made again after a while.
+
+A fit has a budget in the currency of the service. Everything that was paid for is kept in a file: the second program
+that asks for it pays nothing.
+"""
+
+import asyncio
+import json
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import numpy as np
+
+from maxmargin import LinearSVC
+from maxmargin.data import OnDemand
+
+
+def main(n=400, d=60, share=0.25, seed=0):
+    with Service(n, d, seed) as service, tempfile.TemporaryDirectory() as folder:
+        prices = np.array(asked(service.address + "/prices"))
+        options = {"cost": prices, "memory": Path(folder) / "features.log", "version": "2026-11"}
+        options |= {"workers": 6, "batch_size": 50, "retries": 12, "retry_wait": 0.01}
+
+        async def entries(i, j):
+            wanted = {"rows": i.tolist(), "columns": j.tolist()}
+            return await asyncio.to_thread(asked, service.address + "/entries", wanted)
+
+        with OnDemand(n, d, entries=entries, **options) as features:
+            full_price, budget = n * prices.sum(), share * n * prices.sum()
+            model = fit(features, service.y, budget, seed)
+            bill, requests = service.bill, service.requests
+            print(f"all {n:,} x {d} entries cost {full_price:,.0f}; the budget is {budget:,.0f}")
+            print(f"paid            {bill:,.2f} for {features.computed:,} entries in {requests:,} requests")
+            print(f"refused         {service.refused:,} requests, which were made again")
+
+        with OnDemand(n, d, entries=entries, **options) as features:
+            again = fit(features, service.y, budget, seed)
+            print(f"a second fit    {service.bill - bill:,.2f} more for {again.n_iter_} passes")
+        error = np.mean(np.where(service.X @ model.coef_[0] + model.intercept_ > 0, 1, -1) != service.y)
+        print(f"training error  {error:.1%}")
+    return service, model, error, budget, bill
+
+
+def fit(features, y, budget, seed):
+    """A largest norm would take all entries to find; that of a sample is about the root of the number of features."""
+    return LinearSVC(
+        solver="simba",
+        slack=0.1,
+        scale=2 * np.sqrt(features.shape[1]),
+        budget=budget,
+        max_iter=5,
+        certify=False,
+        random_state=seed,
+    ).fit(features, y)
+
+
+def asked(address, what=None):
+    """The answer of the service, as Python objects."""
+    with urlopen(Request(address, None if what is None else json.dumps(what).encode()), timeout=30) as answer:
+        return json.load(answer)
+
+
+class Service:
+    """The seller: an HTTP server in a thread, which takes four requests at a time."""
+
+    def __init__(self, n, d, seed):
+        rng = np.random.default_rng(seed)
+        w = rng.normal(size=d) * (rng.random(d) < 0.3)
+        self.X = rng.normal(size=(n, d))
+        self.y = np.where(self.X @ w + 0.3 * rng.normal(size=n) > 0, 1, -1)
+        self.prices = rng.choice([0.01, 0.1, 1.0], size=d)
+        self.bill, self.requests, self.refused, self.running = 0.0, 0, 0, 0
+        self.lock = threading.Lock()
+        self.server = ThreadingHTTPServer(("localhost", 0), self.handler())
+        self.address = f"http://localhost:{self.server.server_port}"
+
+    def answer(self, wanted):
+        """Values for the entries of a request; None if there are too many requests."""
+        with self.lock:
+            if self.running == 4:
+                self.refused += 1
+                return None
+            self.running += 1
+        time.sleep(0.002)  # it has work to do
+        i, j = wanted["rows"], wanted["columns"]
+        values = self.X[i, j].tolist()
+        with self.lock:
+            self.running -= 1
+            self.requests += 1
+            self.bill += self.prices[j].sum()
+        return values
+
+    def handler(self):
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.reply(service.prices.tolist())
+
+            def do_POST(self):
+                self.reply(service.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+
+            def reply(self, values):
+                self.send_response(429 if values is None else 200)
+                self.end_headers()
+                self.wfile.write(json.dumps(values).encode())
+
+            def log_message(self, *arguments):
+                pass
+
+        return Handler
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Single entries of any data, a block of samples at a time, and the ranges of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from maxmargin.core import Matrix
+from maxmargin.core.matrix import as_matrix
+from maxmargin.core.source import is_source
+from maxmargin.core.types import Indices, Vector
+
+BLOCK_ENTRIES = 2**26
+"""Entries of a block of samples, at most, if all of its features were read: 512 MB of float64, of which a reader
+asks for a sixteenth at a time."""
+BLOCK_SAMPLES = 4096  # samples in a block, at most: enough that what is done once for each block does not matter
+
+
+@runtime_checkable
+class EntrySource(Protocol):
+    """Data whose entries can be asked for one by one, at a cost that depends on the feature."""
+
+    shape: tuple[int, int]
+    costs: Vector
+
+    def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
+        """The entries at all of these rows and columns, of shape (rows, columns)."""
+
+
+class SampleBlock(NamedTuple):
+    """Consecutive samples.
+
+    Attributes
+    ----------
+    start, size : int
+        The first of them, and their number.
+    read : function of (rows, columns)
+        The entries at all of these rows, counted from `start`, and columns, as a dense array.
+    """
+
+    start: int
+    size: int
+    read: Callable[[Indices, Indices], NDArray[Any]]
+
+
+def sample_blocks(X: Any) -> Iterator[SampleBlock]:
+    """The samples of an array, a sparse matrix, a Source or a Matrix, in blocks."""
+    if isinstance(X, EntrySource):
+        for start, count in _parts(X.shape):
+            yield SampleBlock(start, count, partial(_read_from, X, start))
+    elif is_source(X) or isinstance(X, Matrix):
+        for first, lines in as_matrix(X).blocks():
+            for start, count, read in sample_blocks(lines):
+                yield SampleBlock(first + start, count, read)
+    else:
+        for start, count in _parts(X.shape):
+            yield SampleBlock(start, count, _reader(X[start : start + count]))
+
+
+def _parts(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """The first row and the number of rows of each block."""
+    n, d = shape
+    size = max(1, min(BLOCK_SAMPLES, BLOCK_ENTRIES // max(1, d)))
+    for start in range(0, n, size):
+        yield start, min(size, n - start)
+
+
+def _reader(part: Any) -> Callable[[Indices, Indices], NDArray[Any]]:
+    if issparse(part):
+        by_column = part.tocsc()
+        return lambda i, j: np.asarray(by_column[:, j].toarray()[i])
+    return lambda i, j: np.asarray(part[np.ix_(i, j)])
+
+
+def _read_from(X: EntrySource, start: int, rows: Indices, columns: Indices) -> NDArray[Any]:
+    return X.block(start + rows, columns)
+
+
+def _rows(X: Any) -> Iterator[Any]:
+    """All rows in blocks, each an array or a sparse matrix."""
+    if is_source(X) or isinstance(X, Matrix):
+        yield from (lines for _, lines in as_matrix(X).blocks())
+    else:
+        yield from (X[start : start + count] for start, count in _parts(X.shape))
+
+
+class FeatureRanges(NamedTuple):
+    """What is known of features that have not been read.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (d,)
+        The least and the largest value of each feature.
+    typical : array of shape (d,)
+        The value to assume of a feature as long as it has not been read, its mean for instance.
+    """
+
+    low: Vector
+    high: Vector
+    typical: Vector
+
+
+def feature_ranges(X: Any) -> FeatureRanges:
+    """The least value, the largest one and the mean of each feature, in one pass over the data.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, Source or Matrix of shape (n, d)
+        It is read a block of samples at a time. Entries of a sparse matrix that are not stored count as zeros.
+
+    Returns
+    -------
+    FeatureRanges
+        For the `ranges` of :meth:`maxmargin.LinearSVC.decide`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.data import feature_ranges
+    >>> feature_ranges(np.array([[1.0, 5.0], [2.0, -5.0]]))
+    FeatureRanges(low=array([ 1., -5.]), high=array([2., 5.]), typical=array([1.5, 0. ]))
+    """
+    n, d = X.shape
+    low, high, total = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d)
+    for rows in _rows(X):
+        least, largest = rows.min(axis=0), rows.max(axis=0)
+        if issparse(rows):
+            least, largest = (values.toarray().ravel() for values in (least, largest))
+        low, high = np.minimum(low, least), np.maximum(high, largest)
+        total += np.asarray(rows.sum(axis=0, dtype=np.float64)).ravel()
+    strange = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high)))
+    if strange.size:
+        raise ValueError(
+            f"column {strange[0]} holds NaN or infinity, or there are no rows; every feature must have a finite range"
+        )
+    # A mean is rounded, so that that of equal values may lie beside them.
+    return FeatureRanges(low, high, np.clip(total / n, low, high))
+
+
+def feature_costs(cost: Any, n_features: int) -> Vector:
+    """The cost of an entry of each feature, from a number, an array or a function of the features."""
+    given = cost(np.arange(n_features)) if callable(cost) else cost
+    costs = np.asarray(given, dtype=np.float64)
+    if costs.shape not in ((), (n_features,)):
+        raise ValueError(f"cost has shape {costs.shape}; expected a number or one for each of {n_features} features")
+    costs = np.broadcast_to(costs, n_features).copy()
+    wrong = costs[~((costs >= 0) & np.isfinite(costs))]
+    if wrong.size:
+        raise ValueError(f"costs must be finite and at least 0; got {wrong[0]}")
+    return costs

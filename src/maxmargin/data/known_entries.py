@@ -1,0 +1,97 @@
+"""The entries of a matrix that are known, by rows and by columns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core.types import Indices, Mask
+
+Values = NDArray[Any]
+
+
+class Known(NamedTuple):
+    """Entries, and which of them are known; the others are 0."""
+
+    values: Values
+    known: Mask
+
+
+class KnownEntries:
+    """A matrix whose entries become known in pieces of rows and columns; each fills what is missing in the other.
+
+    Parameters
+    ----------
+    shape : tuple
+        The numbers of rows and columns.
+    dtype : dtype
+
+    Attributes
+    ----------
+    unknown : tuple of arrays of int64
+        How many entries of each row, and of each column, are not known.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.unknown = tuple(np.full(shape[axis], shape[1 - axis], dtype=np.int64) for axis in (0, 1))
+        # By axis: rows, and then columns.
+        self._whole: tuple[dict[int, Values], dict[int, Values]] = {}, {}
+        self._parts: tuple[dict[int, Known], dict[int, Known]] = {}, {}
+
+    def line(self, axis: int, k: int) -> Known:
+        """Row k (axis 0) or column k (axis 1), and which entries of it are known. A whole line cannot be written to."""
+        whole = self._whole[axis].get(k)
+        if whole is not None:
+            return Known(whole, np.broadcast_to(np.True_, whole.shape))
+        values, known = self._part(axis, k)
+        if self.unknown[axis][k] == 0:
+            values.flags.writeable = False
+            self._whole[axis][k] = values
+            self._parts[axis].pop(k, None)
+        return Known(values, known)
+
+    def _part(self, axis: int, k: int) -> Known:
+        """What the pieces of a line, and those that cross it, know of it, in arrays of their own."""
+        width = self.shape[1 - axis]
+        values, known = np.zeros(width, dtype=self.dtype), np.zeros(width, dtype=bool)
+        whole, parts = self._whole[1 - axis], self._parts[1 - axis]
+        if whole:
+            where = np.fromiter(whole, np.int64, len(whole))
+            values[where], known[where] = np.fromiter((line[k] for line in whole.values()), self.dtype), True
+        for j, part in parts.items():
+            if part.known[k]:
+                values[j], known[j] = part.values[k], True
+        own = self._parts[axis].get(k)
+        if own is not None:
+            values[own.known], known[own.known] = own.values[own.known], True
+        return Known(values, known)
+
+    def block(self, rows: Indices, columns: Indices) -> Known:
+        """The entries at all of these rows and columns, of shape (rows, columns), and which of them are known."""
+        values = np.zeros((rows.size, columns.size), dtype=self.dtype)
+        known = np.zeros(values.shape, dtype=bool)
+        for axis, (along, across) in enumerate(((rows, columns), (columns, rows))):
+            by_line, marks = (values, values.T)[axis], (known, known.T)[axis]
+            for k, number in enumerate(along.tolist()):
+                if number in self._whole[axis]:
+                    by_line[k], marks[k] = self._whole[axis][number][across], True
+                elif number in self._parts[axis]:
+                    part = self._parts[axis][number]
+                    there = part.known[across]
+                    by_line[k, there], marks[k, there] = part.values[across[there]], True
+        return Known(values, known)
+
+    def add(self, axis: int, k: int, where: Indices, values: Values) -> Indices:
+        """Add entries of a row or column at these positions; returns the positions that were not known before."""
+        before = self.line(axis, k)
+        new = ~before.known[where]
+        fresh = where[new]
+        if fresh.size:
+            before.values[fresh], before.known[fresh] = values[new], True
+            self._parts[axis][k] = before
+            self.unknown[axis][k] -= fresh.size
+            self.unknown[1 - axis][fresh] -= 1
+        return fresh
