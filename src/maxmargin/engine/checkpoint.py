@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import __version__
-from maxmargin.core.types import Readable
 from maxmargin.engine.checkpoint_file import CheckpointError, read_checkpoint, write_checkpoint
 from maxmargin.engine.problem import Problem
 from maxmargin.engine.signature import Signature, differences, signature_of
@@ -32,15 +31,6 @@ WORTH_SAVING = 1.0  # seconds: the end of a shorter run is not saved, as the sam
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Around:
-    """What a loop around several runs keeps, and what it is given."""
-
-    value: Callable[[], Any]
-    given: Mapping[str, object]
-    signature: Signature
-
-
 class Checkpoint:
     """The file that a run is saved to, and when.
 
@@ -50,8 +40,10 @@ class Checkpoint:
         The file.
     every_seconds : float, default=10
         The time between two checkpoints, at least. It is longer where saving takes more than 2 % of the time of a run.
-    of_known_data : bool
-        Whether somebody else compares the data, so that the signature need not.
+    of_known_call : bool
+        Whether somebody else compares data and parameters with those that were saved.
+    part_of : path or None
+        The folder that the file is a part of, which messages name in its place.
 
     Examples
     --------
@@ -75,12 +67,18 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], every_seconds: float = EVERY_SECONDS, *, of_known_data: bool = False
+        self,
+        path: str | os.PathLike[str],
+        every_seconds: float = EVERY_SECONDS,
+        *,
+        of_known_call: bool = False,
+        part_of: str | os.PathLike[str] | None = None,
     ) -> None:
         if not every_seconds >= 0:
             raise ValueError(f"every_seconds must be a number of at least 0; got {every_seconds!r}")
-        self.path, self.every_seconds, self.of_known_data = Path(path), float(every_seconds), of_known_data
-        self._around: Around | None = None
+        self.path, self.every_seconds, self.of_known_call = Path(path), float(every_seconds), of_known_call
+        self._named = self.path if part_of is None else Path(part_of)
+        self._around: tuple[Callable[[], Any], Mapping[str, object]] | None = None
         self._found: tuple[dict[str, Any], list[NDArray[Any]]] | None = None  # the file, until its run is gone on with
         self._saved_at, self._took = time.perf_counter(), 0.0
 
@@ -96,25 +94,26 @@ class Checkpoint:
         return time.perf_counter() - self._saved_at >= wait
 
     def worth_saving(self, seconds: float) -> bool:
-        """Whether the end of a run that took so many seconds is saved."""
+        """Whether the end of a run that took so many seconds is saved; that of one among several, when it is due."""
+        if self._around is not None:
+            return self.due
         return seconds >= min(WORTH_SAVING, self.every_seconds) or self.path.exists()
 
-    def around(self, value: Callable[[], T], given: Mapping[str, object], signature: Signature) -> T | None:
+    def around(self, value: Callable[[], T], problem: Problem | None = None) -> T | None:
         """Say what a loop around several runs keeps while each of them is saved; return what it kept, if it is there.
 
         Parameters
         ----------
         value : callable
             Gives what the loop keeps, as of the beginning of the present run.
-        given : mapping of str to object
-            The objects that the loop is given again.
-        signature : Signature
-            What tells this loop from others.
+        problem : Problem or None
+            What the loop is given.
         """
-        self._around, self._found = Around(value, given, signature), self._read()
+        given = {} if problem is None else given_with(problem)
+        self._around, self._found = (value, given), self._read()
         if self._found is None:
             return None
-        kept: T = self._restored(self._found, "around", given, signature)
+        kept: T = self._restored(self._found, "around", given, {})
         return kept
 
     def run(self, given: Mapping[str, object], signature: Signature) -> dict[str, Any] | None:
@@ -137,35 +136,42 @@ class Checkpoint:
     ) -> Any:
         content, arrays = found
         if part not in content:
-            raise CheckpointError(f"{self.path} is of another kind of run: delete the checkpoint or give another path")
+            raise CheckpointError(f"{self._named} is of another kind of run: delete it or give another path")
         saved = content[part]
         self._refuse_other(content["library"], saved["signature"], signature)
         try:
             return Restored(given, arrays[slice(*saved["arrays"])]).value(saved["tree"])
         except CannotKeep as error:
-            raise CheckpointError(f"{self.path} cannot be gone on from: {error}") from error
+            raise CheckpointError(f"{self._named} cannot be gone on from: {error}") from error
 
     def _refuse_other(self, library: str, written: Signature, here: Signature) -> None:
         if library != __version__:
             raise CheckpointError(
-                f"{self.path} was written by maxmargin {library}, this is {__version__}, whose solvers may "
+                f"{self._named} was written by maxmargin {library}, this is {__version__}, whose solvers may "
                 "take other steps: go on with that version, delete the checkpoint or give another path"
             )
         if different := differences(written, here):
             raise CheckpointError(
-                f"{self.path} was written for {'; and for '.join(different)}: "
+                f"{self._named} was written for {'; and for '.join(different)}: "
                 "delete the checkpoint or give another path"
             )
 
     def save(self, run: dict[str, Any], given: Mapping[str, object], signature: Signature) -> None:
         """Write down a run, and the loop around it."""
+        with self.saving():
+            content: dict[str, Any] = {"library": __version__}
+            arrays: list[NDArray[Any]] = []
+            _write(content, arrays, "run", run, given, signature)
+            if self._around is not None:
+                value, given = self._around
+                _write(content, arrays, "around", value(), given, {})
+            write_checkpoint(self.path, content, arrays)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """What is done inside the `with` block counts as saving: the longer it takes, the later the next one is due."""
         before = time.perf_counter()
-        content: dict[str, Any] = {"library": __version__}
-        arrays: list[NDArray[Any]] = []
-        _write(content, arrays, "run", run, given, signature)
-        if self._around is not None:
-            _write(content, arrays, "around", self._around.value(), self._around.given, self._around.signature)
-        write_checkpoint(self.path, content, arrays)
+        yield
         self._saved_at = time.perf_counter()
         self._took = self._saved_at - before
 
@@ -209,22 +215,16 @@ class RunCheckpoint:
         **rules: object,
     ) -> None:
         self.checkpoint, self.problem, self.rng = checkpoint, problem, rng
-        public = {name: value for name, value in vars(problem).items() if not name.startswith("_")}
-        data = {} if checkpoint.of_known_data else {"X": _data_signature(problem.X)}
-        self.signature = signature_of(
-            solver={"name": solver.name, **signature_of(parameters=solver)},
-            problem={"kind": type(problem).__name__, **{name: of for name, of in public.items() if name != "X"}},
-            **rules,
-            random_state=signature_of(state=rng.bit_generator.state) if random_state is rng else random_state,
-            **data,
-        )
-        functions = {name: value for name, value in vars(problem).items() if callable(value)}
-        parts = {f"problem.{name}": of for name, of in (public | functions).items() if type(of) not in PLAIN}
-        own = {"problem": problem, "X": problem.X, "ledger": problem.ledger, "rng": rng, "solver": solver}
-        self.given: dict[str, object] = parts | own
-        source = getattr(problem.X, "source", None)
-        if source is not None:
-            self.given["X.source"] = source
+        self.given = {**given_with(problem), "rng": rng, "solver": solver}
+        self.signature: Signature = {}
+        if not checkpoint.of_known_call:
+            self.signature = signature_of(
+                solver={"name": solver.name, "parameters": solver},
+                problem={"kind": type(problem).__name__, **_public(problem)},
+                **rules,
+                random_state=signature_of(state=rng.bit_generator.state) if random_state is rng else random_state,
+                X={"shape": problem.X.shape, **(problem.X.signature() if isinstance(problem.X, Remembers) else {})},
+            )
 
     def find(self) -> dict[str, Any] | None:
         """What was saved of the run: a `result`, or the parts of a run to go on with; None where nothing was.
@@ -260,5 +260,12 @@ class RunCheckpoint:
         self.checkpoint.save(parts | shared, self.given, self.signature)
 
 
-def _data_signature(X: Readable) -> dict[str, Any]:
-    return {"shape": X.shape, **(X.signature() if isinstance(X, Remembers) else {})}
+def given_with(problem: Problem) -> dict[str, object]:
+    """The objects that a run is given with a problem, by name: the data, and what the problem is made of."""
+    functions = {name: value for name, value in vars(problem).items() if callable(value)}
+    parts = {f"problem.{name}": of for name, of in (_public(problem) | functions).items() if type(of) not in PLAIN}
+    return {**parts, "problem": problem, "X": problem.X, "ledger": problem.ledger}
+
+
+def _public(problem: Problem) -> dict[str, Any]:
+    return {name: value for name, value in vars(problem).items() if not name.startswith("_") and name != "X"}

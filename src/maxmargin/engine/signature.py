@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.core.source import Source
+from maxmargin.core.source import Source, is_source
 from maxmargin.engine.snapshot import PLAIN, CannotKeep, Snapshot
 
 WHOLE_BYTES = 1 << 26  # arrays up to this size are compared as a whole: that takes 0.1 s
@@ -65,7 +65,7 @@ def _described(value: Any) -> Any:
     if sp.issparse(value):
         arrays = [getattr(value, name) for name in ("data", "indices", "indptr")]
         return f"{value.dtype} {value.format} {value.shape} " + "".join(map(_checksum, arrays))
-    if isinstance(value, Source):
+    if is_source(value):
         return f"{value.name} {value.dtype} {value.shape} {_sample_of(value)}"
     if isinstance(value, Mapping):
         return dict(value)
