@@ -4,11 +4,14 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from solver_cases import untimed
 
 import maxmargin.engine.checkpoint as engine
-from maxmargin import SVC, EnclosingBall, LinearSVC
+from maxmargin import SVC, SVCCV, EnclosingBall, LinearSVC, LinearSVCCV
 from maxmargin.engine import loop
+from maxmargin.estimators import search
+from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.solvers import Checkpoint, CheckpointError
 
 ATTRIBUTES = ["coef_", "intercept_", "dual_coef_", "support_", "margin_", "slack_", "C_", "center_", "radius_"]
@@ -190,3 +193,43 @@ def test_ball(tmp_path, killer):
         same_models(found, EnclosingBall(kernel=kernel, nu=0.2, tol=1e-9).fit(X))
         with pytest.raises(CheckpointError, match=r"nu=0\.2, this call has nu=0\.1"):
             EnclosingBall(kernel=kernel, nu=0.1, tol=1e-9).fit(X, checkpoint=path)
+
+
+SEARCHES = {
+    "linear": (LinearSVCCV(Cs=[0.01, 0.1, 1.0], cv=3, random_state=0, n_jobs=2), 700),
+    "linear, slacks": (LinearSVCCV(slacks=[0.01, 0.1, 0.3], cv=3, random_state=0), 60),
+    "kernel": (SVCCV(Cs=[0.1, 1.0, 10.0], gammas=[0.1, 1.0], cv=3, random_state=0), 60),
+    "kernel, many samples": (SVCCV(Cs=[0.1, 1.0, 10.0], gammas=[0.1, 1.0], cv=3, random_state=0), 400),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_killed_again_and_again(name, tmp_path, killer, monkeypatch):
+    """Cells that have a score are not scored again, and the scores are those of a search that was never cut off."""
+    monkeypatch.setattr(search, "SCREENING_SAMPLES", 100)  # cells are compared on 100, 300 and all samples
+    model, n = SEARCHES[name]
+    X, y = classes(n=n, k=2, distance=0.5)
+    X = X.astype(np.float32)
+    if n > 60:  # so that not all binary problems are solved together
+        monkeypatch.setattr(LinearSVC, "_plain_fit", property(lambda self: False))
+        monkeypatch.setattr(SVC, "_plain_fit", property(lambda self: False))
+    monkeypatch.setattr(Checkpoint, "due", property(lambda self: True))
+    fits, fit = [], WarmFits.fit
+    monkeypatch.setattr(WarmFits, "fit", lambda *given, **more: fits.append(more) or fit(*given, **more))
+    whole = clone(model).fit(X, y)
+    needed, fits[:] = len(fits), []
+    found, deaths = go_on(killer, lambda: clone(model).fit(X, y, checkpoint=tmp_path / "search"), 6)
+    assert deaths > 0
+    assert len(fits) <= needed + deaths * 3  # those of the cell that was cut off, on each of three folds
+    np.testing.assert_array_equal(found.scores_, whole.scores_)
+    assert found.best_params_ == whole.best_params_
+    assert found.cv_results_["n_samples"].tolist() == whole.cv_results_["n_samples"].tolist()
+    same_models(found.best_estimator_, whole.best_estimator_)
+    with pytest.raises(CheckpointError, match="cv=3, this call has cv=4"):
+        clone(model).set_params(cv=4).fit(X, y, checkpoint=tmp_path / "search")
+
+
+def test_a_search_needs_a_seed_that_can_be_given_again(tmp_path):
+    X, y = classes()
+    with pytest.raises(ValueError, match="give random_state as a whole number or None"):
+        LinearSVCCV(random_state=np.random.RandomState(0)).fit(X, y, checkpoint=tmp_path / "search")

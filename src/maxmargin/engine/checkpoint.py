@@ -156,15 +156,21 @@ class Checkpoint:
                 "delete the checkpoint or give another path"
             )
 
-    def save(self, run: dict[str, Any], given: Mapping[str, object], signature: Signature) -> None:
+    def save(
+        self,
+        run: dict[str, Any],
+        given: Mapping[str, object],
+        signature: Signature,
+        given_types: Mapping[type, str] | None = None,
+    ) -> None:
         """Write down a run, and the loop around it."""
         with self.saving():
             content: dict[str, Any] = {"library": __version__}
             arrays: list[NDArray[Any]] = []
-            _write(content, arrays, "run", run, given, signature)
+            _write(content, arrays, "run", run, Snapshot(given, given_types), signature)
             if self._around is not None:
                 value, given = self._around
-                _write(content, arrays, "around", value(), given, {})
+                _write(content, arrays, "around", value(), Snapshot(given), {})
             write_checkpoint(self.path, content, arrays)
 
     @contextmanager
@@ -181,10 +187,9 @@ def _write(
     arrays: list[NDArray[Any]],
     part: str,
     value: Any,
-    given: Mapping[str, object],
+    shot: Snapshot,
     signature: Signature,
 ) -> None:
-    shot = Snapshot(given)
     tree = shot.plain(value, part)
     content[part] = {"signature": signature, "tree": tree, "arrays": [len(arrays), len(arrays) + len(shot.arrays)]}
     arrays += shot.arrays

@@ -71,6 +71,8 @@ class Snapshot:
     ----------
     given : mapping of str to object
         The objects that the same run is given again when it is restored, by name.
+    given_types : mapping of type to str
+        Types of which any object is written down as the given one of this name: other objects for the same data.
 
     Attributes
     ----------
@@ -91,8 +93,9 @@ class Snapshot:
     (True, 3)
     """
 
-    def __init__(self, given: Mapping[str, object]) -> None:
+    def __init__(self, given: Mapping[str, object], given_types: Mapping[type, str] | None = None) -> None:
         self.arrays: list[Array] = []
+        self._types = given_types or {}
         self._alive: list[object] = list(given.values())  # no other object may get the address of one that is known
         self._names = {id(value): name for name, value in given.items()}
         self._given_arrays = {_place(value): name for name, value in given.items() if isinstance(value, np.ndarray)}
@@ -109,6 +112,8 @@ class Snapshot:
             return value
         if id(value) in self._names:
             return {"given": self._names[id(value)]}
+        if type(value) in self._types:
+            return {"given": self._types[type(value)]}
         if id(value) in self._numbers:
             return {"again": self._numbers[id(value)]}
         self._alive.append(value)

@@ -78,8 +78,8 @@ class FitCheckpoint:
         self._signature = signature_of(**parts)
         self._fit.run({}, self._signature)
 
-    def run_of(self, k: int, *, with_end: bool = False) -> Checkpoint:
-        """The checkpoint of the run that solves a binary problem; by default its end is not saved, as its model is."""
+    def run_of(self, k: int | str, *, with_end: bool = False) -> Checkpoint:
+        """The checkpoint of a run, such as that of binary problem k; the end is not saved by default, but its model."""
         return _RunOfProblem(self._path_of_run(k), self.every_seconds, self._begin, with_end)
 
     def model_of(self, k: int, problem: MarginProblem, rows: RowsOfProblems) -> BinaryModel | None:
@@ -135,7 +135,7 @@ class FitCheckpoint:
                 self.path.mkdir(exist_ok=True)
                 self._fit.save({}, {}, self._signature)
 
-    def _path_of_run(self, k: int) -> Path:
+    def _path_of_run(self, k: int | str) -> Path:
         return self.path / f"{k}.run.ckpt"
 
     def _path_of_model(self, k: int) -> Path:
@@ -173,6 +173,6 @@ class _RunOfProblem(Checkpoint):
     def worth_saving(self, seconds: float) -> bool:
         return self._with_end and super().worth_saving(seconds)
 
-    def save(self, run: dict[str, Any], given: Mapping[str, object], signature: Signature) -> None:
+    def save(self, *parts: Any) -> None:
         self._begin()
-        super().save(run, given, signature)
+        super().save(*parts)

@@ -54,6 +54,17 @@ class TrainingRows(ABC):
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         """The models of all binary problems of a fit on these rows."""
 
+    def given_data(self) -> dict[str, object]:
+        """The data that the checkpoint of several fits refers to by name."""
+        return {}
+
+    def kept(self) -> dict[str, Any]:
+        """For the checkpoint of several fits on these rows, what one leaves to the next."""
+        return {}
+
+    def take(self, kept: Mapping[str, Any]) -> None:  # noqa: B027, most rows keep nothing
+        """Go on from a checkpoint."""
+
     def expect_more_fits(self, n_jobs: int | None) -> None:  # noqa: B027, most rows have nothing to keep
         """Called before the first of several fits on these rows: keep what the later ones need again."""
 
@@ -108,6 +119,15 @@ class RowsOfProblems(TrainingRows):
 
     def sq_norms(self) -> Vector:
         return read_sq_norms(self.matrix)
+
+    def given_data(self) -> dict[str, object]:
+        return {"rows": self.matrix}
+
+    def kept(self) -> dict[str, Any]:
+        return {"matrix": self.matrix.kept()}
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        self.matrix.take(kept["matrix"])
 
     @limit_blas()
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
