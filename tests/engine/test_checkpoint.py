@@ -3,6 +3,8 @@
 import math
 import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -420,3 +422,47 @@ def test_all_fields_of_compiled_states_are_public(path):
         fields = [line.split("#")[0] for line in re.findall(r"^    cdef (?!class)(.*)$", body, re.MULTILINE)]
         private = [line for line in fields if "(" not in line and not line.startswith("public ")]
         assert all("*" in line for line in private), private
+
+
+CHILD = """
+import sys
+import numpy as np
+from maxmargin import SVC, LinearSVC
+from maxmargin.solvers import Checkpoint
+
+rng = np.random.default_rng(0)
+y = np.arange(600) % 3
+X = rng.normal(size=(600, 10)) + 0.3 * y[:, None]
+path, kind, target = sys.argv[1:]
+model = SVC(solver="smo", tol=1e-12) if kind == "kernel" else LinearSVC(solver="simba", slack=0.1, max_iter=300)
+model.set_params(random_state=0).fit(X, y, checkpoint=Checkpoint(path, every_seconds=0) if path else None)
+np.savez(target, coef=model.dual_coef_ if kind == "kernel" else model.coef_, reads=list(model.reads_.values()))
+"""
+
+
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_kill_9(kind, tmp_path):
+    """A process that is killed as soon as it has saved something else, again and again; the last one may end."""
+
+    def start(path, target):
+        return subprocess.Popen([sys.executable, "-c", CHILD, str(path), kind, str(tmp_path / target)])
+
+    path = tmp_path / "run.ckpt"
+    for _ in range(3):
+        before = contents(path)
+        child = start(path, "killed.npz")
+        while contents(path) == before and child.poll() is None:
+            pass
+        child.kill()
+        child.wait()
+        assert (tmp_path / "killed.npz").exists() or contents(path) != before
+    assert start(path, "gone on.npz").wait() == 0
+    assert start("", "whole.npz").wait() == 0
+    found, whole = (np.load(tmp_path / name) for name in ("gone on.npz", "whole.npz"))
+    np.testing.assert_array_equal(found["coef"], whole["coef"])
+    np.testing.assert_array_equal(found["reads"], whole["reads"])
+
+
+def contents(folder):
+    """When each file of a checkpoint was written."""
+    return {file.name: file.stat().st_mtime_ns for file in sorted(folder.glob("*.ckpt"))}
