@@ -326,6 +326,14 @@ def test_refuses_a_damaged_file(tmp_path):
     same_results(finished(path), finished(tmp_path / "other"))
 
 
+def test_what_a_killed_process_has_left_is_removed(tmp_path):
+    """It had not renamed its file yet."""
+    finished(tmp_path / "run")
+    (tmp_path / ".run.0123456789abcdef.tmp").write_bytes(b"half")
+    finished(tmp_path / "run")
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+
+
 def test_refuses_other_files(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("these are not a checkpoint")

@@ -40,7 +40,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise OSError(f"cannot write {target}: it is not a regular file. Give the name of a file.")
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "cannot write: the folder does not exist; make it first", str(path))
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f"{_start_of_temporary(target)}{secrets.token_hex(8)}.tmp")
     with temporary.open("xb") as file:
         try:
             yield file
@@ -55,3 +55,16 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.close()
             temporary.unlink(missing_ok=True)
             raise
+
+
+def remove_temporary_files(path: str | os.PathLike[str]) -> None:
+    """Remove what writers of a file have left that were killed on the way; nobody may be writing it now."""
+    target = Path(os.path.realpath(path))
+    if target.parent.is_dir():
+        for other in target.parent.iterdir():
+            if other.name.startswith(_start_of_temporary(target)) and other.suffix == ".tmp":
+                other.unlink(missing_ok=True)
+
+
+def _start_of_temporary(target: Path) -> str:
+    return f".{target.name[:100]}."

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import __version__
+from maxmargin.data.atomic import remove_temporary_files
 from maxmargin.engine.checkpoint_file import CheckpointError, read_checkpoint, write_checkpoint
 from maxmargin.engine.problem import Problem
 from maxmargin.engine.signature import Signature, differences, signature_of
@@ -125,6 +126,7 @@ class Checkpoint:
         return None if found is None else self._restored(found, "run", given, signature)
 
     def _read(self) -> tuple[dict[str, Any], list[NDArray[Any]]] | None:
+        remove_temporary_files(self.path)
         return read_checkpoint(self.path) if self.path.exists() else None
 
     def _restored(
