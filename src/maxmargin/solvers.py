@@ -11,6 +11,8 @@ from maxmargin.svm.margin import MarginProblem
 if TYPE_CHECKING:
     from maxmargin.ball.core_set import CoreSet
     from maxmargin.ball.sublinear import SublinearBall
+    from maxmargin.engine.checkpoint import Checkpoint
+    from maxmargin.engine.checkpoint_file import CheckpointError
     from maxmargin.engine.interrupt import NoModelYet, listen_for_interrupt
     from maxmargin.engine.loop import Holdout, Progress, Result, Resume, solve
     from maxmargin.engine.solver import Learned, Reason, Solver, Step
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "maxmargin.ball.core_set": "CoreSet",
     "maxmargin.ball.sublinear": "SublinearBall",
+    "maxmargin.engine.checkpoint": "Checkpoint",
+    "maxmargin.engine.checkpoint_file": "CheckpointError",
     "maxmargin.engine.interrupt": "NoModelYet listen_for_interrupt",
     "maxmargin.engine.loop": "Holdout Progress Result Resume solve",
     "maxmargin.engine.solver": "Learned Reason Solver Step",
@@ -102,6 +106,8 @@ __all__ = [
     "OTHER_SOLVERS",
     "SOLVERS",
     "BatchPerceptron",
+    "Checkpoint",
+    "CheckpointError",
     "CoreSet",
     "Decomposition",
     "ExponentiatedGradient",

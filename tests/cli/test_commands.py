@@ -423,3 +423,15 @@ def test_a_fault_of_ours_keeps_its_traceback(run, rows, monkeypatch):
 
     monkeypatch.setattr(LinearSVC, "fit", broken)
     assert isinstance(run("train", rows, exits=1).exception, KeyError)
+
+
+def test_a_checkpoint(run, rows, monkeypatch):
+    """The end of a run is saved, the same command finds it, and another one is refused."""
+    monkeypatch.setattr("maxmargin.estimators.fit_checkpoint.WORTH_SAVING", 0.0)
+    command = ("train", rows, *FAST, "--checkpoint", "run.ckpt")
+    run(*command, "--model", "first.mm")
+    monkeypatch.setattr("maxmargin.estimators.recipe.solve", None)  # nothing is solved again
+    run(*command, "--model", "second.mm")
+    np.testing.assert_array_equal(load_model("first.mm").coef_, load_model("second.mm").coef_)
+    refused = run(*command, "--class-weight", "balanced", exits=2)
+    assert "run.ckpt was written for class_weight=None, this call has class_weight='balanced'" in refused.output

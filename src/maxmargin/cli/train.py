@@ -139,6 +139,13 @@ def train(
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Rows to measure the error on.")] = None,
     model: Annotated[Path | None, typer.Option(help="The file to write.", show_default="DATA with .mm, here")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Save the run here every ten seconds or so. After a crash the same command goes on from there.",
+        ),
+    ] = None,
     n_jobs: Annotated[
         int | None,
         typer.Option(help="Threads, at most.", show_default="as many as pay"),
@@ -224,7 +231,7 @@ def train(
     if not quiet:
         estimator.set_callbacks(ShowProgress())
     started = time.perf_counter()
-    estimator.fit(X, y)
+    estimator.fit(X, y, checkpoint=checkpoint)
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],

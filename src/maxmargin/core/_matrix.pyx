@@ -114,6 +114,18 @@ cdef class Ledger:
             apart["cost"] = self.cost
         return {"learning": self.entries_read, "learning, dense count": self.dense_count, **apart}
 
+    def kept(self):
+        """All counts, for a checkpoint."""
+        counts = {"entries_read": self.entries_read, "dense_count": self.dense_count, "purposes": dict(self.purposes)}
+        return {**counts, "paid": self.reads.paid, "fetched": (self.chunks_fetched, self.bytes_fetched)}
+
+    def take(self, kept):
+        """Set the counts of reads to those of a checkpoint, and add to what was fetched and paid since."""
+        self.reads.entries_read, self.reads.dense_count = kept["entries_read"], kept["dense_count"]
+        self.purposes = dict(kept["purposes"])
+        self.reads.paid += kept["paid"]
+        self.count_fetched(*kept["fetched"])
+
     def __repr__(self):
         apart = "".join(f", {name}: {count:,}" for name, count in list(self.summary().items())[2:])
         return f"Ledger(entries read: {self.entries_read:,}, dense count: {self.dense_count:,}{apart})"
@@ -348,6 +360,21 @@ cdef class Matrix:
         in a random order, both are random. Rows in memory stay as they are.
         """
         return self.row_reader.group(order, count) if self.elsewhere else 0
+
+    def signature(self):
+        """What tells this matrix from others, see `maxmargin.engine.signature`."""
+        return {"dtype": str(self.dtype), "n_stored": self.n_stored, "entries": self.source}
+
+    def kept(self):
+        """For a checkpoint, whether there is an index of the other axis."""
+        return {"rows": self.rows != NULL, "columns": self.columns != NULL}
+
+    def take(self, kept):
+        """Build the index again if there was one."""
+        if kept["rows"]:
+            self.need_rows()
+        if kept["columns"]:
+            self.need_columns()
 
     def side_by_side(self, tasks):
         """The results of all tasks on this matrix, in order, computed in up to `threads` threads."""

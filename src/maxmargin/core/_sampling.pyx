@@ -88,6 +88,17 @@ cdef class WeightTree:
                 self.tree.level[0][i] = given[i]
             sum_up(&self.tree)
 
+    def kept(self):
+        """The weights, of which all else is made: see `maxmargin.engine.snapshot`."""
+        return {"weights": np.array(<double[:self.size]>self.tree.level[0])}
+
+    @classmethod
+    def of_kept(cls, kept):
+        """The weights again."""
+        made = cls(kept["weights"].size)
+        made.fill(kept["weights"])
+        return made
+
     def draw(self, double u):
         """Return index i with probability w_i / total if u is uniform on [0, 1)."""
         if not 0.0 <= u < 1.0:

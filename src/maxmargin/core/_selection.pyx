@@ -120,6 +120,37 @@ cdef class TopWeights:
         self.owners.append(memory)
         return &memory[0]
 
+    def kept(self):
+        """The memory of the items, and the numbers of the groups: see `maxmargin.engine.snapshot`."""
+        cdef double[::1] priors = np.empty(self.size)
+        cdef int64_t[::1] labels = np.empty(self.size, dtype=np.int64)
+        cdef int64_t i
+        for i in range(self.size):
+            priors[i], labels[i] = self.items[i].prior, self.items[i].group % 2
+        return {
+            "priors": np.asarray(priors),
+            "labels": np.asarray(labels),
+            "numbers": (self.mass, self.top_mass, self.counts),
+            "groups": [(self.count[group], self.offset[group], self.reference[group]) for group in range(GROUPS)],
+            "memory": [np.asarray(owner) for owner in self.owners if not isinstance(owner, WeightTree)],
+            "trees": [owner.kept()["weights"] for owner in self.owners if isinstance(owner, WeightTree)],
+        }
+
+    @classmethod
+    def of_kept(cls, kept):
+        """The same items, in the same order in memory."""
+        cdef TopWeights made = cls(kept["priors"], kept["labels"], kept["numbers"][0])
+        _, made.top_mass, made.counts = kept["numbers"]
+        for group, numbers in enumerate(kept["groups"]):
+            made.count[<int64_t>group], made.offset[<int64_t>group], made.reference[<int64_t>group] = numbers
+        memory, trees = iter(kept["memory"]), iter(kept["trees"])
+        for owner in made.owners:
+            if isinstance(owner, WeightTree):
+                owner.fill(next(trees))
+            else:
+                np.asarray(owner)[:] = next(memory)
+        return made
+
     def add(self, int64_t i, double delta):
         """Add delta to the key of item i."""
         self.check_index(i)

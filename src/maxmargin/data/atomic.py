@@ -90,5 +90,18 @@ def atomic_path(path: str | os.PathLike[str], *, folder: bool) -> Iterator[Path]
         raise
 
 
+def remove_temporary_files(path: str | os.PathLike[str]) -> None:
+    """Remove what writers of a file have left that were killed on the way; nobody may be writing it now."""
+    target = Path(os.path.realpath(path))
+    if target.parent.is_dir():
+        for other in target.parent.iterdir():
+            if other.name.startswith(_start_of_temporary(target)) and other.suffix == ".tmp":
+                other.unlink(missing_ok=True)
+
+
 def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    return target.with_name(f"{_start_of_temporary(target)}{secrets.token_hex(8)}.tmp")
+
+
+def _start_of_temporary(target: Path) -> str:
+    return f".{target.name[:100]}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,18 @@ class SymmetricMatrices:
     def ledger(self) -> Ledger:
         return self._rows.ledger
 
+    def signature(self) -> dict[str, Any]:
+        """What tells these matrices from others, see `maxmargin.engine.signature`."""
+        return self._rows.signature()
+
+    def kept(self) -> dict[str, Any]:
+        """For a checkpoint, what the rows remember."""
+        return self._rows.kept()
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._rows.take(kept)
+
     def entries(self, j: int, l: int) -> Vector:
         """Entry (j, l) of every matrix."""
         m, n, _ = self.shape
@@ -182,6 +194,15 @@ class _EntryFunction:
 
     def __init__(self, m: int, n: int, entry: Callable[[Any, Any, Any], ArrayLike]) -> None:
         self.shape, self.n, self.entry, self.ledger = (m, n * n), n, entry, Ledger()
+
+    def signature(self) -> dict[str, Any]:
+        return {"entry": self.entry}
+
+    def kept(self) -> dict[str, Any]:
+        return {}
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        """A function remembers nothing."""
 
     def column(self, k: int) -> tuple[NDArray[np.int64], Vector]:
         i = np.arange(self.shape[0])

@@ -10,7 +10,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,9 @@ from maxmargin.engine.registry import online_solvers, solvers_for
 from maxmargin.engine.solver import AnySolver, Learned, ProblemT, Reason, Solver, StateT, Step
 from maxmargin.engine.stop_rules import UNLIMITED, Limits, StopRules
 from maxmargin.engine.trace import Row, Trace
+
+if TYPE_CHECKING:
+    from maxmargin.engine.checkpoint import Checkpoint, RunCheckpoint
 
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
 TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
@@ -173,6 +177,7 @@ def solve(
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
     warm: Result | Resume | Learned | Solution | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
 ) -> Result:
     """Run a solver on a problem until the first stop rule says so.
 
@@ -209,6 +214,11 @@ def solve(
         include what was done then. Its state is used up: a result can be gone on from once. Or its `resume` alone, what
         an online solver has learned from other rows, or for a solver that `resumes` a solution to begin at: counts,
         trace and limits start anew.
+    checkpoint : str, path, Checkpoint or None
+        The file to save the run to, every ten seconds or so. If it is there already, this call goes on with the run
+        that it holds, and comes to the same bits as a run that was never interrupted; the checkpoint of a run that has
+        ended gives its result at once: delete the file to run anew. One of other data, parameters, stop rules or
+        another version of the library is refused. See :class:`maxmargin.solvers.Checkpoint`.
 
     Returns
     -------
@@ -246,9 +256,19 @@ def solve(
     rng = np.random.default_rng(random_state)
     with listen_for_interrupt() as interrupt, limit_blas():
         problem.prepare(USUAL_TOL if limits.tol is None else limits.tol)
-        resume = warm if earlier is None else earlier.resume
-        state = solver.start(problem, rng, resume.take() if isinstance(resume, Resume) else resume)
-        status = run.iterate(state, interrupt, rules.early_stopping, callback)
+        keeper = None
+        if checkpoint is not None:
+            keeper = _keeper(checkpoint, problem, solver, rng, random_state, rules, holdout, certify, warm)
+        found = None if keeper is None else keeper.find()
+        if found is not None and "result" in found:
+            ended: Result = found["result"]
+            return ended
+        if found is None:
+            resume = warm if earlier is None else earlier.resume
+            state = solver.start(problem, rng, resume.take() if isinstance(resume, Resume) else resume)
+        else:
+            state = run.take(found)
+        status = run.iterate(state, interrupt, rules.early_stopping, callback, keeper)
         if interrupt.asked and run.n_iter == 0:
             raise NoModelYet("before the first iteration: there is no model to keep")
         result = run.result("interrupted" if interrupt.asked else status, state)
@@ -262,7 +282,30 @@ def solve(
             else:
                 no_time = Certificate.missing("the time was up before the model was evaluated on all samples")
                 result = replace(result, certificate=no_time)
+        if keeper is not None and not interrupt.asked and keeper.checkpoint.worth_saving(run.seconds()):
+            keeper.save(result=result)
         return replace(result, status="interrupted") if interrupt.asked else result
+
+
+def _keeper(
+    checkpoint: str | PathLike[str] | Checkpoint,
+    problem: Problem,
+    solver: AnySolver,
+    rng: np.random.Generator,
+    random_state: int | np.random.Generator | None,
+    rules: StopRules,
+    holdout: Holdout | None,
+    certify: bool | str,
+    warm: Result | Resume | Learned | Solution | None,
+) -> RunCheckpoint:
+    """What saves this run, and tells it from others."""
+    from maxmargin.engine.checkpoint import Checkpoint, RunCheckpoint
+
+    # The state of an earlier run is used up, so that only its answer can be compared.
+    begins_at = warm.solution if isinstance(warm, Result) else None if isinstance(warm, Resume) else warm
+    held_out = None if holdout is None else {"y": holdout.y, "rows": holdout.rows}
+    decisive = {"stop": rules, "holdout": held_out, "certify": certify, "warm": begins_at}
+    return RunCheckpoint(Checkpoint.of(checkpoint), problem, solver, rng, random_state, **decisive)
 
 
 def _refuse_mismatch(problem: Problem, solver: AnySolver, warm: Result | Resume | Learned | Solution | None) -> None:
@@ -311,6 +354,20 @@ class _Run(Generic[ProblemT, StateT]):
         self.chunk = 1
         self.last_estimate, self.waited = math.inf, 0  # of the gap when it was last measured; checks since then
         self.gap = self.first_gap = math.nan  # the relative gap, measured or estimated: the last and the first known
+        self.next_check: int | None = None  # the count of iterations at which to check next; None: not known yet
+
+    def kept(self) -> dict[str, Any]:
+        """For a checkpoint, all that changes but the state of the solver."""
+        given = ("problem", "solver", "limits", "holdout", "measure", "started")
+        return {name: value for name, value in vars(self).items() if name not in given} | {"seconds": self.seconds()}
+
+    def take(self, found: dict[str, Any]) -> StateT:
+        """Go on from a checkpoint: return the state of the solver."""
+        kept = found["run"]
+        self.started = time.perf_counter() - kept.pop("seconds")
+        vars(self).update(kept)
+        state: StateT = found["state"]
+        return state
 
     def seconds(self) -> float:
         return time.perf_counter() - self.started
@@ -333,12 +390,14 @@ class _Run(Generic[ProblemT, StateT]):
         interrupt: Interrupt,
         early_stopping: bool,
         callback: Callable[[Progress], bool | None] | None,
+        keeper: RunCheckpoint | None = None,
     ) -> str:
         """Iterate and check until a rule says to stop; return its name."""
         solver, problem, limits = self.solver, self.problem, self.limits
-        next_check = max(self.n_iter + 1, solver.next_check(problem, state, self.n_iter))
         while True:
-            reason = self.advance(state, next_check, interrupt)
+            if self.next_check is None:
+                self.next_check = max(self.n_iter + 1, solver.next_check(problem, state, self.n_iter))
+            reason = self.advance(state, self.next_check, interrupt, keeper)
             if reason is Reason.BUDGET and self.n_iter == 0:
                 raise ValueError(
                     f"a budget of {limits.budget:,} is too small for one iteration of {solver.name!r} on this "
@@ -352,12 +411,14 @@ class _Run(Generic[ProblemT, StateT]):
             if callback is not None and callback(progress) and not status:
                 status = "callback"
             status = status or self._good_enough(state, reason, early_stopping)
+            self.next_check = None
             # Ctrl-C or the end of the time may have come during the check, which another one would only repeat.
             if not status and (interrupt.asked or self.late):
                 status = "interrupted" if interrupt.asked else "max_time"
+                if keeper is not None and interrupt.asked:
+                    keeper.save(run=self.kept(), state=state)
             if status:
                 return status
-            next_check = max(self.n_iter + 1, solver.next_check(problem, state, self.n_iter))
 
     def _out_of_limits(self, reason: Reason, interrupt: Interrupt) -> str:
         """The limit that ended the last steps, if one did."""
@@ -379,7 +440,7 @@ class _Run(Generic[ProblemT, StateT]):
             return "max_iter"
         return "early_stopping" if early_stopping and self.stale(state) else ""
 
-    def advance(self, state: StateT, until: int, interrupt: Interrupt) -> Reason:
+    def advance(self, state: StateT, until: int, interrupt: Interrupt, keeper: RunCheckpoint | None = None) -> Reason:
         """Iterate until a count of iterations, or a limit, or Ctrl-C; return why the last step ended."""
         limits, step = self.limits, Step(0)
         until = min(until, limits.max_iter)
@@ -395,6 +456,9 @@ class _Run(Generic[ProblemT, StateT]):
             self.n_iter += step.iterations
             if step.reason is not Reason.DONE:
                 break
+            # After Ctrl-C too: the check that follows is none of a run that goes on.
+            if keeper is not None and (keeper.due or interrupt.asked):
+                keeper.save(run=self.kept(), state=state)
             if time.perf_counter() - before < CHUNK_SECONDS / 2:
                 self.chunk = min(2 * self.chunk, UNLIMITED)
             elif time.perf_counter() - before > CHUNK_SECONDS:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxmargin.core.threads import limit_blas, thread_count
@@ -22,7 +23,7 @@ from maxmargin.core.types import Rows, Vector
 from maxmargin.data import as_matrix, refuse_not_finite
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
-from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.base import MarginClassifier, decisive_parameters, fit_checkpoint
 from maxmargin.estimators.callbacks import FitCallbacks
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
@@ -131,6 +132,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     """
 
     _solvers: ClassVar[Mapping[str, type[AnySolver]]] = BALL_SOLVERS
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"checkpoint": UNUSED}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu": [Interval(Real, 0, 1, closed="both")],
         "kernel": [StrOptions(set(BALL_KERNELS)), callable, None],
@@ -177,7 +179,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     @limit_blas()
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Self:
         """Find the ball.
 
         Parameters
@@ -185,6 +187,8 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         X : array, np.memmap, CSR or CSC matrix of shape (n, d)
             The rows, float32 or float64.
         y : ignored
+        checkpoint : str, path, Checkpoint or None
+            A folder to save the fit to and to go on from, see :meth:`maxmargin.LinearSVC.fit`.
 
         Returns
         -------
@@ -197,6 +201,12 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         problem = MinimumEnclosingBall(self._matrix(X, thread_count(self.n_jobs)), nu=self.nu)
         callbacks = FitCallbacks(self, [""], {"X": X, "y": y, "metadata": {}})
 
+        seeds, run = check_random_state(self.random_state), None
+        if checkpoint is not None:
+            keeper = fit_checkpoint(checkpoint)
+            seeds, run = keeper.seeds(seeds), keeper.run_of(0, with_end=True)
+            keeper.compare(estimator=type(self).__name__, **decisive_parameters(self), X=X)
+
         def predictor_so_far(solution: Solution) -> dict[str, Any]:
             with problem.ledger.on("certificate"):
                 return self._predictor(X, problem, problem.evaluate(solution.w))
@@ -206,7 +216,8 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
             solver,
             stop=StopRules(self.tol, self.max_iter, deadline.share(1, 1, threads=1), self.budget),
             callback=callbacks.listener(0, predictor_so_far),
-            random_state=check_random_state(self.random_state).randint(2**31 - 1),
+            random_state=seeds.randint(2**31 - 1),
+            checkpoint=run,
         )
         predictor = self._predictor(X, problem, cast(BallEvaluation, result.evaluation))
         self._publish(predictor, X, problem, solver, result)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metadata_routing import UNUSED
 
 from maxmargin.core import Matrix
 from maxmargin.core.rounding import is_finite
@@ -44,6 +45,9 @@ from maxmargin.kernels.feature_samples import ENTRIES
 from maxmargin.problems import Certificates, RegularizedSVM, Solution
 from maxmargin.solvers import Learned, Solver, Traces
 
+if TYPE_CHECKING:
+    from maxmargin.estimators.fit_checkpoint import FitCheckpoint
+
 
 class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier made of binary models, each fitted by a solver.
@@ -52,6 +56,8 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     problem is solved (`_recipe`), where a warm start begins (`_warm_solution`) and the attributes that predict
     (`_predictor`); the rest of a fit is the same for all.
     """
+
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"checkpoint": UNUSED}  # of one fit: not to be routed to others
 
     _solvers: ClassVar[Mapping[str, type[AnySolver]]]
     _dual_name: ClassVar[str]  # the attribute with the dual variables, which a warm start needs
@@ -98,7 +104,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -109,6 +115,11 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             Their labels, of any type.
         sample_weight : array of shape (n,) or None
             Weights of the samples: 2 is the same as the row twice.
+        checkpoint : str, path, Checkpoint or None
+            A folder to save the fit to, every ten seconds or so, which is made when it is needed. If it is there
+            already, the fit goes on from it, and comes to the same bits as one that was never interrupted; one that
+            has ended gives its model at once: delete the folder to fit anew. A checkpoint of other data, parameters
+            or another version of the library is refused. See the guide, docs/checkpoints.md.
 
         Returns
         -------
@@ -118,11 +129,16 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         solver_named(self.solver, self._solvers)  # an unknown solver is refused before the data is looked at
         before = vars(self).copy()  # the model of an earlier fit, for a warm start
         seeds = check_random_state(self.random_state)
+        keeper = None if checkpoint is None else fit_checkpoint(checkpoint)
+        if keeper is not None:
+            seeds = keeper.seeds(seeds)
         fit = self._set_up(X, y, sample_weight, seeds, before)
         warm = self._begins_at(before, fit)
+        if keeper is not None:
+            keeper.compare(**self._signature(fit, before if warm else None))
         data = {"X": fit.X, "y": y, "metadata": {"sample_weight": sample_weight}}
         callbacks = FitCallbacks(self, fit.strategy.names, data)
-        rules = self._rules(callbacks, deadline, lambda: self._starts(before if warm else None, fit, seeds))
+        rules = self._rules(callbacks, deadline, lambda: self._starts(before if warm else None, fit, seeds), keeper)
         models = fit.rows.solve(fit, rules)
         self._publish(fit, models)
         callbacks.finish(lambda: self._predictor(fit, models))
@@ -159,7 +175,19 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             given, X, order, label, weights, class_weights, self._strategy, recipe, rows, scale, held_out, everyone
         )
 
-    def _rules(self, callbacks: FitCallbacks, deadline: Deadline, starts: Callable[[], list[Start]]) -> FitRules:
+    def _signature(self, fit: Fit[Any], before: dict[str, Any] | None) -> dict[str, Any]:
+        """What tells this fit from others, for its checkpoint."""
+        data = {"X": fit.X, "y": fit.label, "classes": str(self.classes_.tolist()), "weights": fit.weights}
+        earlier = None if before is None else before["intercept_"]
+        return {"estimator": type(self).__name__, **decisive_parameters(self), **data, "warm_start_at": earlier}
+
+    def _rules(
+        self,
+        callbacks: FitCallbacks,
+        deadline: Deadline,
+        starts: Callable[[], list[Start]],
+        checkpoint: FitCheckpoint | None = None,
+    ) -> FitRules:
         """When a fit with these parameters ends, who hears of it, and with what it begins."""
         return FitRules(
             StopRules(tol=self.tol, max_iter=self._max_iter, early_stopping=self.early_stopping),
@@ -169,6 +197,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             self.n_jobs,
             starts=starts,
             predictor=self._predictor,
+            checkpoint=checkpoint,
         )
 
     def _starts(self, before: dict[str, Any] | None, fit: Fit[Any], seeds: np.random.RandomState) -> list[Start]:
@@ -331,3 +360,15 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         warn_unless_converged(models, fit.strategy.names, self._max_iter)
         warn_of_too_little_slack(models, fit.strategy.names, fit.recipe.slack)
         warn_of_one_class(models, fit.strategy.one_class_models(models.decision_ranges), fit.recipe.slack)
+
+
+def fit_checkpoint(checkpoint: Any) -> FitCheckpoint:
+    """The checkpoint of a fit, as the user gave it."""
+    from maxmargin.estimators.fit_checkpoint import FitCheckpoint  # most fits have none
+
+    return FitCheckpoint.of(checkpoint)
+
+
+def decisive_parameters(estimator: BaseEstimator) -> dict[str, Any]:
+    """The parameters that decide what is fitted: neither how many threads do it, nor what is printed."""
+    return {name: of for name, of in estimator.get_params(deep=False).items() if name not in ("n_jobs", "verbose")}

@@ -16,11 +16,12 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, indexable
 
 from maxmargin.core.types import Vector
-from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.base import MarginClassifier, decisive_parameters, fit_checkpoint
 from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
@@ -35,12 +36,14 @@ LEAST_C, LARGEST_C = 1e-4, 1e4  # the range of C where only the number of values
 # Multiples of gamma="scale" that are tried by default: a factor of 5 changes the width of the kernel by 2.2.
 GAMMAS = (1 / 25, 1 / 5, 1.0, 5.0, 25.0)
 REFIT_SHARE = 0.2  # of `max_time`, kept for the fit on all samples
+READABLE = {"accept_sparse": True, "dtype": None, "ensure_all_finite": False}  # by checkpoints, which compare any data
 GAMMA_KERNELS = ("rbf", "poly", "sigmoid")
 
 
 class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """What LinearSVCCV and SVCCV share: a search, a fit on all samples with the best cell, and predictions by it."""
 
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"checkpoint": UNUSED}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "slacks": ["array-like", None],
@@ -67,7 +70,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, checkpoint: Any = None) -> Self:
         """Compare all cells by cross-validation, and fit the best one on all samples.
 
         Parameters
@@ -80,6 +83,9 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             Weights of the samples in all fits; scores are not weighted.
         groups : array of shape (n,) or None
             Groups of samples that are not split, for a `cv` that uses them.
+        checkpoint : str, path, Checkpoint or None
+            A folder to save the search and the last fit to, and to go on from: cells that have a score are not scored
+            again. See :meth:`maxmargin.LinearSVC.fit`.
 
         Returns
         -------
@@ -91,9 +97,20 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         estimator = self._estimator()
         grid = Grid(*self._values(), self._gammas(X))
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        splits = [(np.asarray(train), np.asarray(test)) for train, test in self._splits(X, y, groups)]
+        keeper = None if checkpoint is None else fit_checkpoint(checkpoint)
+        if keeper is not None and isinstance(self.random_state, np.random.RandomState):
+            raise ValueError(
+                "the fits of a search draw from random_state in turn, which a RandomState cannot do again after a "
+                f"checkpoint; give random_state as a whole number or None; got {self.random_state!r}"
+            )
+        seeds = self.random_state if keeper is None else keeper.seeds(check_random_state(self.random_state))
+        splits = [(np.asarray(train), np.asarray(test)) for train, test in self._splits(X, y, groups, seeds)]
         if not splits:
             raise ValueError(f"cv has no folds; got cv={self.cv!r}")
+        if keeper is not None:
+            data = {"X": check_array(X, **READABLE), "y": str(y.tolist()), "sample_weight": weights, "grid": grid}
+            folds = np.concatenate([np.concatenate(split) for split in splits])
+            keeper.compare(estimator=type(self).__name__, **decisive_parameters(self), **data, folds=folds)
         whole, share = Deadline(self.max_time), 1 - REFIT_SHARE if self.refit else 1.0
         context, progress = self._init_callback_context(), SearchProgress()
         context.progress = progress
@@ -106,6 +123,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             Deadline(None if self.max_time is None else share * self.max_time),
             int(self.verbose),
             progress,
+            None if keeper is None else keeper.run_of("search"),
         )
         search.run(X, y, weights)
         self.search_stopped_ = search.stopped
@@ -120,7 +138,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         if self.refit:
             # As in the search, a slack is not refused for being larger than all that matter on this data.
             chosen = estimator.set_params(**grid.parameters(best))
-            last = WarmFits(chosen, X, y, weights, several=False).fit(whole)
+            last = WarmFits(chosen, X, y, weights, several=False, checkpoint=keeper).fit(whole)
             self.best_estimator_ = last.model()
             last.advise()
             self.n_features_in_ = self.best_estimator_.n_features_in_
@@ -129,11 +147,11 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
-    def _splits(self, X: Any, y: NDArray[Any], groups: Any) -> Any:
+    def _splits(self, X: Any, y: NDArray[Any], groups: Any, seeds: Any) -> Any:
         cv = check_cv(self.cv, y, classifier=True)
         if getattr(cv, "random_state", 0) is None and getattr(cv, "shuffle", False):
             cv = copy.copy(cv)  # it may be the caller's
-            cv.random_state = check_random_state(self.random_state).randint(2**31 - 1)
+            cv.random_state = check_random_state(seeds).randint(2**31 - 1)
         return cv.split(X, y, groups)
 
     def _values(self) -> tuple[str, Vector]:

@@ -20,6 +20,7 @@ from maxmargin.problems import MarginProblem
 if TYPE_CHECKING:
     from maxmargin.engine.stop_rules import StopRules
     from maxmargin.estimators.callbacks import FitCallbacks
+    from maxmargin.estimators.fit_checkpoint import FitCheckpoint
     from maxmargin.estimators.limits import Deadline
     from maxmargin.estimators.rounds import Start
     from maxmargin.estimators.training_rows import RowsOfProblems, TrainingRows
@@ -131,6 +132,8 @@ class FitRules:
         Gives what each binary problem begins with.
     predictor : callable
         From a fit and its models to the attributes with which the estimator predicts.
+    checkpoint : FitCheckpoint or None
+        Where the fit is saved; None: nowhere.
     """
 
     stop: StopRules
@@ -140,3 +143,4 @@ class FitRules:
     n_jobs: int | None
     starts: Callable[[], list[Start]]
     predictor: Callable[[Fit[Any], ModelTable], dict[str, Any]]
+    checkpoint: FitCheckpoint | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from maxmargin.solvers import (
     solve_for_slack,
 )
 from maxmargin.svm.slack import checked_scale
+
+if TYPE_CHECKING:
+    from maxmargin.engine.checkpoint import Checkpoint
 
 DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
 
@@ -185,6 +188,7 @@ class Recipe:
         certify: bool | str,
         callback: Callable[[Progress], bool | None],
         random_state: int,
+        checkpoint: Checkpoint | None = None,
     ) -> BinaryModel:
         """The model of one binary problem; see :func:`maxmargin.solvers.solve` for the parameters by name.
 
@@ -205,6 +209,7 @@ class Recipe:
                 certify=certify,
                 callback=callback,
                 random_state=random_state,
+                checkpoint=checkpoint,
             )
         elif isinstance(problem, SlackSVM) and issubclass(self.solver.solves, RegularizedSVM):
             self._refuse_out_of_range(problem, stop)
@@ -215,6 +220,7 @@ class Recipe:
                 callback=callback,
                 random_state=random_state,
                 warm=warm if isinstance(warm, Resume) else None,
+                checkpoint=checkpoint,
             )
         else:
             self._refuse_out_of_range(problem, stop)
@@ -227,6 +233,7 @@ class Recipe:
                 callback=callback,
                 random_state=random_state,
                 warm=warm,
+                checkpoint=checkpoint,
             )
         model = replace(
             BinaryModel.of(problem, result, self.C, scale),

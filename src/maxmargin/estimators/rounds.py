@@ -25,6 +25,8 @@ from maxmargin.problems import MarginProblem, Solution
 from maxmargin.solvers import Holdout, Learned, NoModelYet, Resume, listen_for_interrupt
 
 if TYPE_CHECKING:
+    from maxmargin.engine.stop_rules import StopRules
+    from maxmargin.estimators.fit_checkpoint import FitCheckpoint
     from maxmargin.estimators.training_rows import RowsOfProblems
 
 SHRINK = 32  # a round uses this many times fewer samples than the next one, and takes at most about 3 % of its time
@@ -125,7 +127,7 @@ class Rounds:
     def __init__(self, fit: Fit[RowsOfProblems], rules: FitRules, threads: int) -> None:
         self.fit, self.threads, self.starts = fit, threads, rules.starts()
         self.stop, self.certify, self.callbacks = rules.stop, rules.certify, rules.callbacks
-        self.deadline, self.predictor = rules.deadline, rules.predictor
+        self.deadline, self.predictor, self.checkpoint = rules.deadline, rules.predictor, rules.checkpoint
         self.models: list[BinaryModel | None] = [None] * len(self.starts)  # the best model of each problem so far
 
     def run(self) -> list[BinaryModel]:
@@ -135,6 +137,8 @@ class Rounds:
             for size in self._preliminary_sizes():
                 self._solve_on_a_part(every, size)
             self._solve_each(self.fit, every, self._keep)
+            if self.checkpoint is not None:
+                self.checkpoint.end()
             interrupted = self.interrupt.answer()
             missing = [k for k in every if self.models[k] is None]
             if missing:
@@ -201,11 +205,29 @@ class Rounds:
 
     def _solve(self, fit: Fit[RowsOfProblems], k: int, max_time: float | None) -> BinaryModel:
         """The model of binary problem k on all samples, or on a part of them, within so many seconds."""
-        whole, start, held_out = fit is self.fit, self.starts[k], fit.problems[k].held_out
-        stop = replace(self.stop, max_time=max_time, budget=start.budget)
+        whole = fit is self.fit
+        stop = replace(self.stop, max_time=max_time, budget=self.starts[k].budget)
         if not whole:
             stop = replace(stop, tol=max(PRELIMINARY_TOL, stop.tol or 0.0), early_stopping=False)
         problem = fit.problem(k)
+        checkpoint = self.checkpoint if whole else None  # a preliminary round is short: it is made again
+        model = None if checkpoint is None else checkpoint.model_of(k, problem, fit.rows)
+        if model is None:
+            model = self._found(fit, k, problem, stop, checkpoint)
+        with self.callbacks.lock:
+            fit.rows.add_reads(problem.X)
+        return model
+
+    def _found(
+        self,
+        fit: Fit[RowsOfProblems],
+        k: int,
+        problem: MarginProblem,
+        stop: StopRules,
+        checkpoint: FitCheckpoint | None,
+    ) -> BinaryModel:
+        """The model that a run of the solver finds."""
+        whole, start, held_out = fit is self.fit, self.starts[k], fit.problems[k].held_out
         model = fit.recipe.fit(
             problem,
             fit.scale,
@@ -214,6 +236,7 @@ class Rounds:
             holdout=Holdout(problem.X, problem.y[held_out], held_out) if held_out.size else None,
             certify=self.certify,
             random_state=start.seed,
+            checkpoint=None if checkpoint is None else checkpoint.run_of(k),
             callback=(
                 self.callbacks.listener(k, partial(self._attributes_so_far, k, problem.scale))
                 if whole
@@ -223,8 +246,8 @@ class Rounds:
         known = self.models[k]
         if whole and known is not None and model.stopped in OUT_OF_TIME:
             model = better_model(problem, known, model)
-        with self.callbacks.lock:
-            fit.rows.add_reads(problem.X)
+        if checkpoint is not None and model.stopped != "interrupted":
+            checkpoint.keep(k, model, problem, fit.rows)
         return model
 
     def _attributes_so_far(self, k: int, scale: float, solution: Solution) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from maxmargin.core import Matrix
 from maxmargin.core.threads import run_parallel, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
@@ -27,7 +28,11 @@ from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.multiclass import one_sided
 from maxmargin.estimators.rounds import sample_of_each_class
 from maxmargin.estimators.warm_fits import WarmFits
+from maxmargin.problems import KernelMatrix
 from maxmargin.solvers import NoModelYet
+
+if TYPE_CHECKING:
+    from maxmargin.engine.checkpoint import Checkpoint
 
 SEARCH_TOL = 1e-2  # the relative gap of fits that are only compared, unless the user asks for another: scores hardly
 # change below it
@@ -37,6 +42,8 @@ PROMISING = 2.0  # a cell goes on to more samples if it is at most so many stand
 # Larger values of C are left if the last one took so many times the iterations of a smaller one that is as good. With
 # coordinate ascent iterations grow in proportion to C: it is about one step of the default grid, whose ratio is 7.7.
 MOST_ITERATIONS = 8
+
+SCORES = ("scores", "n_samples", "iterations", "one_class", "seconds")  # the arrays of a search, by cell
 
 Scorer = Callable[[Any, Any, Any], float]
 
@@ -92,6 +99,31 @@ class _Outcome:
     one_class: bool
 
 
+@dataclass
+class _Place:
+    """Where a search is, in the order in which it scores cells.
+
+    Attributes
+    ----------
+    size : int
+        The number of samples of the present comparison.
+    cells : list
+        The cells that take part in it.
+    gamma : int
+        The position of the present gamma.
+    scored : int
+        How many groups of its values are scored: a group is one value, or all of them in a chain.
+    outcomes : list
+        Of the folds that have gone through all values, in a chain that has not come to its end.
+    """
+
+    size: int
+    cells: list[tuple[int, int]]
+    gamma: int = -1
+    scored: int = 0
+    outcomes: list[dict[int, _Outcome]] = field(default_factory=list)
+
+
 def comparison_sizes(n: int) -> list[int]:
     """The numbers of samples on which cells are compared, one comparison after another, where there are n.
 
@@ -133,6 +165,8 @@ class Search:
         1: print a line for each cell.
     progress : SearchProgress or None
         Kept up to date with how far the search has come.
+    checkpoint : Checkpoint or None
+        Where to save the scores and where the next fits begin, and to go on from.
 
     Attributes
     ----------
@@ -157,7 +191,9 @@ class Search:
         deadline: Deadline,
         verbose: int = 0,
         progress: SearchProgress | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
+        self.checkpoint, self.place, self.found = checkpoint, _Place(0, []), False
         self.progress, self.lock, self.interrupt = progress or SearchProgress(), Lock(), Interrupt()
         self.estimator, self.grid, self.splits, self.scorer = clone(estimator), grid, splits, scorer
         if estimator.tol is None:
@@ -176,7 +212,14 @@ class Search:
         n = label.size
         with listen_for_interrupt() as self.interrupt:
             cells, sizes = self.grid.cells, comparison_sizes(n) if len(self.grid.cells) > 1 else [n]
+            self._find_place()
             for size in sizes:
+                if self.found:
+                    if size < self.place.size:
+                        continue
+                    cells = self.place.cells
+                else:
+                    self.place = _Place(size, cells)
                 # A fit costs about as much as it has samples; how many cells go on to more samples is not known yet.
                 self.share_of_stage = (1 - self.progress.share) * size / sum(each for each in sizes if each >= size)
                 part = sample_of_each_class(label, np.ones(n, dtype=bool), size) if size < n else None
@@ -185,6 +228,33 @@ class Search:
                     break
                 cells = self.promising()
             self.interrupt.answer()
+
+    def _find_place(self) -> None:
+        """Go to the place where the search was saved, with its scores; `_score` takes the fits from there."""
+        kept = None if self.checkpoint is None else self.checkpoint.around(self._kept)
+        if kept is not None:
+            self.place, self.progress.share, self.found = kept["place"], kept["share"], True
+            for name in SCORES:
+                setattr(self, name, kept[name])
+
+    def _kept(self) -> dict[str, Any]:
+        scores = {name: getattr(self, name) for name in SCORES}
+        return {**scores, "place": self.place, "share": self.progress.share}
+
+    def _save(self, folds: Sequence[_Fold]) -> None:
+        """Save all scores and where the next fits of these folds begin, if it is time to."""
+        if self.checkpoint is not None and self.checkpoint.due and not self.stopped:
+            fits, given = [fold.fits.kept() for fold in folds], folds[0].fits.fit_.rows.given_data()
+            self.checkpoint.save({"fits": fits}, given, {}, {Matrix: "rows", KernelMatrix: "rows"})
+
+    def _take_fits(self, folds: Sequence[_Fold]) -> None:
+        """Let the next fits begin where those of the saved search were about to."""
+        assert self.checkpoint is not None
+        saved = self.checkpoint.run(folds[0].fits.fit_.rows.given_data(), {})
+        assert saved is not None
+        for fold, kept in zip(folds, saved["fits"], strict=True):
+            fold.fits.take(kept)
+        self.found = False
 
     def _refuse_missing_classes(self, y: NDArray[Any], label: Indices) -> None:
         for k, (train, _) in enumerate(self.splits):
@@ -281,6 +351,8 @@ class Search:
         now.cells, now.scored, now.n_samples = len(cells), 0, len(y)
         share_of_gamma = self.share_of_stage / len({cell[0] for cell in cells})
         for g in sorted({cell[0] for cell in cells}):
+            if self.found and g < self.place.gamma:
+                continue
             values = sorted(cell[1] for cell in cells if cell[0] == g)
             done = now.share + share_of_gamma
             self.share_of_fit = share_of_gamma / (len(values) * len(splits))
@@ -288,12 +360,20 @@ class Search:
             fits = WarmFits(estimator, X, y, weight)
             folds = [_Fold(fits.among(train), _safe_indexing(X, test), y[test]) for train, test in splits]
             chain = fits.fit_.rows.shares_cache and not first
-            for some in [values] if chain else [[value] for value in values]:
+            groups = [values] if chain else [[value] for value in values]
+            if self.found:
+                self._take_fits(folds)
+            else:
+                self.place.gamma, self.place.scored = g, 0
+            last = groups[self.place.scored - 1][-1] if self.place.scored else None
+            for some in groups[self.place.scored :]:
+                if last is not None and self._takes_too_long((g, last)):
+                    break
                 self._keep(g, some, (self._in_a_chain if chain else self._side_by_side)(g, some, folds))
                 if self.stopped:
                     return
-                if self._takes_too_long((g, some[-1])):
-                    break
+                last, self.place.scored, self.place.outcomes = some[-1], self.place.scored + 1, []
+                self._save(folds)
             now.share = done
 
     def _side_by_side(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
@@ -309,11 +389,12 @@ class Search:
         Two folds have most of their training samples in common, and so most of their support vectors. The values are
         taken in rising and in falling order in turn, and memory is needed for the state of one fold only.
         """
-        outcomes = []
-        for k, fold in enumerate(folds):
+        outcomes = self.place.outcomes
+        for k in range(len(outcomes), len(folds)):
             if k > 0:
-                fold.fits.go_on_from(folds[k - 1].fits)
-            outcomes.append(self._score_fold(fold, g, values[::-1] if k % 2 else values, {}))
+                folds[k].fits.go_on_from(folds[k - 1].fits)
+            outcomes.append(self._score_fold(folds[k], g, values[::-1] if k % 2 else values, {}))
+            self._save(folds)
         return outcomes
 
     def _keep(self, g: int, values: Sequence[int], by_fold: Sequence[Mapping[int, _Outcome]]) -> None:

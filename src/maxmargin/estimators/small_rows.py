@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -55,6 +55,12 @@ class SmallRows(TrainingRows):
     """
 
     C_times_slack: Vector | None = None  # of each binary problem, where the last fit with a slack has ended
+
+    def kept(self) -> dict[str, Any]:
+        return {"C_times_slack": self.C_times_slack}
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        self.C_times_slack = kept["C_times_slack"]
 
     @abstractmethod
     def general(self) -> RowsOfProblems:

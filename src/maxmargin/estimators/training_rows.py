@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -53,6 +53,17 @@ class TrainingRows(ABC):
     @abstractmethod
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         """The models of all binary problems of a fit on these rows."""
+
+    def given_data(self) -> dict[str, object]:
+        """The data that the checkpoint of several fits refers to by name."""
+        return {}
+
+    def kept(self) -> dict[str, Any]:
+        """For the checkpoint of several fits on these rows, what one leaves to the next."""
+        return {}
+
+    def take(self, kept: Mapping[str, Any]) -> None:  # noqa: B027, most rows keep nothing
+        """Go on from a checkpoint."""
 
     def expect_more_fits(self, n_jobs: int | None) -> None:  # noqa: B027, most rows have nothing to keep
         """Called before the first of several fits on these rows: keep what the later ones need again."""
@@ -109,10 +120,27 @@ class RowsOfProblems(TrainingRows):
     def sq_norms(self) -> Vector:
         return read_sq_norms(self.matrix)
 
+    def given_data(self) -> dict[str, object]:
+        return {"rows": self.matrix}
+
+    def kept(self) -> dict[str, Any]:
+        return {"matrix": self.matrix.kept()}
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        self.matrix.take(kept["matrix"])
+
     @limit_blas()
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         threads = thread_count(rules.n_jobs, self.operations(fit.problems)) if self.parallel else 1
         return fit.table(Rounds(fit, rules, threads).run())
+
+    def counts(self, matrix: Rows) -> dict[str, Any]:
+        """What was read of the matrix of a binary problem, for a checkpoint."""
+        return {"ledger": matrix.ledger.kept()}
+
+    def take_counts(self, matrix: Rows, counts: Mapping[str, Any]) -> None:
+        """Set the counts of the matrix of a binary problem to those of a checkpoint."""
+        matrix.ledger.take(counts["ledger"])
 
     def add_reads(self, matrix: Rows) -> None:
         """Count what was read of another matrix of these rows; what was read of this one is counted already."""
@@ -236,6 +264,13 @@ class KernelRows(RowsOfProblems):
         # The evaluations between all samples of a problem: some are computed twice, and some are not needed.
         evaluations = float(np.mean([problem.size**2 for problem in problems]))
         return KERNEL_OPERATION_COST * evaluations * self.operations_per_evaluation
+
+    def counts(self, matrix: Rows) -> dict[str, Any]:
+        return {**super().counts(matrix), "saved": kernel_rows(matrix).saved}
+
+    def take_counts(self, matrix: Rows, counts: Mapping[str, Any]) -> None:
+        super().take_counts(matrix, counts)
+        kernel_rows(matrix).saved = counts["saved"]
 
     def add_reads(self, matrix: Rows) -> None:
         super().add_reads(matrix)

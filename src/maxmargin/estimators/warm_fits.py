@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,9 @@ from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.rounds import Start
 from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.solvers import Resume
+
+if TYPE_CHECKING:
+    from maxmargin.estimators.fit_checkpoint import FitCheckpoint
 
 ModelT = TypeVar("ModelT", bound=MarginClassifier)
 
@@ -68,11 +72,21 @@ class WarmFits(Generic[ModelT]):
         As in `fit` of the estimator.
     several : bool
         Whether more than one fit will be made, so that it pays to compute kernel rows ahead and to keep them.
+    checkpoint : FitCheckpoint or None
+        Where the only fit is saved.
     """
 
     def __init__(
-        self, estimator: ModelT, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, several: bool = True
+        self,
+        estimator: ModelT,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        several: bool = True,
+        checkpoint: FitCheckpoint | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
         self.template: ModelT = clone(estimator)
         self.template._validate_params()
         self.seeds = check_random_state(estimator.random_state)
@@ -104,6 +118,15 @@ class WarmFits(Generic[ModelT]):
         """Let the next fit begin where the last one on other samples has ended, whose state is gone from there."""
         self.resumes, other.resumes = other.resumes, []
 
+    def kept(self) -> dict[str, Any]:
+        """For a checkpoint, what the next fit begins with."""
+        return {"resumes": self.resumes, "seeds": self.seeds, "rows": self.fit_.rows.kept()}
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        """Let the next fit begin as from a checkpoint."""
+        self.resumes, self.seeds = kept["resumes"], kept["seeds"]
+        self.fit_.rows.take(kept["rows"])
+
     def fit(self, deadline: Deadline | None = None, **parameters: Any) -> Fitted[ModelT]:
         """The estimator with these parameters, fitted; it begins where the last fit ended."""
         model: ModelT = clone(self.template).set_params(**parameters)
@@ -114,7 +137,7 @@ class WarmFits(Generic[ModelT]):
         # Values of a grid that make no sense for some of the samples are compared, and not refused.
         fit = replace(self.fit_, recipe=replace(model._recipe(self.fit_.rows), in_range=False))
         callbacks = FitCallbacks(model, fit.strategy.names, {})
-        rules = model._rules(callbacks, deadline or Deadline(model.max_time), self._starts)
+        rules = model._rules(callbacks, deadline or Deadline(model.max_time), self._starts, self.checkpoint)
         models = fit.rows.solve(fit, rules)
         self.resumes = list(models.resumes)
         return Fitted(model, fit, replace(models, resumes=[]))

@@ -19,6 +19,8 @@ is at most :math:`k(x, x) k(z, z)`. It reads the columns :math:`j_1, \dots, j_k`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,11 +56,27 @@ class FeatureSamples(ABC):
     columns: Vector
 
     def __init__(self, K: KernelRows) -> None:
-        self.ledger, self.X = K.ledger, K.source
-        self.by_column = self.X.tocsc() if sp.issparse(self.X) else self.X
+        self.K = K
+        self._find_columns()
         self.n, self.d = self.X.shape
         self.n_stored, self.entries_read = int(self.X.nnz if sp.issparse(self.X) else self.X.size), 0
         self.centre = np.zeros(self.d)
+
+    def _find_columns(self) -> None:
+        self.ledger, self.X = self.K.ledger, self.K.source
+        self.by_column = self.X.tocsc() if sp.issparse(self.X) else self.X
+
+    def kept(self) -> dict[str, Any]:
+        """All but what follows from K, see `maxmargin.engine.snapshot`."""
+        return {name: value for name, value in vars(self).items() if name not in ("ledger", "X", "by_column")}
+
+    @classmethod
+    def of_kept(cls, kept: Mapping[str, Any]) -> Self:
+        """The estimates again."""
+        made = cls.__new__(cls)
+        vars(made).update(kept)
+        made._find_columns()
+        return made
 
     @classmethod
     def of(cls, K: KernelRows, used: NDArray[np.bool_]) -> FeatureSamples:

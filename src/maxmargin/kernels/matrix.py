@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -147,6 +147,23 @@ class KernelMatrix:
     def saved(self, entries: int) -> None:
         self._cache.saved = entries
 
+    def signature(self) -> dict[str, Any]:
+        """What tells this matrix from others, see `maxmargin.engine.signature`."""
+        return {"kernel": self.kernel, "cache_bytes": self.cache_bytes, "samples": self.source}
+
+    def kept(self) -> dict[str, Any]:
+        """For a checkpoint, the cache and all else that was computed and is not computed again."""
+        known = {name: vars(self)[name] for name in ("inner_product", "_diagonal", "_measured") if name in vars(self)}
+        return {"dtype": self.dtype, "known": known, "cache": self._cache.kept()}
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        if kept["dtype"] != self.dtype:
+            self._change_precision(kept["dtype"])
+        self.forget_rows()
+        self._cache.take(kept["cache"])
+        vars(self).update(kept["known"])
+
     # Rows, through the cache
 
     @property
@@ -267,7 +284,10 @@ class KernelMatrix:
         float64_fits = 8 * self.n_stored <= self.cache_bytes
         if self.dtype == np.float64 or float32_suffices(largest, weight, tol, float64_fits=float64_fits):
             return
-        self.dtype = np.dtype(np.float64)
+        self._change_precision(np.dtype(np.float64))
+
+    def _change_precision(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
         if self.packed.dtype != self.dtype:
             self.packed = self.packed.in_precision(self.dtype)
         self.forget_rows()

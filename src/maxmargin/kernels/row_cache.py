@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -194,6 +194,27 @@ class RowCache:
     def lookup(self) -> RowLookup:
         """The arrays of the cache, for compiled code."""
         return RowLookup(self._rows, self._slot_of, self._width, self._last_used, self._clock)
+
+    def kept(self) -> dict[str, Any]:
+        """The rows that are held, for a checkpoint: their last bits depend on the blocks that they are computed in."""
+        filled, widest = self._filled, int(self._width.max(initial=0))
+        return {
+            "rows": self._rows[:filled, :widest],
+            "row_in": self._row_in[:filled],
+            "width": self._width[:filled],
+            "last_used": self._last_used[:filled],
+            "clock": int(self._clock[0]),
+            "saved": self.saved,
+        }
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        """Hold the rows of a checkpoint, where this cache is empty and as large as the one that held them."""
+        self._filled = filled = len(kept["rows"])
+        self._rows[:filled, : kept["rows"].shape[1]] = kept["rows"]
+        self._row_in[:filled], self._width[:filled] = kept["row_in"], kept["width"]
+        self._last_used[:filled], self._clock[0], self.saved = kept["last_used"], kept["clock"], kept["saved"]
+        slots = np.flatnonzero(self._row_in >= 0)
+        self._slot_of[self._row_in[slots]] = slots
 
     def take_from(self, other: RowCache, indices: Indices) -> None:
         """Copy what a larger matrix, of which this is the part with these indices, holds of the rows of the part.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -45,6 +46,11 @@ class KernelRows(Rows, Protocol):
     def lookup(self) -> RowLookup: ...
     def count_hits(self, rows: int) -> None: ...
     def prefetch(self, indices: Indices) -> None: ...
+
+    # What a checkpoint holds
+
+    def kept(self) -> dict[str, Any]: ...
+    def take(self, kept: Mapping[str, Any]) -> None: ...
 
     # Kernels that are not kept
 

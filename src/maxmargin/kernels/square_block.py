@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,18 @@ class SquareBlock:
     def __post_init__(self) -> None:
         self.samples: Indices = np.empty(0, dtype=np.int64)
         self._memory: Block = np.empty((0, 0), self.dtype)
+
+    def kept(self) -> dict[str, Any]:
+        """The samples and their entries, see `maxmargin.engine.snapshot`."""
+        return {"threads": self.threads, "samples": self.samples, "entries": self.entries}
+
+    @classmethod
+    def of_kept(cls, kept: Mapping[str, Any]) -> SquareBlock:
+        """The block again."""
+        made = cls(kept["entries"].dtype, kept["threads"])
+        made.samples = kept["samples"]
+        made._memory = kept["entries"]
+        return made
 
     @property
     def size(self) -> int:

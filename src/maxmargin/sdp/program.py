@@ -7,7 +7,7 @@ with Frobenius norms :math:`\|A_i''\| \le 1`. :class:`SemidefiniteProgram` deriv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -276,6 +276,16 @@ class NormalizedConstraints(SymmetricMatrices):
     @property
     def ledger(self) -> Ledger:
         return self.program.ledger
+
+    def signature(self) -> dict[str, Any]:
+        factors = {"matrix_factors": self.matrix_factors, "identity_factors": self.identity_factors}
+        return {"A": self.program.A.signature(), "C": self.program.C, **factors}
+
+    def kept(self) -> dict[str, Any]:
+        return self.program.A.kept()
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        self.program.A.take(kept)
 
     def entries(self, j: int, l: int) -> Array:
         found = self.identity_factors.copy() if j == l else np.zeros(self.shape[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from maxmargin.engine.stop_rules import StopRules
 from maxmargin.svm.convert import certify_C, equivalent_slack
 from maxmargin.svm.margin import MarginEvaluation
 from maxmargin.svm.slack import SlackSVM
+
+if TYPE_CHECKING:
+    from maxmargin.engine.checkpoint import Checkpoint
 
 # When to adjust the slack: (share of the work done, largest slack allowed). The unit of the latter is the slack at
 # which every sample is inside the margin of the centroid; without it, a poor direction asks for any slack.
@@ -38,6 +42,7 @@ def solve_for_C(
     certify: bool | str = True,
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[SlackSVM, Result]:
     r"""Solve the regularised form :math:`\frac12|w|^2 + C\sum_i s_i\,\text{hinge}_i` by a solver of the slack form.
 
@@ -58,6 +63,8 @@ def solve_for_C(
         When to stop; None: by the defaults of the solver.
     holdout, certify, callback, random_state
         As in :func:`maxmargin.solvers.solve`.
+    checkpoint : Checkpoint or None
+        Where to save the run and the slack that it has come to, and to go on from.
 
     Returns
     -------
@@ -83,7 +90,12 @@ def solve_for_C(
         at = problem.evaluate(problem.centroid())
     largest = problem.largest_slack(at.responses)
     result: Result | None = None
-    for k in range(MOST_ADJUSTMENTS):
+    first = 0
+    if checkpoint is not None:
+        kept = checkpoint.around(lambda: (k, at, largest, finer, result), problem)
+        if kept is not None:
+            first, at, largest, finer, result = kept
+    for k in range(first, MOST_ADJUSTMENTS):
         _, part = ADJUSTMENTS[min(k, len(ADJUSTMENTS) - 1)]
         due = ADJUSTMENTS[k + 1][0] if k + 1 < len(ADJUSTMENTS) else math.inf
         problem = problem.with_slack(min(equivalent_slack(problem, at, C), part * largest))
@@ -96,6 +108,7 @@ def solve_for_C(
             callback=stop_to_set_slack,
             random_state=random_state,
             warm=result,
+            checkpoint=checkpoint,
         )
         with problem.X.ledger.on("slack for C"):
             at = problem.evaluate(result.solution.w, result.solution.b if keep_bias else None)

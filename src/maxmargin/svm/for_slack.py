@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from maxmargin.svm.regularized import RegularizedSVM
 from maxmargin.svm.search_for_C import MOST_SOLVES, PathPoints, SearchForC
 from maxmargin.svm.slack import SlackSVM
 
+if TYPE_CHECKING:
+    from maxmargin.engine.checkpoint import Checkpoint
+
 
 @limit_blas()
 def solve_for_slack(
@@ -43,6 +47,7 @@ def solve_for_slack(
     callback: Callable[[Progress], bool | None] | None = None,
     random_state: int | np.random.Generator | None = None,
     warm: Resume | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[SlackSVM, Result]:
     r"""Solve the slack form by a solver of the regularised form, to a relative gap of `stop.tol` (default: 0.001).
 
@@ -58,6 +63,8 @@ def solve_for_slack(
         As in :func:`maxmargin.solvers.solve`.
     warm : Resume or None
         Where a solve of the same data, perhaps for another slack, has ended: the search begins at its C.
+    checkpoint : Checkpoint or None
+        Where to save the search and the solve that it has come to, and to go on from.
 
     Returns
     -------
@@ -90,7 +97,13 @@ def solve_for_slack(
     best: Result | None = None
     accurate: tuple[PathPoints, Result] | None = None  # the last solution that came within its tolerance
     rows: list[Row] = []
-    for _ in range(MOST_SOLVES):
+    solves = 0
+    if checkpoint is not None:
+        kept = checkpoint.around(lambda: (solves, search, solved, best, accurate, rows, problem.slack), problem)
+        if kept is not None:
+            solves, search, solved, best, accurate, rows, slack = kept
+            problem = problem.with_slack(slack)
+    while solves < MOST_SOLVES:
         at_C = form_with_C.with_C(float(search.C[0]))
         solved = solve(
             at_C,
@@ -99,6 +112,7 @@ def solve_for_slack(
             callback=callback,
             random_state=random_state,
             warm=solved or warm,
+            checkpoint=checkpoint,
         )
         found = _in_slack_form(problem, solved)
         best = found if best is None else _better(best, found)
@@ -116,6 +130,7 @@ def solve_for_slack(
         if stopped or (best.certificate.relative_gap <= tol and (search.nowhere[0] or not inside)):
             break
         search.move(the_one, accurate[0])
+        solves += 1
     assert best is not None
     assert solved is not None
     # The state is that of the last solve: if the best one came before it, the later solves used up its own.

@@ -41,43 +41,43 @@ cdef class Game:
         How far the logarithms of weights may be on the wrong side of the boundary of the slack step.
     """
 
-    cdef readonly object rng
-    cdef readonly Matrix X
-    cdef readonly int64_t t
-    cdef readonly int64_t rows, columns
-    cdef readonly int64_t horizon
-    cdef readonly bint lagged
-    cdef readonly double tolerance
-    cdef readonly double b_sum
+    cdef public object rng
+    cdef public Matrix X
+    cdef public int64_t t
+    cdef public int64_t rows, columns
+    cdef public int64_t horizon
+    cdef public bint lagged
+    cdef public double tolerance
+    cdef public double b_sum
     cdef BitGenerator* bits
-    cdef bint has_bias
-    cdef const double[::1] y
-    cdef double inverse_scale, log_n
+    cdef public bint has_bias
+    cdef public const double[::1] y
+    cdef public double inverse_scale, log_n
     # Row i of X is item[i] of the weights q (-1 where its sample weight is zero), and item k is row row[k].
-    cdef int64_t[::1] item, row
-    cdef object priors
-    cdef TopWeights q
-    cdef object xi_before  # the sum of xi_t over the rounds before the slack last changed
-    cdef double[::1] u
-    cdef WeightTree squares  # u_j^2
-    cdef double norm_sum  # S, the sum of the factors w_t / u_t so far
-    cdef double[::1] unshared  # B, so that the sum of w_t is S u - B
-    cdef double[::1] estimate  # of <w_t, x_i>, valid where touched_at[i] is t
-    cdef int64_t[::1] touched, touched_at
-    cdef int64_t[::1] draws  # how often each row was drawn: their share is an unbiased estimate of the mean p_t
-    cdef int64_t[::1] where
-    cdef double[::1] value
-    cdef int64_t[::1] drawn  # the rows of a round, then its columns
+    cdef public int64_t[::1] item, row
+    cdef public object priors
+    cdef public TopWeights q
+    cdef public object xi_before  # the sum of xi_t over the rounds before the slack last changed
+    cdef public double[::1] u
+    cdef public WeightTree squares  # u_j^2
+    cdef public double norm_sum  # S, the sum of the factors w_t / u_t so far
+    cdef public double[::1] unshared  # B, so that the sum of w_t is S u - B
+    cdef public double[::1] estimate  # of <w_t, x_i>, valid where touched_at[i] is t
+    cdef public int64_t[::1] touched, touched_at
+    cdef public int64_t[::1] draws  # how often each row was drawn: their share is an unbiased estimate of the mean p_t
+    cdef public int64_t[::1] where
+    cdef public double[::1] value
+    cdef public int64_t[::1] drawn  # the rows of a round, then its columns
     # The stage of a round that the budget cut short, and what the rest of it costs: the next call resumes it.
-    cdef int64_t stage
-    cdef double cost
+    cdef public int64_t stage
+    cdef public double cost
 
     def __init__(
         self, problem, rng, int64_t rows=1, int64_t columns=1, int64_t horizon=0, bint lagged=False, double tolerance=0.0
     ):
         cdef int64_t n = problem.X.shape[0], d = problem.X.shape[1], longest = max(n, d)
         self.rng, self.X = rng, problem.X
-        self.bits = bits_of(rng)
+        self.attach()
         self.rows, self.columns, self.horizon, self.lagged = rows, columns, horizon, lagged
         self.tolerance = tolerance
         self.has_bias = problem.bias
@@ -98,6 +98,10 @@ cdef class Game:
         self.drawn = np.empty(rows + columns, dtype=np.int64)
         self.xi_before = np.zeros(n)
         self.set_slack(problem)
+
+    def attach(self):
+        """Find the bits of the random generator, after the other fields were set from a checkpoint."""
+        self.bits = bits_of(self.rng)
 
     def run(self, int64_t rounds, double budget):
         """Play up to `rounds` rounds that spend at most `budget`; return how many were played."""

@@ -54,38 +54,38 @@ cdef class Learner:
         The state that was learned from other rows.
     """
 
-    cdef readonly object rng
-    cdef readonly Matrix X
-    cdef readonly int64_t t
-    cdef readonly double a, b, norm2
-    cdef readonly double bias_feature, inverse_scale
-    cdef readonly bint own  # whether w is a sum of rows of this problem
+    cdef public object rng
+    cdef public Matrix X
+    cdef public int64_t t
+    cdef public double a, b, norm2
+    cdef public double bias_feature, inverse_scale
+    cdef public bint own  # whether w is a sum of rows of this problem
     cdef BitGenerator* bits
     cdef Reads* reads
-    cdef const double[::1] y
-    cdef double[::1] v, beta, sq_norms
-    cdef bint averaging
-    cdef double average, weights, shares, b_sum  # shares: S
-    cdef double[::1] unshared, unshared_beta  # B
-    cdef int64_t d, since  # entries read since |w|^2 was computed
+    cdef public const double[::1] y
+    cdef public double[::1] v, beta, sq_norms
+    cdef public bint averaging
+    cdef public double average, weights, shares, b_sum  # shares: S
+    cdef public double[::1] unshared, unshared_beta  # B
+    cdef public int64_t d, since  # entries read since |w|^2 was computed
     # The rows with a positive weight, those of the iteration, and the mean number of visits of a row in a pass
-    cdef readonly int64_t count
-    cdef int64_t[::1] row, drawn
-    cdef double[::1] share
-    cdef bint iid, permuted
-    cdef WeightTree tree
-    cdef int64_t cursor
-    cdef uint32_t phase
-    cdef double credit
-    cdef int64_t batch
-    cdef int64_t readings  # the number of times that an iteration reads its rows, at most
-    cdef int64_t entries  # of the rows of the iteration, each counted as often as it is read
-    cdef double cost  # of the rows that were drawn but did not fit the budget; -1: none were drawn
+    cdef public int64_t count
+    cdef public int64_t[::1] row, drawn
+    cdef public double[::1] share
+    cdef public bint iid, permuted
+    cdef public WeightTree tree
+    cdef public int64_t cursor
+    cdef public uint32_t phase
+    cdef public double credit
+    cdef public int64_t batch
+    cdef public int64_t readings  # the number of times that an iteration reads its rows, at most
+    cdef public int64_t entries  # of the rows of the iteration, each counted as often as it is read
+    cdef public double cost  # of the rows that were drawn but did not fit the budget; -1: none were drawn
 
     def __init__(self, problem, rng, str order, int64_t batch, double bias_feature, average, learned=None):
         n, d = problem.X.shape
         self.rng, self.X, self.y, self.d = rng, problem.X, problem.y, d
-        self.bits, self.reads = bits_of(rng), &self.X.ledger.reads
+        self.attach()
         self.inverse_scale, self.bias_feature = 1.0 / problem.scale, bias_feature
         self.iid, self.permuted = order == "iid", order == "permuted"
         used = np.flatnonzero(problem.s > 0)
@@ -103,10 +103,15 @@ cdef class Learner:
         self.t, self.a, self.b, self.norm2, self.own = 0, 1.0, 0.0, 0.0, True
         self.v, self.beta, self.sq_norms = np.zeros(d + 1), np.zeros(n), np.full(n, np.nan)
         self.weights = self.shares = self.b_sum = 0.0
+        self.unshared, self.unshared_beta = None, None
         if self.averaging:
             self.unshared, self.unshared_beta = np.zeros(d + 1), np.zeros(n)
         if learned is not None:
             self.take(learned, problem.scale)
+
+    def attach(self):
+        """Find the bits of the random generator and the ledger, after the other fields were set from a checkpoint."""
+        self.bits, self.reads = bits_of(self.rng), &self.X.ledger.reads
 
     cdef object take(self, learned, double scale):
         """Continue from a state learned from other rows, which stays a part of w and of the average."""
@@ -276,7 +281,7 @@ cdef class Learner:
 cdef class Mistakes(Learner):
     """The perceptron: a row that is misclassified, or on the boundary, is added."""
 
-    cdef readonly int64_t mistakes
+    cdef public int64_t mistakes
 
     cdef void learn(self, Lines* rows) noexcept nogil:
         cdef int64_t i = self.drawn[0]
@@ -310,19 +315,19 @@ cdef class Descent(Learner):
         Whether w is projected onto the ball that contains the optimum.
     """
 
-    cdef readonly double regularization, radius
-    cdef readonly double curvature  # of a smooth mean loss: no step is longer than 1 / curvature; else 0
-    cdef bint squared, project
-    cdef Bias bias
+    cdef public double regularization, radius
+    cdef public double curvature  # of a smooth mean loss: no step is longer than 1 / curvature; else 0
+    cdef public bint squared, project
+    cdef public Bias bias
     # A batch: responses, minus the derivatives of the losses, the sum of the rows times these, its entries, and one row
-    cdef double[::1] c, pull, total
-    cdef int64_t entries
-    cdef int64_t[::1] where
-    cdef double[::1] value
-    cdef Kink[::1] kinks
+    cdef public double[::1] c, pull, total
+    cdef public int64_t entries
+    cdef public int64_t[::1] where
+    cdef public double[::1] value
+    cdef public Kink[::1] kinks
     # The search for b: length and sign of its last step, the sum of the gradients since then, and their number
-    cdef double stride, direction, gradient_sum
-    cdef int64_t gradients
+    cdef public double stride, direction, gradient_sum
+    cdef public int64_t gradients
 
     def __init__(
         self, problem, rng, str order, int64_t batch, double bias_feature, average, learned, str bias, bint project

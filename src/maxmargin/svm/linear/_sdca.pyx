@@ -45,38 +45,44 @@ cdef class Descent:
         The sweep from which on sweeps are extrapolated; 0 means never.
     """
 
-    cdef readonly object rng
-    cdef readonly bint shrink
-    cdef readonly int64_t extrapolate
-    cdef readonly int64_t active, position, sweeps  # active samples of the sweep, visits made in it, sweeps made
-    cdef int64_t staying  # samples visited in the sweep that stay active: they stand at the front of `order`
-    cdef readonly double b, shift, rho, imbalance, sq_w  # imbalance = sum alpha_i y_i, sq_w = |w|^2
-    cdef readonly double gap  # the gap of the active samples in the last sweep, each term as of its visit
-    cdef readonly object alpha_, w_  # alpha and w as NumPy arrays, which `lend` gives out and `make_own` copies
-    cdef bint lent, free_bias
-    cdef tuple dual_signature  # of the problem, to recognise the same problem in a warm start
-    cdef Matrix X
+    cdef public object rng
+    cdef public bint shrink
+    cdef public int64_t extrapolate
+    cdef public int64_t active, position, sweeps  # active samples of the sweep, visits made in it, sweeps made
+    cdef public int64_t staying  # samples visited in the sweep that stay active: they stand at the front of `order`
+    cdef public double b, shift, rho, imbalance, sq_w  # imbalance = sum alpha_i y_i, sq_w = |w|^2
+    cdef public double gap  # the gap of the active samples in the last sweep, each term as of its visit
+    cdef public object alpha_, w_  # alpha and w as NumPy arrays, which `lend` gives out and `make_own` copies
+    cdef public bint lent, free_bias
+    cdef public tuple dual_signature  # of the problem, to recognise the same problem in a warm start
+    cdef public Matrix X
     cdef BitGenerator* bits
-    cdef double[::1] alpha, w, upper, q, sq_norms
-    cdef const double[::1] y
-    cdef int64_t[::1] order
-    cdef int64_t usable
-    cdef double gap_so_far  # the gap terms of the present sweep
-    cdef double gap_of_all  # the gap when all samples were last active; infinite while they are
-    cdef double mean_gradient, gradients_so_far  # mean and sum of the absolute projected gradients in a sweep
-    cdef double[::1] alpha_0, w_0, alpha_step, w_step  # where the sweep began, and the last extrapolated step
-    cdef double reach  # the present limit of an extrapolated step, in the units of LONGEST_STEP
-    cdef int64_t since_all  # visits since all samples were last active
-    cdef int64_t stage  # where the last call ended: between two sweeps, within one, or before its extrapolation
+    cdef public double[::1] alpha, w, upper, q, sq_norms
+    cdef public const double[::1] y
+    cdef public int64_t[::1] order
+    cdef public int64_t usable
+    cdef public double gap_so_far  # the gap terms of the present sweep
+    cdef public double gap_of_all  # the gap when all samples were last active; infinite while they are
+    cdef public double mean_gradient, gradients_so_far  # mean and sum of the absolute projected gradients in a sweep
+    cdef public double[::1] alpha_0, w_0, alpha_step, w_step  # where the sweep began, and the last extrapolated step
+    cdef public double reach  # the present limit of an extrapolated step, in the units of LONGEST_STEP
+    cdef public int64_t since_all  # visits since all samples were last active
+    cdef public int64_t stage  # where the last call ended: between two sweeps, within one, or before its extrapolation
 
     def __init__(self, problem, rng, bint shrink, int64_t extrapolate):
-        self.rng, self.bits = rng, bits_of(rng)
+        self.rng = rng
+        self.attach()
+        self.alpha_0, self.w_0, self.alpha_step = None, None, None  # until a sweep is extrapolated
         self.shrink, self.extrapolate = shrink, extrapolate
         self.sweeps = 0
         self.alpha_, self.w_ = np.zeros(problem.y.size), np.zeros(problem.X.shape[1])
         self.b = self.imbalance = self.sq_w = 0.0
         self.shift = 0.0
         self.set_problem(problem)
+
+    def attach(self):
+        """Find the bits of the random generator, after the other fields were set from a checkpoint."""
+        self.bits = bits_of(self.rng)
 
     def set_problem(self, problem):
         """Continue with a problem on the same data, perhaps with another C, other weights, labels or loss."""

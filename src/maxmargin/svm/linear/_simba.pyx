@@ -96,44 +96,45 @@ cdef class Tracker:
         The answer is the average of u_t with weights t^average, over the same average of L_t.
     """
 
-    cdef readonly object rng
-    cdef readonly Matrix X
-    cdef readonly int64_t t
+    cdef public object rng
+    cdef public Matrix X
+    cdef public int64_t t
     cdef BitGenerator* bits
-    cdef double inverse_scale, columns, average, volume
-    cdef const double[::1] y, s
-    cdef Column[::1] column
-    cdef double[::1] r
-    cdef double u_norm2, z_norm2
-    cdef double steps2  # the sum of the squared lengths of the steps
-    cdef double distance2  # |u - z|^2
-    cdef double weight_sum  # S, the sum of t^average
-    cdef double norm2_sum  # the sum of |x_i|^2 over the rows read
-    cdef double length_sum, bias_sum  # the sums of t^average L_t, and of that times the bias for w_t
-    cdef double[::1] alpha  # u = sum_i alpha_i x_i
-    cdef Group group[2]
-    cdef int64_t groups
-    cdef int64_t[::1] order, wet_rows
-    cdef char[::1] is_wet, had_turn  # whether a row was drawn in this round of the wet rows
-    cdef double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet ones and from all
-    cdef double allowance  # entries that columns may still read
-    cdef int64_t column_entries  # entries read in columns since the wet rows were last found
-    cdef bint tracked  # whether wet rows were found
-    cdef bint close  # whether z was close to u then
-    cdef int64_t drawn, drawn_from  # a row that was drawn but did not fit the budget, or -1, and its group
-    cdef bint from_wet  # whether it was drawn from the wet ones
-    cdef bint columns_wait  # whether the budget ended an iteration before it had read all its columns
-    cdef bint levelled  # whether levels were estimated
-    cdef int64_t[::1] first  # the first column of the list of each bucket of |u_j - z_j|
-    cdef int64_t highest  # no bucket above this one has columns
-    cdef int64_t[:, ::1] row_where
-    cdef double[:, ::1] row_value
-    cdef int64_t[::1] column_where
-    cdef double[::1] column_value
+    cdef public double inverse_scale, columns, average, volume
+    cdef public const double[::1] y, s
+    cdef public Column[::1] column
+    cdef public double[::1] r
+    cdef public double u_norm2, z_norm2
+    cdef public double steps2  # the sum of the squared lengths of the steps
+    cdef public double distance2  # |u - z|^2
+    cdef public double weight_sum  # S, the sum of t^average
+    cdef public double norm2_sum  # the sum of |x_i|^2 over the rows read
+    cdef public double length_sum, bias_sum  # the sums of t^average L_t, and of that times the bias for w_t
+    cdef public double[::1] alpha  # u = sum_i alpha_i x_i
+    cdef public Group group[2]
+    cdef public int64_t groups
+    cdef public int64_t[::1] order, wet_rows
+    cdef public char[::1] is_wet, had_turn  # whether a row was drawn in this round of the wet rows
+    cdef public double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet ones and from all
+    cdef public double allowance  # entries that columns may still read
+    cdef public int64_t column_entries  # entries read in columns since the wet rows were last found
+    cdef public bint tracked  # whether wet rows were found
+    cdef public bint close  # whether z was close to u then
+    cdef public int64_t drawn, drawn_from  # a row that was drawn but did not fit the budget, or -1, and its group
+    cdef public bint from_wet  # whether it was drawn from the wet ones
+    cdef public bint columns_wait  # whether the budget ended an iteration before it had read all its columns
+    cdef public bint levelled  # whether levels were estimated
+    cdef public int64_t[::1] first  # the first column of the list of each bucket of |u_j - z_j|
+    cdef public int64_t highest  # no bucket above this one has columns
+    cdef public int64_t[:, ::1] row_where
+    cdef public double[:, ::1] row_value
+    cdef public int64_t[::1] column_where
+    cdef public double[::1] column_value
 
     def __init__(self, problem, rng, double columns, double average):
         cdef int64_t n = problem.X.shape[0], d = problem.X.shape[1], k
-        self.rng, self.X, self.bits = rng, problem.X, bits_of(rng)
+        self.rng, self.X = rng, problem.X
+        self.attach()
         self.inverse_scale, self.columns, self.average = 1.0 / problem.scale, columns, average
         self.y, self.s = problem.y, problem.s
         self.column = np.zeros(d, dtype=COLUMN)
@@ -157,6 +158,10 @@ cdef class Tracker:
         width = max(longest(self.X.need_columns()), 1)
         self.column_where, self.column_value = np.empty(width, dtype=np.int64), np.empty(width)
         self.set_slack(problem)
+
+    def attach(self):
+        """Find the bits of the random generator, after the other fields were set from a checkpoint."""
+        self.bits = bits_of(self.rng)
 
     def set_slack(self, problem):
         """Use the slack of this problem; if it has changed, the wet rows must be found again."""

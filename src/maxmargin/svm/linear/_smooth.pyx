@@ -14,14 +14,18 @@ cdef double SMALLEST_FACTOR = 1e-9  # a smaller factor is multiplied into v, in 
 cdef class Reader:
     """Reads rows of a matrix, with room for one of them."""
 
-    cdef Matrix X
+    cdef public Matrix X
     cdef Lines* lines
     cdef int64_t[::1] where
     cdef double[::1] value
 
     def __init__(self, Matrix X):
         self.X = X
-        self.lines = X.need_rows()
+        self.attach()
+
+    def attach(self):
+        """Find the rows of X and make room for one of them."""
+        self.lines = self.X.need_rows()
         self.where = np.empty(max(longest(self.lines), 1), dtype=np.int64)
         self.value = np.empty(self.where.shape[0])
 

@@ -1,0 +1,292 @@
+"""Runs that are killed at random moments, and what their checkpoints cost.
+
+Every solver of the registry has a problem that takes it about half a second. A process solves it with a checkpoint
+after each step, and is killed (SIGKILL) after a random time. The next process goes on, until one comes to the end: its
+result must have the bits of a run that was never killed, and after no kill may the file be torn.
+
+The cost is the share of a run that saving takes, at the default interval of ten seconds and, for a stricter measure,
+with an interval of 0.1 s, which the 2 % rule then has to stretch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import arguments
+from numpy.typing import NDArray
+
+from maxmargin.engine.checkpoint_file import CheckpointError, read_checkpoint
+from maxmargin.engine.problem import Problem, Trait
+from maxmargin.engine.solver import AnySolver
+from maxmargin.game.players import LazyGradient
+from maxmargin.game.sets import Ball
+from maxmargin.kernels.functions import Rbf
+from maxmargin.problems import (
+    KernelMatrix,
+    MaxMin,
+    MinimumEnclosingBall,
+    RegularizedSVM,
+    SemidefiniteFeasibility,
+    SlackSVM,
+)
+from maxmargin.solvers import (
+    KERNEL_SOLVERS,
+    OTHER_SOLVERS,
+    SOLVERS,
+    Checkpoint,
+    Decomposition,
+    PrimalDual,
+    Result,
+    Sdca,
+    Simba,
+    SublinearSdp,
+    solve,
+)
+
+SECONDS = 0.5  # of a run, about: starting a process and reading a checkpoint take a tenth of it
+LONGEST = 1.5  # the latest moment of a kill, in units of the time of a run
+
+
+@dataclass(frozen=True)
+class Case:
+    """A solver and a problem for it."""
+
+    name: str
+    solver: AnySolver
+    problem: Callable[[], Problem]
+
+    def run(self, **options: Any) -> Result:
+        return solve(self.problem(), self.solver, tol=-1.0, certify=False, random_state=0, **options)
+
+
+def clouds(n: int, d: int, distance: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    return rng.normal(size=(n, d)) + distance / 2 / np.sqrt(d) * y[:, None], y
+
+
+def svm(solver: AnySolver, n: int, d: int) -> Callable[[], Problem]:
+    """The support vector machine that a solver takes, on float32 data: rows of its kernel depend on the cache."""
+    separable, kernel = Trait.SEPARABLE in solver.requires, Trait.KERNEL in solver.requires
+    X, y = clouds(n, d, distance=12.0 if separable else 1.0)
+
+    def make() -> Problem:
+        rows = KernelMatrix(X.astype(np.float32), Rbf(gamma=1 / d), cache_size=4e-6 * n * n / 2) if kernel else X
+        if solver.solves is SlackSVM:
+            return SlackSVM(rows, y, 0.0 if separable else 0.1)
+        return RegularizedSVM(rows, y, loss="squared_hinge" if Trait.SMOOTH_LOSS in solver.requires else "hinge")
+
+    return make
+
+
+def other(kind: type[AnySolver]) -> tuple[AnySolver, Callable[[], Problem]]:
+    X, _ = clouds(3000, 30)
+    A = X[:300] / np.linalg.norm(X[:300], axis=1)[:, None]
+    matrices = np.random.default_rng(0).normal(size=(40, 12, 12)) / 30
+    if kind is SublinearSdp:
+        return SublinearSdp(eps=0.02), lambda: SemidefiniteFeasibility(matrices + matrices.transpose(0, 2, 1))
+    if kind is PrimalDual:
+        game = PrimalDual(LazyGradient(Ball(30)), eps=0.02)
+        return game, lambda: MaxMin(
+            300,
+            sample=lambda x, rng: A @ x + 0.1 * rng.normal(size=300),
+            gradient=lambda i, x: A[i],
+            values=lambda x: A @ x,
+        )
+    return kind(), lambda: MinimumEnclosingBall(X)
+
+
+def cases() -> Iterator[Case]:
+    for table, n, name in ((SOLVERS, 4000, ""), (KERNEL_SOLVERS, 800, "kernel ")):
+        for solver in (kind() for kind in table.values()):
+            yield Case(name + solver.name, solver, svm(solver, n, 20))
+    for kind in OTHER_SOLVERS.values():
+        yield Case(kind.name, *other(kind))
+
+
+def digest(result: Result) -> str:
+    """All bits of a result, but for the seconds."""
+    bits = hashlib.blake2b()
+    solution = result.solution
+    for point in (solution.w, solution.p, solution.v):
+        for numbers in (getattr(point, "beta", point), getattr(point, "f", None)):
+            bits.update(b"none" if numbers is None else np.ascontiguousarray(numbers).tobytes())
+    trace = [(row.iteration, row.entries_read, row.kernel_evaluations) for row in result.trace]
+    bits.update(repr((solution.b, result.n_iter, result.best_iter, result.status, result.reads, trace)).encode())
+    return bits.hexdigest()
+
+
+@contextmanager
+def child(work: Callable[[], Any]) -> Iterator[tuple[int, int]]:
+    """A process that does some work and writes the pickled answer into a pipe; its number, and the pipe."""
+    reader, writer = os.pipe()
+    number = os.fork()
+    if number == 0:
+        try:
+            os.write(writer, pickle.dumps(work()))
+        except BaseException as error:  # the parent must hear of it, whatever it is
+            os.write(writer, pickle.dumps(error))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    yield number, reader
+    os.close(reader)
+
+
+def answer_of(work: Callable[[], Any]) -> Any:
+    """The answer of a process that is left alone."""
+    with child(work) as (number, reader):
+        os.waitpid(number, 0)
+        return loaded(reader)
+
+
+def loaded(reader: int) -> Any:
+    found = pickle.loads(os.read(reader, 1 << 16))  # of our own child
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+class EachStep(Checkpoint):
+    """A checkpoint after every step."""
+
+    @property
+    def due(self) -> bool:
+        return True
+
+
+def iterations_of(case: Case) -> int:
+    return case.run(max_time=SECONDS).n_iter
+
+
+def timed(case: Case, iterations: int) -> tuple[float, str]:
+    started = time.perf_counter()
+    result = case.run(max_iter=iterations)
+    return time.perf_counter() - started, digest(result)
+
+
+@dataclass
+class Tally:
+    """What happened in the runs of one solver."""
+
+    runs: int = 0
+    kills: int = 0
+    torn: int = 0
+    wrong: int = 0
+
+
+def one_run(case: Case, iterations: int, seconds: float, wanted: str, rng: np.random.Generator, tally: Tally) -> None:
+    """Solve a problem in processes that are killed, until one comes to its end."""
+    tally.runs += 1
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.ckpt"
+        while True:
+            patience = float(rng.uniform(0, LONGEST * seconds))
+            with child(lambda: digest(case.run(max_iter=iterations, checkpoint=EachStep(path)))) as (number, reader):
+                if not ended(number, patience):
+                    os.kill(number, signal.SIGKILL)
+                    os.waitpid(number, 0)
+                    tally.kills += 1
+                    try:
+                        if path.exists():
+                            read_checkpoint(path)
+                    except CheckpointError:
+                        tally.torn += 1
+                    continue
+                tally.wrong += loaded(reader) != wanted
+                return
+
+
+def ended(number: int, patience: float) -> bool:
+    """Whether a process comes to its end within so many seconds."""
+    until = time.perf_counter() + patience
+    while time.perf_counter() < until:
+        if os.waitpid(number, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.001)
+    return False
+
+
+class Timed(Checkpoint):
+    """A checkpoint that knows how long saving has taken, and how often it was done."""
+
+    seconds, saves = 0.0, 0
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        with super().saving():
+            yield
+        self.seconds, self.saves = self.seconds + self._took, self.saves + 1
+
+
+def costs(seconds: float) -> list[dict[str, Any]]:
+    """The share of saving in runs of so many seconds."""
+    X, y = clouds(200_000, 50)
+    n = 20_000
+    K = KernelMatrix(clouds(n, 20)[0].astype(np.float32), Rbf(gamma=0.05), cache_size=200.0)
+    large: list[tuple[str, AnySolver, Problem]] = [
+        ("sdca, 200,000 x 50", Sdca(), RegularizedSVM(X, y, 100.0)),
+        ("simba, 200,000 x 50", Simba(), SlackSVM(X, y, 0.1)),
+        ("decomposition, 20,000, a cache of 200 MB", Decomposition(), RegularizedSVM(K, clouds(n, 20)[1], 100.0)),
+    ]
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for k, (name, solver, problem) in enumerate(large):
+            for every in (10.0, 0.1):
+                path = Path(folder) / f"{k}-{every}"
+                checkpoint = Timed(path, every_seconds=every)
+                started = time.perf_counter()
+                solve(problem, solver, tol=-1.0, certify=False, max_time=seconds, random_state=0, checkpoint=checkpoint)
+                share = checkpoint.seconds / (time.perf_counter() - started)
+                size = path.stat().st_size / 1e6
+                found.append({"run": name, "every": every, "saves": checkpoint.saves, "MB": size, "share": share})
+                print(f"{name:<42} every {every:>4} s: {checkpoint.saves:>3} saves of {size:.1f} MB, {share:.2%}")
+    return found
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--kills", type=int, default=1000, help="how many processes are killed, over all solvers")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cost-seconds", type=float, default=30.0, help="of each run whose cost is measured; 0: none")
+    chosen = parser.parse_args()
+    rng, every = np.random.default_rng(chosen.seed), list(cases())
+    tallies = {case.name: Tally() for case in every}
+    known: dict[str, tuple[int, float, str]] = {}
+    for case in every:
+        iterations = answer_of(lambda case=case: iterations_of(case))
+        known[case.name] = iterations, *answer_of(lambda case=case, most=iterations: timed(case, most))
+    while sum(tally.kills for tally in tallies.values()) < chosen.kills:
+        for case in every:
+            one_run(case, *known[case.name], rng, tallies[case.name])
+    print(f"{'solver':<30}{'seconds':>8}{'runs':>6}{'kills':>7}{'torn files':>12}{'other bits':>12}")
+    for case in every:
+        tally = tallies[case.name]
+        row = f"{known[case.name][1]:>8.2f}{tally.runs:>6}{tally.kills:>7}{tally.torn:>12}{tally.wrong:>12}"
+        print(f"{case.name:<30}{row}")
+    kills, torn, wrong = (
+        sum(getattr(tally, name) for tally in tallies.values()) for name in ("kills", "torn", "wrong")
+    )
+    print(f"{kills} kills over {len(every)} solvers: {torn} torn files, {wrong} runs that ended with other bits\n")
+    measured = costs(chosen.cost_seconds) if chosen.cost_seconds else []
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps({"kills": {n: vars(t) for n, t in tallies.items()}, "costs": measured}))
+    if torn or wrong:
+        sys.exit("a checkpoint failed")
+
+
+if __name__ == "__main__":
+    main()
