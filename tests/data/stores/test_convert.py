@@ -181,6 +181,17 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
         assert peak < 12e6, target
 
 
+def test_what_has_been_written_is_not_kept():
+    """An array that grows keeps what is left of the last block, and not the block."""
+    with h5py.File("growing", "w", driver="core", backing_store=False) as file:
+        growing = writers._Growing(file.create_dataset("data", (0,), "f8", maxshape=(None,), chunks=(1000,)))
+        values = rng.random(2 * writers.CHUNK_ENTRIES + 5)
+        growing.append(values)
+        assert sum(kept.nbytes if kept.base is None else kept.base.nbytes for kept in growing._kept) == 5 * 8
+        growing.end()
+        assert np.array_equal(file["data"][:], values)
+
+
 @pytest.mark.parametrize("source", ["in.libsvm", "in.csv"])
 def test_text_is_read_in_blocks(source, tmp_path, monkeypatch):
     monkeypatch.setattr(row_streams, "BLOCK_BYTES", 1000)

@@ -339,6 +339,14 @@ def test_sparse_rows_and_their_counts(tmp_path):
     assert sum(block.bytes for block in blocks) <= 1.1 * (many.data.nbytes + many.indices.nbytes)
 
 
+def test_the_pass_that_counts_entries_is_counted_once(tmp_path):
+    source = open_store(write_sparse_zarr(tmp_path / "a.zarr"))
+    first, again = source.columns.read(0), source.columns.read(0)
+    assert again.bytes == SPARSE.data.nbytes + SPARSE.indices.nbytes
+    assert first.bytes == again.bytes + SPARSE.indices.nbytes
+    assert first.chunks == again.chunks * 3 // 2
+
+
 # Bad input
 
 

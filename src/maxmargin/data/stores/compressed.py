@@ -9,6 +9,7 @@ one pass more counts their entries. Of a CSC matrix it is the other way round.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ class CompressedLines:
     def read(self, block: int) -> Block:
         arrays, ends = self._arrays, self._arrays.indptr
         first, stop = self.starts[block : block + 2].tolist()
-        where = slice(int(ends[first]), int(ends[stop]))
+        where = self.entries(block)
         data = read_entries(arrays.data, where).astype(arrays.dtype, copy=False)
         indices = self.read_indices(block)
         kind = self._memory.index
@@ -123,10 +124,13 @@ class CompressedLines:
         counts = [count_chunks(array, where) for array in (arrays.data, arrays.indices)]
         return Block(lines, sum(chunks for chunks, _ in counts), sum(size for _, size in counts))
 
+    def entries(self, block: int) -> slice:
+        """Where the entries of a block lie among all stored entries."""
+        return slice(*self._arrays.indptr[self.starts[block : block + 2]].tolist())
+
     def read_indices(self, block: int) -> NDArray[Any]:
         """The indices of the entries of a block, all of which lie in the matrix."""
-        array, ends = self._arrays.indices, self._arrays.indptr
-        where = slice(*ends[self.starts[block : block + 2]].tolist())
+        array, where = self._arrays.indices, self.entries(block)
         indices = read_entries(array, where)
         if len(indices) and not (indices.min() >= 0 and indices.max() < self._width):
             raise FileFormatError(
@@ -149,9 +153,13 @@ class TurnedLines:
     def __init__(self, along: CompressedLines, arrays: CompressedArrays, cache_size: int) -> None:
         self._along, self._dtype = along, arrays.dtype
         self._width = arrays.shape[arrays.axis]
+        # Chunks and bytes of the pass that counts entries; they are counted with the first block that is read.
+        self._fetched, self._lock = (0, 0), Lock()
         self._sizes = np.zeros(arrays.shape[1 - arrays.axis], dtype=np.int64)
         for block in range(len(along.starts) - 1):
             self._sizes += np.bincount(along.read_indices(block), minlength=len(self._sizes))
+            chunks, size = count_chunks(arrays.indices, along.entries(block))
+            self._fetched = self._fetched[0] + chunks, self._fetched[1] + size
         self.sizes: Indices | None = self._sizes
         self._memory = _Memory(arrays.dtype, self._width, cache_size)
         name = LINE_NAMES[1 - arrays.axis]
@@ -166,7 +174,8 @@ class TurnedLines:
         kind = self._memory.index
         data, indices = np.empty(ends[-1], dtype=self._dtype), np.empty(ends[-1], dtype=kind)
         filled = ends[:-1].copy()  # of each line, where its next entry goes
-        chunks = size = 0
+        with self._lock:
+            (chunks, size), self._fetched = self._fetched, (0, 0)
         for k, start in enumerate(self._along.starts[:-1].tolist()):
             read = self._along.read(k)
             chunks, size = chunks + read.chunks, size + read.bytes

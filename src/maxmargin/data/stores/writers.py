@@ -35,7 +35,7 @@ NARROW_BYTES = 1 << 18
 # Bytes of a row group of Parquet, of all its columns, which are read together for rows.
 GROUP_BYTES = 1 << 25
 # Bytes of blocks of columns that a CSR matrix is transposed in; each takes a pass over it.
-TRANSPOSED_BYTES = 1 << 28
+TRANSPOSED_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,7 @@ def _write_group(path: Path, opened: Callable[[Path], Any], rows: RowStream, lay
     def checked(blocks: Iterator[Any]) -> Iterator[Any]:
         for block in blocks:
             yield block
+            del block  # before the next one is read
             root.check()
 
     with opened(path) as root:
@@ -230,6 +231,7 @@ def _write_sparse(root: Any, kind: str, shape: tuple[int, int], dtype: Any, bloc
         ends.append(block.indptr[1:].astype(np.int64) + ends[-1][-1])
         data.append(block.data)
         indices.append(block.indices)
+        del block  # before the next one is read
     data.end()
     indices.end()
     indptr = np.concatenate(ends)
@@ -248,7 +250,7 @@ class _Growing:
             joined = np.concatenate(self._kept)
             whole = len(joined) // CHUNK_ENTRIES * CHUNK_ENTRIES
             self._write(joined[:whole])
-            self._kept = [joined[whole:]]
+            self._kept = [joined[whole:].copy()]  # a view would keep all of it in memory
 
     def end(self) -> None:
         """Write what is left."""
