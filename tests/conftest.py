@@ -21,6 +21,7 @@ SLOW = (
     "compat",
     "core/test_threads.py",
     "data/test_libsvm.py",
+    "engine/test_checkpoint.py",
     "engine/test_every_solver.py",
     "engine/test_threads.py",
     "estimators",

@@ -123,7 +123,7 @@ def test_binary_problems_that_are_solved_together(model, tmp_path, killer, monke
     monkeypatch.setattr("maxmargin.svm.linear.one_vs_rest.OPERATIONS_PER_CALL", 20_000)
     fit = lambda: clone(model).fit(X, y, checkpoint=Checkpoint(tmp_path / "fit", every_seconds=0))  # noqa: E731
     found, deaths = go_on(killer, fit, 6)
-    assert deaths > 0
+    assert deaths > 0 or model.slack is not None  # of a fit with a slack only the end is saved
     same_models(found, whole)
     killer(1)
     same_models(fit(), whole)
