@@ -22,6 +22,7 @@ SLOW = (
     "core/test_threads.py",
     "data/stores",
     "data/test_libsvm.py",
+    "engine/test_checkpoint.py",
     "engine/test_every_solver.py",
     "engine/test_threads.py",
     "estimators",

@@ -113,6 +113,22 @@ def test_killed_again_and_again(name, tmp_path, killer):
     assert attributes.keys() == vars(again).keys()
 
 
+@pytest.mark.parametrize("model", [SVC(C=10.0), SVC(slack=0.1), LinearSVC(), LinearSVC(slack=0.1)], ids=str)
+def test_binary_problems_that_are_solved_together(model, tmp_path, killer, monkeypatch):
+    """Those that are solved are not solved again, and a fit that has ended is not made again."""
+    X, y = np.random.default_rng(0).normal(size=(400, 6)), np.arange(400) % 20
+    X += 0.3 * y[:, None]
+    whole = clone(model).fit(X, y)
+    monkeypatch.setattr("maxmargin.svm.kernel.many_problems.ENTRIES_PER_CALL", 20_000)
+    monkeypatch.setattr("maxmargin.svm.linear.one_vs_rest.OPERATIONS_PER_CALL", 20_000)
+    fit = lambda: clone(model).fit(X, y, checkpoint=Checkpoint(tmp_path / "fit", every_seconds=0))  # noqa: E731
+    found, deaths = go_on(killer, fit, 6)
+    assert deaths > 0 or model.slack is not None  # of a fit with a slack only the end is saved
+    same_models(found, whole)
+    killer(1)
+    same_models(fit(), whole)
+
+
 def saved_fit(path, **changes):
     """A fit whose end is saved; its data and its parameters may be others."""
     X, y = classes()

@@ -135,9 +135,9 @@ class SmallFeatureRows(SmallRows):
         return np.asarray(self.problems.positive_weight * own + self.problems.rest_weight * (by_class.sum() - own))
 
     def _multiply(self, results: SolvedProblems, factors: Vector) -> None:
-        assert results.alpha is not None
         for rows in (results.coefficients, results.alpha):
-            rows *= factors[:, None]
+            if rows is not None:
+                rows *= factors[:, None]
 
     def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
         return found.iterations

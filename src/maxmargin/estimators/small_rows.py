@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
@@ -25,6 +26,9 @@ from maxmargin.solvers import listen_for_interrupt
 from maxmargin.svm.many_problems import MAX_ITER, UNFINISHED, SolvedProblems, Stop, Targets
 from maxmargin.svm.many_slacks import first_strength, solve_for_slacks
 from maxmargin.svm.search_for_C import SearchForC
+
+if TYPE_CHECKING:
+    from maxmargin.engine.checkpoint import Checkpoint
 
 SAFE_WEIGHTS = 1e-50, 1e50  # C times the weight of a sample
 # By the numbers of `svm/many_problems.py`; the status of a problem that is unfinished is what stopped the fit.
@@ -46,6 +50,39 @@ class SolvedTogether:
     margin: Vector
     slack: Vector
     C: Vector
+
+
+class SolvedSoFar:
+    """The binary problems that are solved, in a checkpoint. They do not depend on each other.
+
+    Attributes
+    ----------
+    together : SolvedTogether or None
+        The models, where a fit has ended before.
+    results : SolvedProblems or None
+        The results, where it was cut off; of those that are not solved they may be anything.
+    solved : array of bool
+        Which problems are solved.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint, found = checkpoint, checkpoint.run({}, {}) or {}
+        self.together: SolvedTogether | None = found.get("together")
+        self.results: SolvedProblems | None = found.get("results")
+        self.solved: NDArray[np.bool_] = found.get("solved", np.zeros(0, dtype=bool))
+
+    def add(self, solved: Sequence[int], results: SolvedProblems) -> None:
+        """Note that these are solved, and save all results if it is time to."""
+        if not self.solved.size:
+            self.solved = np.zeros(len(results.table), dtype=bool)
+        self.solved[solved] = True
+        if self.checkpoint.due:
+            self.checkpoint.save({"results": results, "solved": self.solved}, {}, {})
+
+    def end(self, together: SolvedTogether, seconds: float) -> None:
+        """Save the models, unless that was done or so few seconds were needed for them."""
+        if self.together is None and self.checkpoint.worth_saving(seconds):
+            self.checkpoint.save({"together": together}, {}, {})
 
 
 class SmallRows(TrainingRows):
@@ -131,11 +168,14 @@ class SmallRows(TrainingRows):
         tol = fit.recipe.solver.default_tol if given is None else given
         assert tol is not None
         began, seconds, lock, why = time.perf_counter(), np.zeros(strategy.n_models), Lock(), ""
+        saved = None if rules.checkpoint is None else SolvedSoFar(rules.checkpoint.run_of("together", with_end=True))
 
         def stop_now(solved: Sequence[int], results: SolvedProblems) -> bool:
             nonlocal why
             with lock:
                 seconds[solved] = time.perf_counter() - began
+                if saved is not None and fit.recipe.slack is None:
+                    saved.add(solved, results)
                 asked = rules.callbacks.solved_together(solved, lambda: self._traces(fit, results, seconds, tol))
                 if interrupt.asked:
                     why = "interrupted"
@@ -144,9 +184,11 @@ class SmallRows(TrainingRows):
             return bool(why)
 
         with listen_for_interrupt() as interrupt, self._while_solving():
-            together = self._find(fit, rules, tol, stop_now)
+            together = self._find(fit, rules, tol, stop_now, saved)
             if interrupt.answer():
                 why = "interrupted"
+        if saved is not None and not why:
+            saved.end(together, time.perf_counter() - began)
         found, n = together.results, strategy.n_models
         self._finish(fit, found)
         unfinished = found.status == UNFINISHED
@@ -172,13 +214,23 @@ class SmallRows(TrainingRows):
             found.alpha,
         )
 
-    def _find(self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop) -> SolvedTogether:
+    def _find(
+        self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop, saved: SolvedSoFar | None
+    ) -> SolvedTogether:
         """The models of all binary problems."""
         results, recipe, weights = self._room(fit), fit.recipe, self._total_weights(fit)
+        which = np.arange(weights.size)
+        if saved is not None and saved.together is not None:
+            return saved.together
+        if saved is not None and saved.results is not None:
+            results, which = saved.results, np.flatnonzero(~saved.solved)
+            # What those that are not solved have written by then is not what they begin with.
+            self._multiply(results, saved.solved.astype(np.float64))
+            results.table[which] = 0.0
         if recipe.slack is None:
             assert recipe.C is not None
             targets = Targets.of_all(weights.size, recipe.C, tol)
-            self._solve(fit, rules, targets, results, np.arange(weights.size), stop)
+            self._solve(fit, rules, targets, results, which, stop)
             with np.errstate(divide="ignore"):
                 margin = 1 / np.sqrt(np.maximum(results.sq_norm, 0.0))
             slack = results.losses / (targets.C * weights) * margin / fit.scale
