@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.engine.solver import Reason, Solver, Step
-from maxmargin.problems import SlackSVM, Solution
+from maxmargin.problems import Problem, SlackSVM, Solution
 
 
 @dataclass
@@ -43,6 +43,8 @@ class RowReader(Solver):
     average : float or None, default=None
         The answer is the average of w_1, ..., w_t with weights t^average, or w_t.
     """
+
+    solves: ClassVar[type[Problem]] = SlackSVM
 
     order: str = "permuted"
     average: float | None = None

@@ -18,7 +18,7 @@ from maxmargin import LinearSVC
 from maxmargin.data import OnDemand
 
 
-def main(n=4_000, D=2_000, share=0.05, seed=0):
+def main(n=4_000, D=2_000, share=0.2, seed=0):
     rng = np.random.default_rng(seed)
     X, y = rings(n, rng)
     X_test, y_test = rings(2_000, rng)
@@ -27,7 +27,7 @@ def main(n=4_000, D=2_000, share=0.05, seed=0):
 
     # |z(x)|^2 is at most 2, which spares a pass to find the largest norm; a certificate would take another one.
     model = LinearSVC(
-        solver="simba", slack=0.05, scale=np.sqrt(2), budget=share * n * D, certify=False, random_state=seed
+        solver="simba", slack=0.02, scale=np.sqrt(2), budget=share * n * D, certify=False, random_state=seed
     ).fit(features, y)
     print(f"{n:,} samples, {D:,} features: {features.n_stored:,} entries")
     print(f"computed        {features.computed:,} entries, {features.computed / features.n_stored:.1%} of them")
@@ -40,7 +40,8 @@ def main(n=4_000, D=2_000, share=0.05, seed=0):
 
     full = LinearSVC().fit(fourier(X, omega, beta), y)
     full_error = 1 - full.score(fourier(X_test, omega, beta), y_test)
-    linear_error = 1 - LinearSVC().fit(X, y).score(X_test, y_test)
+    # No straight line tells rings apart: without random features, a linear model takes the larger class for all.
+    linear_error = min(np.mean(y_test == 1), np.mean(y_test == -1))
     print(f"for comparison  {full_error:.1%} from all entries, {linear_error:.1%} without random features")
     return features, decisions, error, full_error, linear_error
 

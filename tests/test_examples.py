@@ -20,3 +20,25 @@ def test_the_matrix_game(capsys):
     printed = capsys.readouterr().out
     assert "linprog" in printed
     assert "entries read" in printed
+
+
+@pytest.mark.skipif(not EXAMPLES.exists(), reason="the examples are not part of an installed package")
+def test_random_features(capsys):
+    main = runpy.run_path(str(EXAMPLES / "random_features.py"))["main"]
+    features, decisions, error, full_error, linear_error = main(n=1_000, D=500)
+    assert features.computed <= 0.2 * features.n_stored
+    assert decisions.decided.all()
+    assert full_error <= error < linear_error - 0.05
+    assert "without random features" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not EXAMPLES.exists(), reason="the examples are not part of an installed package")
+def test_the_feature_service(capsys):
+    """The bill of the service is what was counted on our side, within the budget; nothing is lost with the program."""
+    main = runpy.run_path(str(EXAMPLES / "feature_service.py"))["main"]
+    service, error, budget, bill, known = main(n=200, d=40)
+    assert 0.5 * budget < bill <= budget * (1 + 1e-9)
+    assert known == pytest.approx(bill)
+    assert service.bill == bill
+    assert error < 0.3
+    assert "requests" in capsys.readouterr().out

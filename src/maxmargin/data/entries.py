@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from maxmargin.core import Matrix
-from maxmargin.core.matrix import as_matrix
 from maxmargin.core.source import is_source
 from maxmargin.core.types import Indices, Vector
+from maxmargin.data.matrices import as_matrix
+from maxmargin.data.stores import is_store
 
 BLOCK_ENTRIES = 2**26
 """Entries of a block of samples, at most, if all of its features were read: 512 MB of float64, of which a reader
@@ -49,17 +50,21 @@ class SampleBlock(NamedTuple):
 
 
 def sample_blocks(X: Any) -> Iterator[SampleBlock]:
-    """The samples of an array, a sparse matrix, a Source or a Matrix, in blocks."""
+    """The samples of an array, a sparse matrix, a store, a Source or a Matrix, in blocks."""
     if isinstance(X, EntrySource):
         for start, count in _parts(X.shape):
             yield SampleBlock(start, count, partial(_read_from, X, start))
-    elif is_source(X) or isinstance(X, Matrix):
+    elif _lies_elsewhere(X):
         for first, lines in as_matrix(X).blocks():
             for start, count, read in sample_blocks(lines):
                 yield SampleBlock(first + start, count, read)
     else:
         for start, count in _parts(X.shape):
             yield SampleBlock(start, count, _reader(X[start : start + count]))
+
+
+def _lies_elsewhere(X: Any) -> bool:
+    return isinstance(X, Matrix) or is_source(X) or is_store(X)
 
 
 def _parts(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
@@ -83,7 +88,7 @@ def _read_from(X: EntrySource, start: int, rows: Indices, columns: Indices) -> N
 
 def _rows(X: Any) -> Iterator[Any]:
     """All rows in blocks, each an array or a sparse matrix."""
-    if is_source(X) or isinstance(X, Matrix):
+    if _lies_elsewhere(X):
         yield from (lines for _, lines in as_matrix(X).blocks())
     else:
         yield from (X[start : start + count] for start, count in _parts(X.shape))
@@ -110,7 +115,7 @@ def feature_ranges(X: Any) -> FeatureRanges:
 
     Parameters
     ----------
-    X : array, sparse matrix, Source or Matrix of shape (n, d)
+    X : array, sparse matrix, store, Source or Matrix of shape (n, d)
         It is read a block of samples at a time. Entries of a sparse matrix that are not stored count as zeros.
 
     Returns

@@ -428,7 +428,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
         Parameters
         ----------
-        X : array, sparse matrix or Source of shape (m, d), an OnDemand for instance
+        X : array, sparse matrix, store or Source of shape (m, d), an OnDemand for instance
             Entries are read, and checked, when they are asked for.
         ranges : FeatureRanges, or two or three arrays of shape (d,) or numbers
             The least and the largest value of each feature, and one that is typical (the middle, if none is given);

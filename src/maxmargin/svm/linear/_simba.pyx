@@ -42,7 +42,7 @@ cdef enum:
     RECENT = 64  # latest responses of a group from which its level is estimated
     LEVEL_EVERY = 4  # iterations between two estimates of the levels
     FEWEST_WET = 10  # rows of a group that count as wet, at least: the lowest ones if fewer are below the level
-    BUCKETS = 8192  # lists of columns by |u_j - z_j|, four per octave
+    BUCKETS = 8192  # lists of columns by |u_j - z_j|, or by that over the root of the price, four per octave
 
 COLUMN = np.dtype(
     [(name, np.float64) for name in ("u", "z", "unshared", "scatter")]
@@ -56,6 +56,7 @@ cdef double AVERAGE_RATE = 1.0 / 32  # weight of a new value in the moving avera
 cdef double LEAST_SHARE = 0.05  # share of rows drawn from the wet ones, at least, and from all rows, at least
 cdef double SHORTEST_STEP = 0.1  # step for a row below its level, at least: u must grow for its direction to converge
 cdef double CLOSE = 1.0 / 4  # z is close to u if |u - z| is at most this share of L
+cdef double FREE_SHARE = 1.0 / 64  # weight of a free entry in the choice of what to read; one of the mean price weighs 1
 
 
 cdef struct Group:
@@ -116,7 +117,9 @@ cdef class Tracker:
     cdef public int64_t[::1] order, wet_rows
     cdef public char[::1] is_wet, had_turn  # whether a row was drawn in this round of the wet rows
     cdef public double lack_of_wet, lack_of_all  # moving averages of the squared lack of rows drawn from the wet ones and from all
-    cdef public double allowance  # entries that columns may still read
+    cdef public double allowance  # weight of the entries that columns may still read
+    cdef public bint priced  # whether entries have prices
+    cdef public double mean_price  # of an entry, over all columns at the start
     cdef public int64_t column_entries  # entries read in columns since the wet rows were last found
     cdef public bint tracked  # whether wet rows were found
     cdef public bint close  # whether z was close to u then
@@ -157,6 +160,8 @@ cdef class Tracker:
         self.row_where, self.row_value = np.empty((self.groups, width), dtype=np.int64), np.empty((self.groups, width))
         width = max(longest(self.X.need_columns()), 1)
         self.column_where, self.column_value = np.empty(width, dtype=np.int64), np.empty(width)
+        self.priced = self.X.ledger.reads.priced
+        self.mean_price = mean_price_of(self.X.need_columns()) if self.priced else 1.0
         self.set_slack(problem)
 
     def attach(self):
@@ -254,12 +259,12 @@ cdef class Tracker:
 
     cdef bint iterate(self, Lines* rows, Lines* columns, double budget) noexcept nogil:
         """Read a row and then columns. False if the budget does not suffice: the next call resumes where it ended."""
-        if not self.columns_wait and not self.read_next_row(rows, &budget):
+        if not self.columns_wait and not self.read_next_row(rows, columns, &budget):
             return False
         self.columns_wait = not self.read_columns(columns, budget)
         return not self.columns_wait
 
-    cdef bint read_next_row(self, Lines* rows, double* budget) noexcept nogil:
+    cdef bint read_next_row(self, Lines* rows, Lines* columns, double* budget) noexcept nogil:
         """Draw a row, read it and move u. False if it does not fit the budget: then it stays drawn."""
         cdef double trust = 1.0 - CAUTION * self.lack_of_all / max(self.lack_of_wet, 1e-12)
         cdef double lack, weight, price, length = self.length_of_u()
@@ -289,11 +294,11 @@ cdef class Tracker:
         if lack > 0.0 or not self.levelled or self.group[k].response / length <= self.group[k].level:
             self.group[k].waiting = i
             if self.groups == 1 or self.group[1 - k].waiting >= 0:
-                self.move(length)
+                self.move(columns, length)
         self.length_sum += weight * self.length_of_u()
         if self.groups == 2:
             self.bias_sum += weight * self.length_of_u() * (self.group[1].level - self.group[0].level) / 2
-        self.allowance += self.columns * trust * self.group[k].size
+        self.allowance += self.columns * trust * self.weight_of(self.group[k].size, price)
         budget[0] -= price
         return True
 
@@ -431,7 +436,7 @@ cdef class Tracker:
             slope[k] += self.group[k].weight[self.group[k].by_response[wet[k]]]
             wet[k] += 1
 
-    cdef void move(self, double length) noexcept nogil:
+    cdef void move(self, Lines* columns, double length) noexcept nogil:
         """u <- u + step * mean of the waiting rows; updates |u|^2, |u - z|^2, alpha and the average with it."""
         cdef double c = 0.0, norm2 = self.mean_norm2(), margin = 0.0, step, delta
         cdef double before = self.weight_sum - pow(<double>self.t, self.average)
@@ -450,7 +455,7 @@ cdef class Tracker:
                 self.distance2 += delta * (2.0 * (self.column[j].u - self.column[j].z) + delta)
                 self.column[j].u += delta
                 self.column[j].unshared += before * delta
-                self.place_column(j)
+                self.place_column(columns, j)
         self.u_norm2 = max(0.0, self.u_norm2 + 2.0 * step * c + step * step * norm2)
         self.steps2 += step * step * norm2
 
@@ -472,7 +477,7 @@ cdef class Tracker:
     cdef bint read_columns(self, Lines* columns, double budget) noexcept nogil:
         """Set z to u where they differ most, as long as the allowance lasts. False if the budget ends before."""
         cdef int64_t j, i, k, size
-        cdef double change, price
+        cdef double change, price, weight
         cdef Column* column
         while self.allowance > 0.0:
             while self.highest >= 0 and self.first[self.highest] < 0:
@@ -481,9 +486,10 @@ cdef class Tracker:
                 self.allowance = 0.0
                 break
             j = self.first[self.highest]
-            if columns.size(j) > self.allowance:
-                break
             price = columns.price(j)
+            weight = self.weight_of(columns.size(j), price)
+            if weight > self.allowance:
+                break
             if price > budget:
                 return False
             column = &self.column[j]
@@ -495,16 +501,32 @@ cdef class Tracker:
             self.z_norm2 += column.u * column.u - column.z * column.z
             self.distance2 -= (column.u - column.z) * (column.u - column.z)
             column.z = column.u
-            self.allowance -= size
+            self.allowance -= weight
             self.column_entries += size
             budget -= price
-            self.place_column(j)
+            self.place_column(columns, j)
         return True
 
-    cdef void place_column(self, int64_t j) noexcept nogil:
-        """Move column j to the bucket of |u_j - z_j|, or to none if they are equal."""
+    cdef double weight_of(self, int64_t size, double price) noexcept nogil:
+        """What reading a line weighs against others: the number of its entries, or of those that its price would buy.
+
+        An entry that is paid for weighs a little, so that work is not spent without end where it costs nothing.
+        """
+        if not self.priced:
+            return size
+        return (1.0 - FREE_SHARE) * (price / self.mean_price) + FREE_SHARE * size
+
+    cdef void place_column(self, Lines* columns, int64_t j) noexcept nogil:
+        """Move column j to the bucket of what reading it brings for its weight, or to none if it brings nothing.
+
+        It brings the share of its entries in |X u - X z|^2, which is (u_j - z_j)^2 for each of them.
+        """
         cdef Column* column = &self.column[j]
-        cdef int64_t now = bucket_of(column.u - column.z), before = column.bucket
+        cdef double distance = column.u - column.z
+        cdef int64_t now, before = column.bucket
+        if self.priced and distance != 0.0:
+            distance *= sqrt(columns.size(j) / self.weight_of(columns.size(j), columns.price(j)))
+        now = bucket_of(distance)
         if now == before:
             return
         if before >= 0:
@@ -521,6 +543,16 @@ cdef class Tracker:
                 self.column[self.first[now]].preceding = j
             self.first[now] = j
             self.highest = max(self.highest, now)
+
+
+cdef double mean_price_of(Lines* columns) noexcept:
+    """The mean price of an entry over all columns; 1 if all are free."""
+    cdef double total = 0.0
+    cdef int64_t j, entries = 0
+    for j in range(columns.count):
+        total += columns.price(j)
+        entries += columns.size(j)
+    return total / entries if total > 0.0 else 1.0
 
 
 cdef inline int64_t bucket_of(double distance) noexcept nogil:
