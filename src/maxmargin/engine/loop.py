@@ -399,8 +399,9 @@ class _Run(Generic[ProblemT, StateT]):
                 self.next_check = max(self.n_iter + 1, solver.next_check(problem, state, self.n_iter))
             reason = self.advance(state, self.next_check, interrupt, keeper)
             if reason is Reason.BUDGET and self.n_iter == 0:
+                unit = "" if problem.ledger.priced else " entries"
                 raise ValueError(
-                    f"a budget of {limits.budget:,} is too small for one iteration of {solver.name!r} on this "
+                    f"a budget of {limits.budget:,}{unit} is too small for one iteration of {solver.name!r} on this "
                     f"data of {problem.X.shape[0]:,} rows and {problem.X.shape[1]:,} columns; give at least what an "
                     "iteration reads, which may be a row, a row and a column, or all of the data"
                 )
