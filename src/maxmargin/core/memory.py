@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import tempfile
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -94,3 +96,24 @@ def in_file(array: Any) -> bool:
     while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
         array = array.base
     return isinstance(array, np.memmap)
+
+
+def give_back_free_memory() -> None:
+    """Let the allocator give memory that is free back to the system, where it is one that can be asked to: glibc's.
+
+    Examples
+    --------
+    >>> from maxmargin.core.memory import give_back_free_memory
+    >>> give_back_free_memory()
+    """
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Any:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another C library, or another system
+        return None
