@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from common import arguments, environment, markdown, write_json
+from stores import memory_of
 
 D, CLUSTERS, TEST_ROWS = 50, 4000, 50_000
 SPREAD = 0.45  # the standard deviation of a cluster, where that of their centres is 1
@@ -76,9 +76,7 @@ def measure(entrant: str, folder: Path, max_time: float) -> dict[str, float]:
     began, cpu = time.perf_counter(), time.process_time()
     predict = ENTRANTS[entrant](X, y, max_time)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    status = Path("/proc/self/status").read_text().splitlines()
-    anonymous = next(int(line.split()[1]) / 1e3 for line in status if line.startswith("RssAnon"))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    peak, anonymous = memory_of("VmHWM"), memory_of("RssAnon")
     wrong = np.mean(predict(np.load(folder / "test_X.npy")) != np.load(folder / "test_y.npy"))
     return {"seconds": seconds, "cpu": cpu, "peak": peak, "anonymous": anonymous, "error": 100 * float(wrong)}
 
