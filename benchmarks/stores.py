@@ -224,11 +224,11 @@ def vowpal_wabbit(folder: Path, y: Any) -> tuple[Any, dict[str, float]]:
 ENTRANTS = {
     "LinearSVC(C=0.01)": lambda folder, y: ours(folder, y, "by_block.zarr", C=0.01),
     "LinearSVC(C=0.01, loss='hinge')": lambda folder, y: ours(folder, y, "by_block.zarr", C=0.01, loss="hinge"),
-    "LinearSVC(slack=0.2, budget=2 %)": lambda folder, y: ours(
-        folder, y, "by_line.zarr", slack=0.2, budget=SHARE, scale=5.0, certify=False
+    "LinearSVC(slack=0.02, budget=2 %)": lambda folder, y: ours(
+        folder, y, "by_line.zarr", slack=0.02, budget=SHARE, scale=5.0, certify=False
     ),
     "the same, chunks of rows only": lambda folder, y: ours(
-        folder, y, "by_block.zarr", slack=0.2, budget=SHARE, scale=5.0, certify=False
+        folder, y, "by_block.zarr", slack=0.02, budget=SHARE, scale=5.0, certify=False
     ),
     "SGDClassifier, one pass": sgd,
     "SGDClassifier, 2 % of the rows": lambda folder, y: sgd(folder, y, SHARE),
