@@ -8,8 +8,8 @@ that stream; `by_line.zarr`, whose `X` has a chunk for each row and whose `X_by_
 `test.zarr` with 4,000 more samples.
 
 Each entrant has a process of its own, with one GB of cache. Memory is the peak of the resident set, and the part
-of it at the end that is no page cache of a file. "passes": bytes fetched over those of the matrix. "x needed": bytes fetched by
-SIMBA over those of the rows and columns that it reads.
+of it at the end that is no page cache of a file. "passes": bytes fetched over those of the matrix. "x needed": bytes
+fetched by SIMBA over those of the rows and columns that it reads.
 """
 
 from __future__ import annotations

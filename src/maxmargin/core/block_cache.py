@@ -12,14 +12,15 @@ from weakref import WeakValueDictionary
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.core.memory import give_back_free_memory
+from maxmargin.core.memory import give_back_free_memory, resident_memory
 from maxmargin.core.source import LineBlocks
 from maxmargin.core.types import Indices
 
 READERS = 4  # threads that may read a source at the same time; each holds a block of rows and one of columns
-# Bytes of blocks that were removed, as a share of the cache, after which free memory is given back to the system.
-# Otherwise what the allocator keeps free between blocks was measured to take as much memory as the cache itself.
-FREED_SHARE = 0.1
+FREED_SHARE = 0.1  # of the cache: after so many bytes of blocks were removed, the memory of the process is looked at
+# Bytes that it may have grown by beyond the cache, before memory that the allocator keeps free is given back to the
+# system: to do so each time would make the system clear all memory of blocks anew, a third of the time of a fit.
+MOST_KEPT_FREE = 100_000_000
 MOST_AHEAD = 2  # blocks that are being read ahead, or wait for that: more would take the room of those in use
 
 
@@ -90,7 +91,8 @@ class BlockCache:
         self.cache_size, self.held = cache_size, 0
         self._blocks: OrderedDict[tuple[int, int], KeptBlock] = OrderedDict()
         self._changed = Condition(RLock())  # a hold may be freed while its thread has the lock
-        self._chunks, self._bytes, self._freed = 0, 0, 0
+        self._chunks, self._bytes = 0, 0
+        self._freed, self._at_first = 0, resident_memory()
         self._known: set[tuple[int, int]] = set()
         self._reader: ThreadPoolExecutor | None = None
         # The reader that has a block at hand, for each thread and each of rows and columns: there is one at a time, so
@@ -187,7 +189,8 @@ class BlockCache:
             self.held, self._freed = self.held - nbytes, self._freed + nbytes
         if self._freed > FREED_SHARE * self.cache_size:
             self._freed = 0
-            give_back_free_memory()
+            if resident_memory() > self._at_first + self.cache_size + MOST_KEPT_FREE:
+                give_back_free_memory()
         if free < kept.nbytes:
             return None
         self._blocks[id(source), block] = kept

@@ -98,6 +98,22 @@ def in_file(array: Any) -> bool:
     return isinstance(array, np.memmap)
 
 
+def resident_memory() -> int:
+    """The bytes of memory that this process takes, where Linux tells; else 0.
+
+    Examples
+    --------
+    >>> from maxmargin.core.memory import resident_memory
+    >>> resident_memory() >= 0
+    True
+    """
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
+
+
 def give_back_free_memory() -> None:
     """Let the allocator give memory that is free back to the system, where it is one that can be asked to: glibc's.
 
