@@ -418,7 +418,7 @@ def test_a_folder_without_permission_is_noticed_before_the_work(run, rows, monke
 
 
 def test_a_fault_of_ours_keeps_its_traceback(run, rows, monkeypatch):
-    def broken(*args):
+    def broken(*args, **options):
         raise KeyError("lost")
 
     monkeypatch.setattr(LinearSVC, "fit", broken)
