@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from block_sources import InBlocks
 
-from maxmargin import SVC, LinearSVC, RegularizedSVM, SlackSVM, solve
+from maxmargin import SVC, SVCCV, LinearSVC, LinearSVCCV, RegularizedSVM, SlackSVM, solve
 from maxmargin.data import as_matrix
 from maxmargin.engine.registry import solvers_for
 from maxmargin.kernels import packed_rows
@@ -103,3 +103,29 @@ def test_errors_name_what_is_wrong():
         model.predict(InBlocks(bad))
     with pytest.raises(OSError, match="block 3 cannot be read"):
         LinearSVC(solver="sdca").fit(InBlocks(X, fails=[3]), Y)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_searches_read_the_samples_into_memory(kind):
+    data = KINDS[kind]
+    here, there = (LinearSVCCV(Cs=[0.01, 1.0], cv=3, random_state=0).fit(X, THREE) for X in (data, InBlocks(data)))
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+    np.testing.assert_array_equal(here.predict(data), there.predict(InBlocks(data)))
+    with pytest.raises(ValueError, match="a search has its samples in memory, and these take"):
+        SVCCV(cv=3).fit(InBlocks(data, cache_size=100), THREE)
+
+
+def test_support_vectors_are_read_when_they_are_asked_for():
+    data = InBlocks(X)
+    model = LinearSVC(C=0.1, keep_dual=True).fit(data, Y)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_partial_fit(kind):
+    data = KINDS[kind]
+    here, there = (
+        LinearSVC(solver="pegasos", random_state=0).partial_fit(X, Y, classes=[-1, 1])
+        for X in (data, InBlocks(data, rows=300))
+    )
+    np.testing.assert_array_equal(here.coef_, there.coef_)

@@ -27,7 +27,7 @@ from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.search import Grid, Search
-from maxmargin.estimators.validation import distinct_numbers
+from maxmargin.estimators.validation import distinct_numbers, samples_in_memory
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
@@ -75,8 +75,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
-            The samples.
+        X : array, sparse matrix or store of shape (n, d)
+            The samples. Those of a store are read into memory, and must take no more than its cache.
         y : array of shape (n,)
             Their labels, of any type.
         sample_weight : array of shape (n,) or None
@@ -91,7 +91,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         -------
         self
         """
-        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = indexable(samples_in_memory(X), y, sample_weight, groups)
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         estimator = self._estimator()

@@ -16,10 +16,11 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.threads import BLAS_THREADS_FROM, LEAST_WORK, limit_blas, thread_count
 from maxmargin.core.types import Indices, Vector
+from maxmargin.data import as_matrix
 from maxmargin.engine.registry import online_solvers
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
@@ -38,6 +39,7 @@ from maxmargin.estimators.validation import (
     lies_elsewhere,
     rows_to_predict,
     sample_weights,
+    training_data,
 )
 from maxmargin.problems import LOSSES, Solution
 from maxmargin.solvers import SOLVERS, Learned
@@ -322,7 +324,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         self
         """
         begins = not hasattr(self, "_learned")
-        X, y = validate_data(self, X, y, **self._readable, reset=begins)
+        X, y = training_data(self, X, y, **self._readable, reset=begins)
         if begins:
             if classes is None:
                 raise ValueError(
@@ -517,7 +519,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         X = self._training_data() if self._training_data is not None else None
         if X is None:
             raise AttributeError("the training data is gone; the support vectors are its rows model.support_")
-        return _safe_indexing(X, self.support_)
+        return as_matrix(X)[self.support_] if lies_elsewhere(X) else _safe_indexing(X, self.support_)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -26,32 +26,34 @@ from maxmargin.core.source import is_source
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data.matrices import as_matrix
-from maxmargin.data.stores import is_store
+from maxmargin.data.stores import DEFAULT_CACHE_SIZE, is_store
 
 PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 LARGEST_SHARE_OF_CLASSES = 0.5  # classes as a share of the samples; beyond, scikit-learn warns of a regression
 
 
-def training_data(estimator: Any, X: Any, y: Any, **readable: Any) -> tuple[Any, NDArray[Any]]:
+def training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True, **readable: Any) -> tuple[Any, NDArray[Any]]:
     """X and y of a fit, validated but for NaN and infinity in X; `readable` is what `validate_data` is given.
 
     Arrays and CSR matrices of floats with whole numbers or strings for labels have nothing that scikit-learn would have
-    to convert.
+    to convert. Without `reset`, X must have the features of an earlier call.
     """
-    if _plain_rows(X) and _plain_labels(y) and X.shape[0] == y.size:
+    if reset and _plain_rows(X) and _plain_labels(y) and X.shape[0] == y.size:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
     if lies_elsewhere(X):
         X = as_matrix(X, thread_count(estimator.n_jobs)).fork()  # what this fit reads is counted apart
+        if not reset:
+            _refuse_other_features(estimator, X)
         y = _check_y(y, estimator=estimator)
         if X.shape[0] != y.size:
             raise ValueError(f"X has {X.shape[0]:,} rows, but y has {y.size:,} labels; give a label for each row")
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
-    X, y = validate_data(estimator, X, y, **readable)
+    X, y = validate_data(estimator, X, y, reset=reset, **readable)
     return X, y
 
 
@@ -72,19 +74,40 @@ def lies_elsewhere(X: Any) -> bool:
     return type(X) not in PLAIN and (isinstance(X, Matrix) or is_source(X) or is_store(X))
 
 
+def samples_in_memory(X: Any) -> Any:
+    """The samples of a search, which copies some of them for each fold: those that lie elsewhere are read into memory.
+
+    They are refused if they take more than the `cache_size` of their source.
+    """
+    if not lies_elsewhere(X):
+        return X
+    matrix, most = as_matrix(X), getattr(X, "cache_size", DEFAULT_CACHE_SIZE)
+    size = matrix.n_stored * matrix.dtype.itemsize
+    if size > most:
+        raise ValueError(
+            f"a search has its samples in memory, and these take {size:,} bytes, more than cache_size={most:,}. Give a "
+            "larger cache_size, search with fewer samples, as_matrix(X)[:n], or fit LinearSVC for a few C"
+        )
+    return matrix[:]
+
+
 def blocks_to_predict(estimator: Any, X: Any) -> Iterator[Any]:
     """The rows of a matrix that lies elsewhere, which a fitted estimator is asked about, a block at a time."""
     check_is_fitted(estimator)
     X = as_matrix(X)
+    _refuse_other_features(estimator, X)
+    for first, rows in X.blocks():
+        if not (_assumed_finite() or _finite_sum(rows.data if issparse(rows) else rows)):
+            refuse_not_finite(as_matrix(rows), first_row=first)
+        yield rows
+
+
+def _refuse_other_features(estimator: Any, X: Matrix) -> None:
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
             "features as input"
         )
-    for first, rows in X.blocks():
-        if not (_assumed_finite() or _finite_sum(rows.data if issparse(rows) else rows)):
-            refuse_not_finite(as_matrix(rows), first_row=first)
-        yield rows
 
 
 def _plain_rows(X: Any) -> bool:
