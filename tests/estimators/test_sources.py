@@ -129,3 +129,11 @@ def test_partial_fit(kind):
         for X in (data, InBlocks(data, rows=300))
     )
     np.testing.assert_array_equal(here.coef_, there.coef_)
+
+
+def test_many_classes_share_a_small_cache_in_many_threads():
+    """Each thread has a block at hand, so that there are no more threads than blocks that fit."""
+    data, y = InBlocks(X, rows=2, columns=1), np.arange(203) % 12
+    model = LinearSVC(C=1e-4, solver="sdca", n_jobs=16, random_state=0).fit(data, y)
+    alone = LinearSVC(C=1e-4, solver="sdca", n_jobs=1, random_state=0).fit(data, y)
+    np.testing.assert_array_equal(model.coef_, alone.coef_)

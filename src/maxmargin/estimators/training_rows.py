@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from maxmargin.core import Ledger, Matrix
+from maxmargin.core.block_cache import READERS
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Indices, Point, Rows, Vector
 from maxmargin.data import as_matrix
@@ -83,10 +85,13 @@ class RowsOfProblems(TrainingRows):
         The rows of all samples.
     parallel : bool
         Whether several threads may solve binary problems at the same time.
+    most_threads : int
+        How many of them, at most.
     """
 
     matrix: Matrix | KernelMatrix
     parallel: bool
+    most_threads: int = sys.maxsize
 
     @property
     def ledger(self) -> Ledger:  # type: ignore[override]
@@ -132,7 +137,7 @@ class RowsOfProblems(TrainingRows):
     @limit_blas()
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         threads = thread_count(rules.n_jobs, self.operations(fit.problems)) if self.parallel else 1
-        return fit.table(Rounds(fit, rules, threads).run())
+        return fit.table(Rounds(fit, rules, min(threads, self.most_threads)).run())
 
     def counts(self, matrix: Rows) -> dict[str, Any]:
         """What was read of the matrix of a binary problem, for a checkpoint."""
@@ -163,6 +168,8 @@ class FeatureRows(RowsOfProblems):
 
     def __init__(self, X: Any, threads: int = 1) -> None:
         self.matrix = as_matrix(X, threads)
+        if self.matrix.checks_entries:  # it lies elsewhere: each thread has a block of it in memory
+            self.most_threads = READERS
         self.known_sq_norms: Vector | None = None
 
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float, *, part: bool = False) -> MarginProblem:
