@@ -132,17 +132,19 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
         header = _read_header(archive)
         model, layout, checks = _build(header), LAYOUTS[header["estimator"]], [of["checks"] for of in header["traces"]]
         shapes = layout.shapes(model, header)
-        shapes |= {f"trace_{name}": (dtype, (sum(checks),)) for name, dtype in _TRACE_TYPES.items()}
+        # Older versions wrote no prices.
+        columns = [name for name in _TRACE_TYPES if name != "paid" or "trace_paid.npy" in archive.namelist()]
+        shapes |= {f"trace_{name}": (_TRACE_TYPES[name], (sum(checks),)) for name in columns}
         if wrong := set(archive.namelist()) ^ {_HEADER, *(f"{name}.npy" for name in shapes)}:
             raise Wrong(f"missing or not expected in it: {', '.join(sorted(wrong))}")
         arrays = {name: _read_array(archive, f"{name}.npy", *shape) for name, shape in shapes.items()}
-        cells = {name: arrays.pop(f"trace_{name}") for name in _TRACE_TYPES}
+        cells = {name: arrays.pop(f"trace_{name}") for name in columns}
         # Older versions wrote the kernel evaluations of a check as entries read too.
         cells["entries_read"] = np.where(cells["kernel_evaluations"] > 0, 0, cells["entries_read"])
         layout.restore(model, header, arrays)
 
-    columns = (column.tolist() for column in cells.values())
-    rows = [Row(**dict(zip(cells, row, strict=True))) for row in zip(*columns, strict=True)]
+    checked = zip(*(column.tolist() for column in cells.values()), strict=True)
+    rows = [Row(**dict(zip(cells, row, strict=True))) for row in checked]
     ends = pairwise(accumulate(checks, initial=0))
     traces = [Trace(rows[start:end], of["tol"]) for (start, end), of in zip(ends, header["traces"], strict=True)]
     model.trace_ = layout.of_all_problems(model, Traces, traces)
