@@ -41,7 +41,7 @@ def test_a_warm_start_pays(solver, loss, classes):
             read_warm, read_cold = read_warm + warm.entries_read_, read_cold + cold.entries_read_
             np.testing.assert_allclose(warm.coef_, cold.coef_, rtol=0.1, atol=0.02)
             assert all(certificate.relative_gap <= 1e-4 for certificate in np.atleast_1d(warm.certificate_))
-    # With ten seeds, dual coordinate ascent on the hinge loss reads 0.7 times as much in all; single fits may read more.
+    # With ten seeds, dual coordinate ascent on the hinge loss reads 0.7 times as much; single fits may read more.
     assert read_warm < read_cold
 
 
