@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from maxmargin.engine.checkpoint import Checkpoint
     from maxmargin.engine.checkpoint_file import CheckpointError
     from maxmargin.engine.interrupt import NoModelYet, listen_for_interrupt
-    from maxmargin.engine.loop import Holdout, Progress, Result, Resume, solve
+    from maxmargin.engine.loop import Holdout, solve
+    from maxmargin.engine.result import Progress, Result, Resume
     from maxmargin.engine.solver import Learned, Reason, Solver, Step
     from maxmargin.engine.stop_rules import StopRules
     from maxmargin.engine.trace import Row, Trace, Traces
@@ -50,7 +51,8 @@ _HOMES = {
     "maxmargin.engine.checkpoint": "Checkpoint",
     "maxmargin.engine.checkpoint_file": "CheckpointError",
     "maxmargin.engine.interrupt": "NoModelYet listen_for_interrupt",
-    "maxmargin.engine.loop": "Holdout Progress Result Resume solve",
+    "maxmargin.engine.loop": "Holdout solve",
+    "maxmargin.engine.result": "Progress Result Resume",
     "maxmargin.engine.solver": "Learned Reason Solver Step",
     "maxmargin.engine.stop_rules": "StopRules",
     "maxmargin.engine.trace": "Row Trace Traces",

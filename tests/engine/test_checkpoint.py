@@ -5,19 +5,21 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from block_sources import InBlocks
 from solver_cases import CASES, FEW_CASES, Case, clouds, each_case, same, untimed
 
 import maxmargin
+from maxmargin.data import OnDemand
 from maxmargin.engine import checkpoint as module
-from maxmargin.engine import loop
-from maxmargin.engine.checkpoint_file import MAGIC, read_checkpoint
+from maxmargin.engine import checkpoint_file, loop
+from maxmargin.engine.checkpoint_file import MAGIC, read_checkpoint, write_checkpoint
 from maxmargin.engine.snapshot import CannotKeep, Snapshot
 from maxmargin.game.players import LazyGradient
 from maxmargin.game.sets import Ball
@@ -38,6 +40,7 @@ from maxmargin.solvers import (
     Checkpoint,
     CheckpointError,
     CoreSet,
+    Decomposition,
     Holdout,
     Newton,
     PrimalDual,
@@ -127,6 +130,9 @@ class Mortal(Checkpoint):
     def due(self):
         return True
 
+    def affords(self, size):
+        return True
+
     def save(self, *parts):
         super().save(*parts)
         self.saves -= 1
@@ -214,6 +220,114 @@ def test_other_data(convert, tmp_path, quick):
     found, deaths = go_on(tmp_path / "run", run)
     assert deaths > 1
     same_results(found, run())
+
+
+STORED = {
+    "simba": (Simba(), lambda X, y: SlackSVM(X, y, slack=0.05), 60),
+    "sdca": (Sdca(), lambda X, y: RegularizedSVM(X, y, 0.1), 40),
+    "newton": (Newton(), lambda X, y: RegularizedSVM(X, y, 0.1, loss="squared_hinge"), 8),
+}
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array], ids=["dense", "CSR"])
+@pytest.mark.parametrize("name", STORED)
+def test_on_a_store(name, convert, tmp_path, quick):
+    """Blocks that were in the cache are read again, which changes the count of chunks and nothing else."""
+    X, y = clouds()
+    solver, problem, iterations = STORED[name]
+
+    def run(**more):
+        source = InBlocks(convert(X))
+        return solve(problem(source, y), solver, max_iter=iterations, tol=-1.0, random_state=0, **more)
+
+    found, deaths = go_on(tmp_path / "run", run)
+    assert deaths > 0
+    same_results(without_fetched(found), without_fetched(run()))
+    X[0, 0] += 1
+    with pytest.raises(CheckpointError, match=r"X\.entries="):
+        run(checkpoint=tmp_path / "run")
+
+
+def without_fetched(result):
+    reads = {name: count for name, count in result.reads.items() if "fetched" not in name}
+    return replace(result, reads=reads)
+
+
+class Bought:
+    """Features with prices, and how often each was computed, by all processes together."""
+
+    def __init__(self, folder, *, log, functions=("entries",)):
+        self.X, self.y = clouds(n=80, d=30, distance=1.0)
+        self.costs = np.random.default_rng(1).choice([0.1, 0.7, 3.0], size=30)
+        self.rules = {"budget": 0.5 * 80 * self.costs.sum(), "max_iter": 150, "random_state": 0}
+        self.times, self.folder, self.log, self.functions = np.zeros(self.X.shape, dtype=int), folder, log, functions
+
+    def entries(self, i, j):
+        np.add.at(self.times, (i, j), 1)
+        return self.X[i, j]
+
+    def rows(self, i):
+        self.times[i] += 1
+        return self.X[i]
+
+    def columns(self, j):
+        self.times[:, j] += 1
+        return self.X[:, j]
+
+    def source(self):
+        functions = {name: getattr(self, name) for name in self.functions}
+        memory = self.folder / "features.log" if self.log else None
+        return OnDemand(*self.X.shape, **functions, cost=self.costs, memory=memory)
+
+    def solve(self, source, **more):
+        return solve(SlackSVM(source, self.y, slack=0.1, scale=10.0), Simba(), **self.rules, **more)
+
+    def run(self, **more):
+        with self.source() as source:
+            return self.solve(source, **more)
+
+
+@pytest.mark.parametrize("functions", [("entries",), ("rows", "columns"), ("entries", "rows", "columns")], ids=str)
+@pytest.mark.parametrize("log", [False, True], ids=["no log", "log"])
+def test_features_with_prices(log, functions, tmp_path, quick):
+    """SIMBA chooses by prices, so these go on from the checkpoint too; with a log no entry is paid for twice."""
+    whole = Bought(tmp_path, log=False, functions=functions)
+    expected = whole.run()
+    bought = Bought(tmp_path, log=log, functions=functions)
+    found, deaths = go_on(tmp_path / "run", bought.run)
+    assert deaths > 1
+    same_results(without_fetched(found), without_fetched(expected))
+    if log:
+        np.testing.assert_array_equal(bought.times, whole.times)
+
+
+def test_features_with_prices_bought_after_the_last_checkpoint(tmp_path, quick):
+    """They are in the log, and are not bought again; the run that goes on counts what they cost."""
+    whole, bought = Bought(tmp_path, log=False), Bought(tmp_path, log=True)
+    expected = whole.run()
+    with pytest.raises(Killed):
+        bought.run(checkpoint=Mortal(tmp_path / "run", 5))
+    early = (tmp_path / "run").read_bytes()
+    with pytest.raises(Killed):
+        bought.run(checkpoint=Mortal(tmp_path / "run", 20))
+    (tmp_path / "run").write_bytes(early)
+    known = bought.times.sum()
+    same_results(without_fetched(bought.run(checkpoint=Mortal(tmp_path / "run"))), without_fetched(expected))
+    assert known < bought.times.sum()
+    np.testing.assert_array_equal(bought.times, whole.times)
+
+
+def test_features_with_prices_after_ctrl_c(tmp_path, ctrl_c, quick):
+    """The same source goes on, though it may know more than it did when the checkpoint was written."""
+    whole, bought = Bought(tmp_path, log=False), Bought(tmp_path, log=False)
+    expected, path = whole.run(), Checkpoint(tmp_path / "run")
+    with bought.source() as source:
+        cut = bought.solve(source, checkpoint=path, callback=lambda at: ctrl_c() if at.row.iteration >= 5 else None)
+        assert cut.status == "interrupted"
+        source.block(np.arange(3), np.arange(30))
+        found = bought.solve(source, checkpoint=path)
+    same_results(without_fetched(found), without_fetched(expected))
+    assert (bought.times <= 1).all()
 
 
 @each_case(FEW_CASES)
@@ -359,6 +473,61 @@ def test_saving_takes_a_small_share(tmp_path, monkeypatch):
     assert not checkpoint.due
     now[0] += 1.0
     assert checkpoint.due
+
+
+def test_the_first_save_waits_as_long_as_it_is_large(tmp_path, monkeypatch):
+    """So does a later one that is larger than the one before; Ctrl-C and the end of a run do not wait."""
+    now, sizes = [0.0], []
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(module, "write_checkpoint", lambda path, content, arrays: sizes.append(arrays[0].nbytes))
+    monkeypatch.setattr(module, "EXPECTED_RATE", 1e6)
+    checkpoint = Checkpoint(tmp_path / "run", every_seconds=10)
+
+    def save(megabytes, can_wait=True):
+        checkpoint.save({"state": np.zeros(megabytes * 1_000_000, dtype=np.uint8)}, {}, {}, None, can_wait)
+        return len(sizes)
+
+    now[0] = 10.0
+    assert checkpoint.due
+    assert save(1) == 0
+    now[0] = 49.0
+    assert not checkpoint.due
+    now[0] = 51.0
+    assert checkpoint.due
+    assert save(1) == 1
+    now[0] += 10.0
+    assert checkpoint.due  # writing took no time at all
+    assert save(2) == 1
+    assert not checkpoint.due
+    assert save(2, can_wait=False) == 2
+
+
+def test_the_end_of_a_run_is_saved_without_kernel_rows(tmp_path):
+    """A later run can go on from there all the same, and comes to the optimum."""
+    X, y = clouds(n=300, d=20, distance=1.0)
+    path = tmp_path / "run"
+
+    def run(C=10.0, tol=1e-3, **more):
+        K = KernelMatrix(X.astype(np.float32), Rbf(gamma=0.05))
+        return solve(RegularizedSVM(K, y, C), Decomposition(), tol=tol, **more)
+
+    for C in (10.0, 20.0):
+        ended = run(checkpoint=Mortal(path))
+        assert path.stat().st_size < 4 * 300 * 300 / 2
+        found = run(checkpoint=Mortal(path))
+        same_results(found, ended)
+        further, expected = run(C, 1e-6, warm=found), run(C, 1e-6)
+        assert further.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-5)
+
+
+def test_an_array_is_written_in_pieces(tmp_path, monkeypatch):
+    """Also one that is a part of another: no copy of all of it is made."""
+    monkeypatch.setattr(checkpoint_file, "PIECE", 64)
+    whole = np.arange(7 * 40, dtype=np.float32).reshape(7, 40)
+    arrays = [whole[:, :13], whole.T[:5], whole[2:2], whole[:, :0], np.array(3.0), whole.reshape(7, 4, 10)[:, 1:3]]
+    write_checkpoint(tmp_path / "run", {}, arrays)
+    for found, expected in zip(read_checkpoint(tmp_path / "run")[1], arrays, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 @dataclass

@@ -43,6 +43,7 @@ def killer(monkeypatch):
     monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
     ticks = iter(range(10**9))
     monkeypatch.setattr(Checkpoint, "due", property(lambda self: next(ticks) % 5 == 0))
+    monkeypatch.setattr(Checkpoint, "affords", lambda self, size: True)
     monkeypatch.setattr(os, "fsync", lambda file: None)
     monkeypatch.setattr(engine, "write_checkpoint", write_and_die)
 

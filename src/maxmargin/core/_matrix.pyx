@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t
 from maxmargin.core.kinds cimport Index, Real
 from maxmargin.core import rounding
 from maxmargin.core.block_cache import READERS, BlockCache
+from maxmargin.core.source import remembers
 from maxmargin.core.threads import run_parallel
 
 cdef int64_t PARTS = 4  # parts that large products are split into, so at most this many threads read a matrix
@@ -366,11 +367,16 @@ cdef class Matrix:
         return {"dtype": str(self.dtype), "n_stored": self.n_stored, "entries": self.source}
 
     def kept(self):
-        """For a checkpoint, whether there is an index of the other axis."""
-        return {"rows": self.rows != NULL, "columns": self.columns != NULL}
+        """For a checkpoint, whether there is an index of the other axis, and what a source remembers."""
+        remembered = self.source.kept() if remembers(self.source) else None
+        return {"rows": self.rows != NULL, "columns": self.columns != NULL, "source": remembered}
 
     def take(self, kept):
-        """Build the index again if there was one."""
+        """Let the source remember what it did, and build the index again if there was one."""
+        if kept["source"] is not None:
+            self.release()
+            self.shared.cache.forget()  # blocks that are read anew are paid for, as they were then
+            self.source.take(kept["source"])
         if kept["rows"]:
             self.need_rows()
         if kept["columns"]:

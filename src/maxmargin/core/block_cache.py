@@ -161,6 +161,12 @@ class BlockCache:
             self._known.add((id(source), block))
             return new
 
+    def forget(self) -> None:
+        """Remove all blocks that are not in use."""
+        with self._changed:
+            for key in [key for key, kept in self._blocks.items() if kept.give_up()]:
+                self.held -= self._blocks.pop(key).nbytes
+
     def release(self, kept: KeptBlock) -> None:
         """Count one user of a block less."""
         with self._changed:

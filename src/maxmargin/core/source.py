@@ -95,6 +95,11 @@ class Source(Protocol):
     def columns(self) -> LineBlocks: ...
 
 
+def remembers(X: object) -> bool:
+    """Whether X is a source of entries that are paid for once, and that a checkpoint keeps by `kept` and `take`."""
+    return is_source(X) and hasattr(type(X), "kept")
+
+
 def is_source(X: object) -> TypeGuard[Source]:
     """Whether X is a matrix that lies elsewhere."""
     return all(hasattr(type(X), name) for name in ("rows", "columns")) and hasattr(X, "cache_size")

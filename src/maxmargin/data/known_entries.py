@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,14 @@ class KnownEntries:
                     there = part.known[across]
                     by_line[k, there], marks[k, there] = part.values[across[there]], True
         return Known(values, known)
+
+    def pieces(self) -> Iterator[tuple[int, int, Indices, Values]]:
+        """All that is known, as `add` takes it; some entries both as parts of rows and of columns."""
+        for axis in (0, 1):
+            for k in (*self._whole[axis], *self._parts[axis]):
+                values, known = self._parts[axis].get(k) or self.line(axis, k)
+                where = np.flatnonzero(known)
+                yield axis, k, where, values[where]
 
     def add(self, axis: int, k: int, where: Indices, values: Values) -> Indices:
         """Add entries of a row or column at these positions; returns the positions that were not known before."""

@@ -7,7 +7,7 @@ on demand". A solver that reads rows and columns, such as SIMBA, learns from tho
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -126,6 +126,7 @@ class OnDemand:
         self.cache_size = max(LEAST_CACHE, 8 * max(self.shape) * self.dtype.itemsize)
         self.spent, self.computed, self.calls = 0.0, 0, 0
         self._known = KnownEntries(self.shape, self.dtype)
+        self._paid_for = KnownEntries(self.shape, self.dtype)  # by a run that was cut off, after its last checkpoint
         self._missing_cost = np.full(self.shape[0], self.costs.sum())  # of each row, that of its unknown entries
         self._lock = Lock()
         self._calls = FeatureCalls(workers, backend, retries, retry_wait)
@@ -227,6 +228,7 @@ class OnDemand:
 
     def _compute_entries(self, axis: int, i: Indices, j: Indices) -> None:
         """Compute entries, which are kept as pieces of rows (axis 0) or of columns (axis 1); sorted by those lines."""
+        i, j = self._without_paid_for(axis, i, j)
         batches = [(i[part], j[part]) for part in self._batches(i.size, 1)]
 
         def keep(batch: int, values: NDArray[Any]) -> None:
@@ -242,6 +244,10 @@ class OnDemand:
     def _compute_lines(self, axis: int, lines: Indices) -> None:
         """Compute whole rows (axis 0) or whole columns (axis 1)."""
         width = self.shape[1 - axis]
+        paid_for = self._paid_for.unknown[axis][lines] == 0
+        for line in lines[paid_for].tolist():
+            self._learn_paid_for(axis, line, np.arange(width))
+        lines = lines[~paid_for]
         batches = [lines[part] for part in self._batches(lines.size, width)]
         everywhere = np.arange(width)
 
@@ -255,9 +261,25 @@ class OnDemand:
         shapes = [(own.size, width) if axis == 0 else (width, own.size) for own in batches]
         self._call(LINES[axis], [(own,) for own in batches], shapes, keep)
 
+    def _without_paid_for(self, axis: int, i: Indices, j: Indices) -> tuple[Indices, Indices]:
+        """Those of some entries that nobody has paid for yet; the others become known without a call."""
+        lines, across = (i, j) if axis == 0 else (j, i)
+        left = np.ones(i.size, dtype=bool)
+        for line in np.unique(lines[self._paid_for.unknown[axis][lines] < self.shape[1 - axis]]).tolist():
+            own = np.flatnonzero(lines == line)
+            there = own[self._paid_for.line(axis, line).known[across[own]]]
+            self._learn_paid_for(axis, line, across[there])
+            left[there] = False
+        return i[left], j[left]
+
+    def _learn_paid_for(self, axis: int, line: int, where: Indices) -> None:
+        """Know entries of a line that were paid for; the log has them already, if there is one."""
+        fresh = self._learn(Piece(axis, line, where, self._paid_for.line(axis, line).values[where]))
+        self._renew_prices(axis, line, fresh)
+
     def _batches(self, count: int, width: int) -> list[slice]:
         """Parts of `count` lines of so many entries, one for each call."""
-        size = -(-count // self.workers) if self.batch_size is None else max(1, self.batch_size // width)
+        size = max(1, -(-count // self.workers) if self.batch_size is None else self.batch_size // width)
         return [slice(start, start + size) for start in range(0, count, size)]
 
     def _call(
@@ -327,8 +349,12 @@ class OnDemand:
         fresh = self._learn(piece)
         if self._log is not None and fresh.size:
             self._log.append(piece)
-        lines = (np.array([piece.line]), fresh)
-        self._set_prices(*(lines if piece.axis == 0 else lines[::-1]))
+        self._renew_prices(piece.axis, piece.line, fresh)
+
+    def _renew_prices(self, axis: int, line: int, fresh: Indices) -> None:
+        """Set the prices of a line, and of those that cross it where it has become known."""
+        lines = (np.array([line]), fresh)
+        self._set_prices(*(lines if axis == 0 else lines[::-1]))
 
     def _learn(self, piece: Piece) -> Indices:
         fresh = self._known.add(*piece)
@@ -354,6 +380,35 @@ class OnDemand:
             else:
                 by_column = unknown_in_column * row_cost
         self.rows.prices[rows], self.columns.prices[columns] = by_row, by_column
+
+    # What a checkpoint holds
+
+    def kept(self) -> dict[str, Any]:
+        """All entries that are known, and the sums that prices are made of: solvers choose by prices."""
+        with self._lock:
+            pieces = list(self._known.pieces())
+            return {
+                "lines": np.array([(axis, line, where.size) for axis, line, where, _ in pieces]).reshape(-1, 3),
+                "where": np.concatenate([NO_LINES, *(where for _, _, where, _ in pieces)]),
+                "values": np.concatenate([np.empty(0, self.dtype), *(values for *_, values in pieces)]),
+                "missing_cost": self._missing_cost.copy(),
+            }
+
+    def take(self, kept: Mapping[str, Any]) -> None:
+        """Know what a checkpoint holds, and nothing else, so that a run goes on with the prices of then.
+
+        Whatever is known besides, from the file or from before, was paid for after the checkpoint by the run that was
+        cut off. When the run that goes on asks for it, its ledger counts the price, but no call is made.
+        """
+        ends = np.cumsum(kept["lines"][:, 2])
+        with self._lock:
+            for piece in self._known.pieces():
+                self._paid_for.add(*piece)
+            self._known = KnownEntries(self.shape, self.dtype)
+            for (axis, line, size), end in zip(kept["lines"].tolist(), ends.tolist(), strict=True):
+                self._known.add(axis, line, kept["where"][end - size : end], kept["values"][end - size : end])
+            self._missing_cost[:] = kept["missing_cost"]
+            self._set_prices(*(np.arange(count) for count in self.shape))
 
     # Closing
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,12 +22,16 @@ from maxmargin import __version__
 from maxmargin.data.atomic import remove_temporary_files
 from maxmargin.engine.checkpoint_file import CheckpointError, read_checkpoint, write_checkpoint
 from maxmargin.engine.problem import Problem
+from maxmargin.engine.result import Result, Resume
 from maxmargin.engine.signature import Signature, differences, signature_of
-from maxmargin.engine.snapshot import PLAIN, CannotKeep, Remembers, Restored, Snapshot
+from maxmargin.engine.snapshot import PLAIN, CannotKeep, HoldsCache, Remembers, Restored, Snapshot
 from maxmargin.engine.solver import AnySolver
 
 EVERY_SECONDS = 10.0  # the time between two checkpoints, at least: so much work may be lost
 LARGEST_SHARE = 0.02  # of the time of a run that saving it may take: the next checkpoint waits until it is less
+# Bytes per second that a save is expected to write where there was none as large. A hard disk writes as many; the
+# virtual disk of `benchmarks/checkpoints.py` 130 million. On a faster disk the first save comes later than it could.
+EXPECTED_RATE = 100e6
 WORTH_SAVING = 1.0  # seconds: the end of a shorter run is not saved, as the same call comes to it as fast
 
 T = TypeVar("T")
@@ -40,7 +45,8 @@ class Checkpoint:
     path : str or path
         The file.
     every_seconds : float, default=10
-        The time between two checkpoints, at least. It is longer where saving takes more than 2 % of the time of a run.
+        The time between two checkpoints, at least. It is longer where saving takes more than 2 % of the time of a run;
+        before the first one, that is expected from its size.
     of_known_call : bool
         Whether somebody else compares data and parameters with those that were saved.
     part_of : path or None
@@ -81,7 +87,8 @@ class Checkpoint:
         self._named = self.path if part_of is None else Path(part_of)
         self._around: tuple[Callable[[], Any], Mapping[str, object]] | None = None
         self._found: tuple[dict[str, Any], list[NDArray[Any]]] | None = None  # the file, until its run is gone on with
-        self._saved_at, self._took = time.perf_counter(), 0.0
+        self._saved_at, self._took, self._size = time.perf_counter(), 0.0, 0  # the last save: when, seconds, bytes
+        self._wait = 0.0  # seconds from there to the next, at least, by the share that saving may take
 
     @classmethod
     def of(cls, checkpoint: str | os.PathLike[str] | Checkpoint) -> Checkpoint:
@@ -91,8 +98,13 @@ class Checkpoint:
     @property
     def due(self) -> bool:
         """Whether it is time to save."""
-        wait = max(self.every_seconds, self._took / LARGEST_SHARE)
-        return time.perf_counter() - self._saved_at >= wait
+        return time.perf_counter() - self._saved_at >= max(self.every_seconds, self._wait)
+
+    def affords(self, size: int) -> bool:
+        """Whether it is time to save so many bytes; if they are expected to take too long, no save is due before."""
+        expected = self._took + max(0, size - self._size) / EXPECTED_RATE
+        self._wait = expected / LARGEST_SHARE
+        return time.perf_counter() - self._saved_at >= self._wait
 
     def worth_saving(self, seconds: float) -> bool:
         """Whether the end of a run that took so many seconds is saved; that of one among several, when it is due."""
@@ -164,24 +176,41 @@ class Checkpoint:
         given: Mapping[str, object],
         signature: Signature,
         given_types: Mapping[type, str] | None = None,
+        can_wait: bool = False,
     ) -> None:
-        """Write down a run, and the loop around it."""
-        with self.saving():
-            content: dict[str, Any] = {"library": __version__}
-            arrays: list[NDArray[Any]] = []
-            _write(content, arrays, "run", run, Snapshot(given, given_types), signature)
-            if self._around is not None:
-                value, given = self._around
-                _write(content, arrays, "around", value(), Snapshot(given), {})
+        """Write down a run, and the loop around it.
+
+        A save that can wait is put off while writing so many bytes would take more than its share of the time.
+        """
+        before = time.perf_counter()
+        content: dict[str, Any] = {"library": __version__}
+        arrays: list[NDArray[Any]] = []
+        _write(content, arrays, "run", run, Snapshot(given, given_types), signature)
+        if self._around is not None:
+            value, given = self._around
+            _write(content, arrays, "around", value(), Snapshot(given), {})
+        size = sum(array.nbytes for array in arrays)
+        if can_wait and not self.affords(size):
+            return
+        with self.saving(size, since=before):
             write_checkpoint(self.path, content, arrays)
 
     @contextmanager
-    def saving(self) -> Iterator[None]:
-        """What is done inside the `with` block counts as saving: the longer it takes, the later the next one is due."""
-        before = time.perf_counter()
+    def saving(self, size: int = 0, since: float | None = None) -> Iterator[None]:
+        """What is done inside the `with` block counts as saving: the longer it takes, the later the next one is due.
+
+        Parameters
+        ----------
+        size : int
+            The bytes that are saved.
+        since : float or None
+            When saving began, by `time.perf_counter`; None: now.
+        """
+        before = time.perf_counter() if since is None else since
         yield
         self._saved_at = time.perf_counter()
-        self._took = self._saved_at - before
+        self._took, self._size = self._saved_at - before, size
+        self._wait = self._took / LARGEST_SHARE
 
 
 def _write(
@@ -221,7 +250,7 @@ class RunCheckpoint:
         random_state: object,
         **rules: object,
     ) -> None:
-        self.checkpoint, self.problem, self.rng = checkpoint, problem, rng
+        self.checkpoint, self.problem, self.solver, self.rng = checkpoint, problem, solver, rng
         self.given = {**given_with(problem), "rng": rng, "solver": solver}
         self.signature: Signature = {}
         if not checkpoint.of_known_call:
@@ -254,17 +283,27 @@ class RunCheckpoint:
         """Whether it is time to save."""
         return self.checkpoint.due
 
-    def save(self, **parts: Any) -> None:
-        """Save these parts of a run, and what it was given as far as that changes."""
-        problem = self.problem
-        private = {name: of for name, of in vars(problem).items() if name.startswith("_")}
+    def save(self, *, can_wait: bool = False, **parts: Any) -> None:
+        """Save these parts of a run, and what it was given as far as that changes; see `Checkpoint.save`."""
+        X = self.problem.X
+        self._save(parts, X.kept() if isinstance(X, Remembers) else {}, can_wait)
+
+    def save_end(self, result: Result) -> None:
+        """Save the result of a run that has ended, without caches: nobody goes on from there to the same bits."""
+        X = self.problem.X
+        resume = Resume(self.solver.without_cache(result.state), self.problem)
+        kept = X.kept_without_cache() if isinstance(X, HoldsCache) else X.kept() if isinstance(X, Remembers) else {}
+        self._save({"result": replace(result, resume=resume)}, kept, False)
+
+    def _save(self, parts: dict[str, Any], X: Mapping[str, Any], can_wait: bool) -> None:
+        private = {name: of for name, of in vars(self.problem).items() if name.startswith("_")}
         shared = {
             "rng": self.rng.bit_generator.state,
             "problem": private,
-            "X": dict(problem.X.kept()) if isinstance(problem.X, Remembers) else {},
-            "ledger": dict(problem.ledger.kept()),
+            "X": dict(X),
+            "ledger": dict(self.problem.ledger.kept()),
         }
-        self.checkpoint.save(parts | shared, self.given, self.signature)
+        self.checkpoint.save(parts | shared, self.given, self.signature, None, can_wait)
 
 
 def given_with(problem: Problem) -> dict[str, object]:

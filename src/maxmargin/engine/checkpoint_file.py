@@ -79,10 +79,11 @@ def _pieces(header: bytes, arrays: list[NDArray[Any]]) -> Iterator[bytes | memor
     for array in arrays:
         yield bytes(-position % ALIGNMENT)
         position += -position % ALIGNMENT
-        flat = np.ascontiguousarray(array.T if _is_by_columns(array) else array).reshape(-1).view(np.uint8)
-        position += flat.size
-        for start in range(0, flat.size, PIECE):
-            yield flat[start : start + PIECE].data
+        position += array.nbytes
+        by_rows = np.atleast_1d(array.T if _is_by_columns(array) else array)
+        lines = max(1, PIECE // max(1, by_rows[:1].nbytes))
+        for start in range(0, len(by_rows) if array.size else 0, lines):
+            yield np.ascontiguousarray(by_rows[start : start + lines]).reshape(-1).view(np.uint8).data
 
 
 def _layout(array: NDArray[Any]) -> tuple[Any, tuple[int, ...], bool]:

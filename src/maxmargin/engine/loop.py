@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike
 
 from maxmargin.core.matrix import as_rows
 from maxmargin.core.threads import limit_blas
-from maxmargin.core.types import Indices, Point, Vector
+from maxmargin.core.types import Indices
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.interrupt import Interrupt, NoModelYet, listen_for_interrupt
-from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Evaluation, Problem, Solution, Trait
+from maxmargin.engine.problem import READS, Evaluation, Problem, Solution, Trait
 from maxmargin.engine.registry import online_solvers, solvers_for
+from maxmargin.engine.result import OUT_OF_TIME, Progress, Proof, Result, Resume, best_proof, certified
 from maxmargin.engine.solver import AnySolver, Learned, ProblemT, Reason, Solver, StateT, Step
 from maxmargin.engine.stop_rules import UNLIMITED, Limits, StopRules
 from maxmargin.engine.trace import Row, Trace
@@ -31,15 +32,11 @@ if TYPE_CHECKING:
     from maxmargin.engine.checkpoint import Checkpoint, RunCheckpoint
 
 CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
-TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
-OUT_OF_TIME = ("interrupted", "max_time")  # ends after which nobody should be kept waiting
-MOST_AFTER_TIME = 0.2  # entries that may be read after such an end for a certificate, as a share of those read before
+MOST_AFTER_TIME = 0.2  # entries that may be read for a certificate once the time is up, as a share of those read before
 FREE_AFTER_TIME = 1_000_000  # and so many in any case: they take some milliseconds
 USUAL_TOL = 1e-3  # the relative gap that numbers are computed for where nobody asks for one
 LONGEST_WAIT = 10  # checks after which the gap is measured again, whatever the solver's estimate says
 BETTER_ESTIMATE = 0.7  # before that, the estimate must have fallen to this share of the one that promised too much
-
-Proof = tuple[Vector | None, Point | None]  # weights of the dual and their sum of rows, where they are known
 
 
 @dataclass(frozen=True)
@@ -66,100 +63,6 @@ class Holdout:
         with X.ledger.on("holdout"):
             products = X.dot(solution.w, self.rows)
         return float(np.mean(np.where(products / scale + solution.b > 0, 1.0, -1.0) != np.asarray(self.y)))
-
-
-class Resume:
-    """The state of a solver at the end of a run, which one later run may go on from: it changes the state in place.
-
-    Parameters
-    ----------
-    state : object
-        The state.
-    problem : Problem or None
-        The problem that it is of.
-    """
-
-    def __init__(self, state: object, problem: Problem | None = None) -> None:
-        self.state, self.problem = state, problem
-
-    def take(self) -> object:
-        """The state, which is gone from here afterwards."""
-        if self.state is None:
-            raise ValueError(
-                "this result was gone on from already, which used up its state; pass the later result as warm"
-            )
-        state, self.state = self.state, None
-        return state
-
-
-@dataclass(frozen=True)
-class Result:
-    """What :func:`solve` returns, for every solver.
-
-    Attributes
-    ----------
-    solution : Solution
-        The answer: direction, bias, and dual weights where there are any.
-    certificate : Certificate
-        How good it provably is.
-    evaluation : Evaluation or None
-        What the certificate's pass over the data saw; None without a certificate.
-    trace : Trace
-        One row a check.
-    status : str
-        Why it stopped: "tol", "max_iter", "max_time", "budget", "early_stopping", "callback", "interrupted", or
-        "finished" where the algorithm itself came to its end.
-    n_iter : int
-        Iterations made.
-    best_iter : int
-        The iteration that the solution is from.
-    reads : dict
-        Entries read, by purpose, as :meth:`maxmargin.core.Ledger.summary` gives them.
-    promise : dict
-        What the algorithm's theorem promises for this run; empty where it was stopped before its end.
-    resume : Resume
-        Holds the solver's own state, from which a warm start goes on, once.
-    """
-
-    solution: Solution
-    certificate: Certificate
-    evaluation: Evaluation | None
-    trace: Trace
-    status: str
-    n_iter: int
-    best_iter: int
-    reads: dict[str, int | float]
-    promise: dict[str, float] = field(default_factory=dict)
-    resume: Resume = field(default_factory=lambda: Resume(None), repr=False)
-
-    @property
-    def state(self) -> Any:
-        """The solver's own state; None once a later run has gone on from it."""
-        return self.resume.state
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback of :func:`solve` is told at each check.
-
-    Attributes
-    ----------
-    row : Row
-        The new row of the trace.
-    done : float
-        The share of the work that is done, between 0 and 1, by the stop rule that is nearest; NaN if none tells. The
-        way from the first known gap to `tol` is measured in powers of ten, as gaps fall by about equal factors.
-    gap, tol : float
-        The relative duality gap, measured or estimated by the solver, and the gap to stop at; NaN where there is none.
-    solution : callable
-        Gives the current solution.
-    """
-
-    row: Row
-    done: float
-    gap: float
-    tol: float
-    solution: Callable[[], Solution]
 
 
 def solve(
@@ -283,7 +186,7 @@ def solve(
                 no_time = Certificate.missing("the time was up before the model was evaluated on all samples")
                 result = replace(result, certificate=no_time)
         if keeper is not None and not interrupt.asked and keeper.checkpoint.worth_saving(run.seconds()):
-            keeper.save(result=result)
+            keeper.save_end(result)
         return replace(result, status="interrupted") if interrupt.asked else result
 
 
@@ -459,7 +362,7 @@ class _Run(Generic[ProblemT, StateT]):
                 break
             # After Ctrl-C too: the check that follows is none of a run that goes on.
             if keeper is not None and (keeper.due or interrupt.asked):
-                keeper.save(run=self.kept(), state=state)
+                keeper.save(can_wait=not interrupt.asked, run=self.kept(), state=state)
             if time.perf_counter() - before < CHUNK_SECONDS / 2:
                 self.chunk = min(2 * self.chunk, UNLIMITED)
             elif time.perf_counter() - before > CHUNK_SECONDS:
@@ -476,7 +379,7 @@ class _Run(Generic[ProblemT, StateT]):
             with self.problem.ledger.on("certificate"):
                 evaluation = self.problem.evaluate(solution.w)
                 certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
-            certificate, self.proof = _best_proof(certificate, dual, self.proved, self.proof)
+            certificate, self.proof = best_proof(certificate, dual, self.proved, self.proof)
             self.proved, solution = certificate, evaluation.solution(*self.proof)
             score, self.proven_gap = certificate.score, min(self.proven_gap, certificate.relative_gap)
         if self.holdout is not None:
@@ -578,39 +481,4 @@ def _out_of_range(solver: AnySolver) -> ValueError:
     return ValueError(
         f"solver {solver.name!r} came to numbers beyond what floats can hold. Center and scale the features, for "
         "instance with sklearn.preprocessing.StandardScaler, choose a C or weights nearer to 1, or another solver"
-    )
-
-
-def _best_proof(new: Certificate, dual: Proof, known: Certificate, proof: Proof) -> tuple[Certificate, Proof]:
-    """The new certificate with the better of two bounds, and the weights that prove it."""
-    best = new.tightened(known)
-    return best, proof if new and known and best.dual != new.dual else dual
-
-
-def certified(problem: Problem, result: Result, *, keep_bias: bool = False, tighten: bool = True) -> Result:
-    """The same result with a certificate on the full data; its evaluation is used where there is one already.
-
-    The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
-    The bound is tightened unless the time is up or what may be read is limited: that takes further passes.
-    """
-    if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
-        return replace(result, reads=problem.ledger.summary())  # the last check has done it all
-    rounds = TIGHTENING_ROUNDS if tighten and result.status not in OUT_OF_TIME else 0
-    with problem.ledger.on("certificate"):
-        at = result.evaluation or (
-            problem.evaluate_solution(result.solution) if keep_bias else problem.evaluate(result.solution.w)
-        )
-        certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
-    certificate, proof = _best_proof(certificate, dual, result.certificate, (result.solution.p, result.solution.v))
-    trace = result.trace
-    if trace[-1].iteration == result.best_iter:
-        last = replace(trace[-1], primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
-        trace = Trace([*trace[:-1], last], trace.tol)
-    return replace(
-        result,
-        solution=at.solution(*proof),
-        certificate=certificate,
-        evaluation=at,
-        trace=trace,
-        reads=problem.ledger.summary(),
     )

@@ -60,6 +60,14 @@ class Remembers(Protocol):
         """Remember it again."""
 
 
+@runtime_checkable
+class HoldsCache(Remembers, Protocol):
+    """Data that remembers, among other things, much that can be computed again."""
+
+    def kept_without_cache(self) -> Mapping[str, Any]:
+        """All else that it remembers: what `take` is given where a run has ended."""
+
+
 class CannotKeep(TypeError):
     """A run holds something that a checkpoint cannot."""
 

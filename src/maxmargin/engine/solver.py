@@ -109,6 +109,13 @@ class Solver(ABC, Generic[ProblemT, StateT]):
     def solution(self, problem: ProblemT, state: StateT) -> Solution:
         """What the solver would answer now."""
 
+    def without_cache(self, state: StateT) -> StateT:
+        """The state without what takes much memory and can be computed again: what is saved of a run that has ended.
+
+        A later run can go on from it, though perhaps to other last bits than from the state itself.
+        """
+        return state
+
     def learned(self, problem: ProblemT, state: StateT) -> Learned:
         """What an online solver takes along to other rows."""
         raise TypeError(f"solver {self.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")

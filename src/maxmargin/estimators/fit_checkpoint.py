@@ -52,6 +52,7 @@ class FitCheckpoint:
         self._lock, self._began_at = RLock(), time.perf_counter()
         self._fit = Checkpoint(self.path / FIT, every_seconds, part_of=self.path)
         self._signature: Signature = {}
+        self._found: set[int] = set()  # the problems that have a model
         self._waiting: dict[int, _Ended] = {}  # models that are not saved yet
         self._with_rows: _Ended | None = None  # the last one that was saved with the rows in the cache
 
@@ -90,6 +91,8 @@ class FitCheckpoint:
         if saved["rows"] is not None:
             kernel_rows(problem.X).take(saved["rows"])
         rows.take_counts(problem.X, saved["counts"])
+        with self._lock:
+            self._found.add(k)
         model: BinaryModel = saved["model"]
         return model
 
@@ -97,30 +100,35 @@ class FitCheckpoint:
         """Save a model that was found, now or together with later ones."""
         shared = kernel_rows(problem.X) if problem.X is rows.matrix and rows.shares_cache else None
         with self._lock:
+            self._found.add(k)
             self._waiting[k] = _Ended(k, replace(model, resume=None), rows.counts(problem.X), shared)
-            if self._fit.due:
-                self.flush()
+            if self._fit.due and self._fit.affords(_cached_bytes(shared)):
+                self.flush(shared)
 
-    def end(self) -> None:
-        """Save the last models, unless the fit was so short that it need not be saved at all."""
+    def end(self, problems: int) -> None:
+        """Save the last models, unless the fit was so short that it need not be saved at all.
+
+        The rows in the cache are saved with them if some of so many problems have no model yet and will need the rows.
+        """
         with self._lock:
             long = time.perf_counter() - self._began_at >= min(WORTH_SAVING, self.every_seconds)
             if self._waiting and (long or self._fit.path.exists()):
-                self.flush()
+                *_, last = self._waiting.values()
+                self.flush(None if len(self._found) == problems else last.shared)
 
-    def flush(self) -> None:
-        """Save the models that were found since the last time."""
+    def flush(self, shared: KernelRows | None) -> None:
+        """Save the models that were found since the last time, and the rows in the cache that problems share."""
         self._begin()
         *others, last = self._waiting.values()
-        with self._fit.saving():
+        with self._fit.saving(_cached_bytes(shared)):
             for one in others:
                 self._save(one, None)
-            self._save(last, last.shared)
+            self._save(last, shared)
             if self._with_rows is not None:  # the rows in the cache are those that the last problem has left there
                 self._save(self._with_rows, None)
             for one in self._waiting.values():
                 remove_checkpoint(self._path_of_run(one.k))
-        self._with_rows = None if last.shared is None else last
+        self._with_rows = None if shared is None else last
         self._waiting.clear()
 
     def _save(self, one: _Ended, shared: KernelRows | None) -> None:
@@ -140,6 +148,11 @@ class FitCheckpoint:
 
     def _path_of_model(self, k: int) -> Path:
         return self.path / f"{k}.model.ckpt"
+
+
+def _cached_bytes(shared: KernelRows | None) -> int:
+    """The bytes of the rows in a cache."""
+    return 0 if shared is None else shared.kept()["cache"]["rows"].nbytes
 
 
 @dataclass(frozen=True)

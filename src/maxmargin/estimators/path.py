@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
-from maxmargin.engine.loop import OUT_OF_TIME
+from maxmargin.engine.result import OUT_OF_TIME
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline

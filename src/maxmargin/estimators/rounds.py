@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from maxmargin.core.threads import run_parallel
 from maxmargin.core.types import Indices
-from maxmargin.engine.loop import OUT_OF_TIME
+from maxmargin.engine.result import OUT_OF_TIME
 from maxmargin.estimators.advice import warn_of_an_early_end
 from maxmargin.estimators.binary import BinaryModel
 from maxmargin.estimators.fit import Fit, FitRules
@@ -138,7 +138,7 @@ class Rounds:
                 self._solve_on_a_part(every, size)
             self._solve_each(self.fit, every, self._keep)
             if self.checkpoint is not None:
-                self.checkpoint.end()
+                self.checkpoint.end(len(self.models))
             interrupted = self.interrupt.answer()
             missing = [k for k in every if self.models[k] is None]
             if missing:

@@ -21,7 +21,7 @@ from maxmargin.core import Matrix
 from maxmargin.core.threads import run_parallel, thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
-from maxmargin.engine.loop import OUT_OF_TIME
+from maxmargin.engine.result import OUT_OF_TIME
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.limits import Deadline

@@ -153,15 +153,21 @@ class KernelMatrix:
 
     def kept(self) -> dict[str, Any]:
         """For a checkpoint, the cache and all else that was computed and is not computed again."""
+        return {**self.kept_without_cache(), "cache": self._cache.kept()}
+
+    def kept_without_cache(self) -> dict[str, Any]:
+        """The same without the rows in the cache."""
         known = {name: vars(self)[name] for name in ("inner_product", "_diagonal", "_measured") if name in vars(self)}
-        return {"dtype": self.dtype, "known": known, "cache": self._cache.kept()}
+        return {"dtype": self.dtype, "known": known, "saved": self.saved}
 
     def take(self, kept: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         if kept["dtype"] != self.dtype:
             self._change_precision(kept["dtype"])
         self.forget_rows()
-        self._cache.take(kept["cache"])
+        if "cache" in kept:
+            self._cache.take(kept["cache"])
+        self.saved = kept["saved"]
         vars(self).update(kept["known"])
 
     # Rows, through the cache

@@ -204,7 +204,6 @@ class RowCache:
             "width": self._width[:filled],
             "last_used": self._last_used[:filled],
             "clock": int(self._clock[0]),
-            "saved": self.saved,
         }
 
     def take(self, kept: Mapping[str, Any]) -> None:
@@ -212,7 +211,7 @@ class RowCache:
         self._filled = filled = len(kept["rows"])
         self._rows[:filled, : kept["rows"].shape[1]] = kept["rows"]
         self._row_in[:filled], self._width[:filled] = kept["row_in"], kept["width"]
-        self._last_used[:filled], self._clock[0], self.saved = kept["last_used"], kept["clock"], kept["saved"]
+        self._last_used[:filled], self._clock[0] = kept["last_used"], kept["clock"]
         slots = np.flatnonzero(self._row_in >= 0)
         self._slot_of[self._row_in[slots]] = slots
 

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from maxmargin.core.threads import limit_blas
 from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
-from maxmargin.engine.loop import Progress, solve
+from maxmargin.engine.loop import solve
 from maxmargin.engine.problem import Solution
+from maxmargin.engine.result import Progress
 from maxmargin.sdp.eigen import factor
 from maxmargin.sdp.program import SemidefiniteProgram
 from maxmargin.sdp.sublinear import SublinearSdp

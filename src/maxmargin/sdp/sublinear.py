@@ -28,8 +28,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from maxmargin.engine.loop import Progress, Result, solve
+from maxmargin.engine.loop import solve
 from maxmargin.engine.problem import Problem, Solution, Trait
+from maxmargin.engine.result import Progress, Result
 from maxmargin.engine.solver import Solver, Step
 from maxmargin.game.players import GradientState, LazyGradient, Player
 from maxmargin.game.primal_dual import THEOREM_CONSTANT, GameState, PrimalDual

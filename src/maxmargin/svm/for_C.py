@@ -15,7 +15,8 @@ import numpy as np
 
 from maxmargin.core.threads import limit_blas
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.loop import Holdout, Progress, Result, certified, solve
+from maxmargin.engine.loop import Holdout, solve
+from maxmargin.engine.result import Progress, Result, certified
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.svm.convert import certify_C, equivalent_slack

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxmargin.core.threads import limit_blas
-from maxmargin.engine.loop import USUAL_TOL, Progress, Result, Resume, solve
+from maxmargin.engine.loop import USUAL_TOL, solve
 from maxmargin.engine.problem import Solution, length
+from maxmargin.engine.result import Progress, Result, Resume
 from maxmargin.engine.solver import AnySolver
 from maxmargin.engine.stop_rules import StopRules
 from maxmargin.engine.trace import Row, Trace

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -461,6 +461,11 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         f[state.m :] = np.nan  # not known; computed when needed
         w = Expansion(state.alpha * problem.y, f)
         return Solution(w, state.b, state.alpha.copy(), w)
+
+    def without_cache(self, state: DecompositionState) -> DecompositionState:
+        """The state with an empty working set, which the next violating samples enter."""
+        empty = SquareBlock(state.inner.dtype, state.inner.threads)
+        return replace(state, inner=empty, replaced=state.replaced[:0])
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 1000
