@@ -213,6 +213,27 @@ def one_run(case: Case, iterations: int, seconds: float, wanted: str, rng: np.ra
                 return
 
 
+def kill(every: list[Case], kills: int, seed: int) -> dict[str, Tally]:
+    """Kill so many runs, over all solvers; print and return what happened to those of each."""
+    rng, tallies = np.random.default_rng(seed), {case.name: Tally() for case in every}
+    known: dict[str, tuple[int, float, str]] = {}
+    for case in every:
+        iterations = answer_of(lambda case=case: iterations_of(case))
+        known[case.name] = iterations, *answer_of(lambda case=case, most=iterations: timed(case, most))
+    while sum(tally.kills for tally in tallies.values()) < kills:
+        for case in every:
+            one_run(case, *known[case.name], rng, tallies[case.name])
+    print(f"{'solver':<30}{'seconds':>8}{'runs':>6}{'kills':>7}{'torn files':>12}{'other bits':>12}")
+    for name, tally in tallies.items():
+        row = f"{known[name][1]:>8.2f}{tally.runs:>6}{tally.kills:>7}{tally.torn:>12}{tally.wrong:>12}"
+        print(f"{name:<30}{row}")
+    found, torn, wrong = (
+        sum(getattr(tally, name) for tally in tallies.values()) for name in ("kills", "torn", "wrong")
+    )
+    print(f"{found} kills over {len(every)} solvers: {torn} torn files, {wrong} runs that ended with other bits\n")
+    return tallies
+
+
 def ended(number: int, patience: float) -> bool:
     """Whether a process comes to its end within so many seconds."""
     until = time.perf_counter() + patience
@@ -288,29 +309,11 @@ def main() -> None:
     parser.add_argument("--solvers", nargs="*", default=[], help='how their names begin, such as "kernel"; none: all')
     parser.add_argument("--cost-seconds", type=float, default=30.0, help="of each run whose cost is measured; 0: none")
     chosen = parser.parse_args()
-    rng = np.random.default_rng(chosen.seed)
-    every = chosen_among(cases(), chosen.solvers) if chosen.kills else []
-    tallies = {case.name: Tally() for case in every}
-    known: dict[str, tuple[int, float, str]] = {}
-    for case in every:
-        iterations = answer_of(lambda case=case: iterations_of(case))
-        known[case.name] = iterations, *answer_of(lambda case=case, most=iterations: timed(case, most))
-    while sum(tally.kills for tally in tallies.values()) < chosen.kills:
-        for case in every:
-            one_run(case, *known[case.name], rng, tallies[case.name])
-    print(f"{'solver':<30}{'seconds':>8}{'runs':>6}{'kills':>7}{'torn files':>12}{'other bits':>12}")
-    for case in every:
-        tally = tallies[case.name]
-        row = f"{known[case.name][1]:>8.2f}{tally.runs:>6}{tally.kills:>7}{tally.torn:>12}{tally.wrong:>12}"
-        print(f"{case.name:<30}{row}")
-    kills, torn, wrong = (
-        sum(getattr(tally, name) for tally in tallies.values()) for name in ("kills", "torn", "wrong")
-    )
-    print(f"{kills} kills over {len(every)} solvers: {torn} torn files, {wrong} runs that ended with other bits\n")
+    tallies = kill(chosen_among(cases(), chosen.solvers), chosen.kills, chosen.seed) if chosen.kills else {}
     measured = costs(chosen.cost_seconds, chosen.solvers) if chosen.cost_seconds else []
     if chosen.json is not None:
         chosen.json.write_text(json.dumps({"kills": {n: vars(t) for n, t in tallies.items()}, "costs": measured}))
-    if torn or wrong:
+    if any(tally.torn or tally.wrong for tally in tallies.values()):
         sys.exit("a checkpoint failed")
 
 
