@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import every_pair
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -83,29 +84,40 @@ def recording(monkeypatch):
 def fits():
     for name, solver in SOLVERS.items():
         options = {"slack": 0.0} if Trait.SEPARABLE in solver.requires else {}
-        yield pytest.param(LinearSVC(solver=name, max_iter=2, random_state=0, **options), id=f"linear {name}")
+        yield f"linear {name}", LinearSVC(solver=name, max_iter=2, random_state=0, **options)
     for name, solver in KERNEL_SOLVERS.items():
         # For C, a solver that takes a slack would search over many fits: the linear ones do.
         slack = None if solver.solves is not SlackSVM else 0.0 if Trait.SEPARABLE in solver.requires else 0.05
-        yield pytest.param(SVC(solver=name, slack=slack, max_iter=1, random_state=0), id=f"kernel {name}")
-    yield pytest.param(SVC(multi_class="ovr"), id="kernel, one against the rest")
-    yield pytest.param(EnclosingBall(nu=0.1), id="ball")
-    yield pytest.param(EnclosingBall(kernel="rbf", nu=0.1), id="ball with a kernel")
-    yield pytest.param(EnclosingBall(solver="sublinear_ball", max_iter=20, random_state=0), id="sublinear ball")
+        yield f"kernel {name}", SVC(solver=name, slack=slack, max_iter=1, random_state=0)
+    yield "kernel, one against the rest", SVC(multi_class="ovr")
+    yield "ball", EnclosingBall(nu=0.1)
+    yield "ball with a kernel", EnclosingBall(kernel="rbf", nu=0.1)
+    yield "sublinear ball", EnclosingBall(solver="sublinear_ball", max_iter=20, random_state=0)
 
 
-@pytest.mark.parametrize("model", list(fits()))
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_one_blas_thread_inside_and_the_same_bits_whatever_the_number_of_threads(model, kind, recording):
+FITS = dict(fits())
+KINDS = {"dense": np.asarray, "sparse": sp.csr_array}
+
+
+def check_bits(model, kind, classes, n_jobs, recording):
     """With several classes problems are solved at once, and with two they share the rows or the blocks of one."""
-    for classes in (3, 2):
-        X, y = clouds(classes, separable=True)
-        X = kind(X)
-        found = [model.set_params(n_jobs=n_jobs).fit(X, y).decision_function(X) for n_jobs in N_JOBS]
-        for other in found[1:]:
-            np.testing.assert_array_equal(found[0], other)
+    X, y = clouds(classes, separable=True)
+    X = KINDS[kind](X)
+    found = [model.set_params(n_jobs=n).fit(X, y).decision_function(X) for n in n_jobs]
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
     assert recording
     assert all(recording)
+
+
+@pytest.mark.parametrize(("name", "kind", "classes"), every_pair(FITS, KINDS, [3, 2]))
+def test_one_blas_thread_inside_and_the_same_bits_of_one_thread_and_of_two(name, kind, classes, recording):
+    check_bits(FITS[name], kind, classes, (1, 2), recording)
+
+
+@pytest.mark.parametrize("name", ["linear sdca", "kernel decomposition", "ball"])
+def test_the_same_bits_however_threads_are_asked_for(name, recording):
+    check_bits(FITS[name], "dense", 3, N_JOBS, recording)
 
 
 def test_an_error_inside_of_a_fit():
