@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from block_sources import InBlocks
+from covering import every_pair
 
 from maxmargin import SVC, SVCCV, LinearSVC, LinearSVCCV, RegularizedSVM, SlackSVM, solve
 from maxmargin.data import as_matrix
@@ -50,15 +51,13 @@ def test_sdca_reads_each_block_once_a_sweep():
     assert 4.5 * 102 < len(data.rows.reads) <= 6 * 102
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("y", [Y, THREE], ids=["two", "three"])
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"solver": "sdca"}, {"slack": 0.1}, {"slack": 0.1, "budget": 5000}, {"early_stopping": True}],
-    ids=str,
-)
-def test_linear_models(kind, y, options):
-    data, options = KINDS[kind], {"C": 0.1, "random_state": 0, **options}
+LABELS = {"two": Y, "three": THREE}
+OPTIONS = [{}, {"solver": "sdca"}, {"slack": 0.1}, {"slack": 0.1, "budget": 5000}, {"early_stopping": True}]
+
+
+@pytest.mark.parametrize(("kind", "classes", "options"), every_pair(KINDS, LABELS, OPTIONS), ids=str)
+def test_linear_models(kind, classes, options):
+    data, y, options = KINDS[kind], LABELS[classes], {"C": 0.1, "random_state": 0, **options}
     if "slack" in options:
         del options["C"]
     if options.get("early_stopping"):
@@ -73,11 +72,9 @@ def test_linear_models(kind, y, options):
     np.testing.assert_allclose(there.decision_function(InBlocks(data)), there.decision_function(data), rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("y", [Y, THREE], ids=["two", "three"])
-@pytest.mark.parametrize("solver", ["auto", "decomposition", "sbp"])
-def test_kernel_models_are_the_same_bits(kind, y, solver, monkeypatch):
-    data, options = KINDS[kind], {"solver": solver, "random_state": 0}
+@pytest.mark.parametrize(("kind", "classes", "solver"), every_pair(KINDS, LABELS, ["auto", "decomposition", "sbp"]))
+def test_kernel_models_are_the_same_bits(kind, classes, solver, monkeypatch):
+    data, y, options = KINDS[kind], LABELS[classes], {"solver": solver, "random_state": 0}
     if solver == "sbp":
         options |= {"slack": 0.1, "max_iter": 20}
     monkeypatch.setattr(packed_rows, "MOST_IN_MEMORY", 1000)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from covering import every_pair
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -39,12 +40,14 @@ def block(X, kernel, numbers=None, columns=None, threads=1):
 # By name
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("gamma", ["scale", "auto", 0.7, 0, np.float64(0.2)])
-@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sigmoid"])
+NAMES = ["linear", "rbf", "poly", "sigmoid"]
+GAMMAS = ["scale", "auto", 0.7, 0, np.float64(0.2)]
+DTYPES = [np.float32, np.float64]
+
+
+@pytest.mark.parametrize(("name", "gamma", "dtype", "kind"), every_pair(NAMES, GAMMAS, DTYPES, KINDS))
 def test_kernels_by_name_are_those_of_SVC(name, gamma, dtype, kind):
-    X = sample(dtype=dtype)
+    X, kind = sample(dtype=dtype), KINDS[kind]
     y = np.where(np.arange(40) % 2, 1, -1)
     svc = SVC(kernel=name, gamma=gamma, degree=2, coef0=0.5).fit(kind(X), y)
     value = svc._gamma
@@ -122,12 +125,13 @@ def test_who_is_an_inner_product():
 # Rows
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kernel", [Rbf(0.3), Function(rbf_kernel), Precomputed()], ids=["rbf", "function", "matrix"])
-@pytest.mark.parametrize("columns", [None, np.array([2, 1500, 7]), slice(100, 1400), slice(3, None, 2)], ids=str)
+KERNELS = {"rbf": Rbf(0.3), "function": Function(rbf_kernel), "matrix": Precomputed()}
+COLUMNS = [None, np.array([2, 1500, 7]), slice(100, 1400), slice(3, None, 2)]
+
+
+@pytest.mark.parametrize(("kernel", "columns", "threads", "kind"), every_pair(KERNELS, COLUMNS, [1, 2], KINDS), ids=str)
 def test_columns(kernel, columns, threads, kind):
-    X = sample(n=1600)
+    X, kernel, kind = sample(n=1600), KERNELS[kernel], KINDS[kind]
     K = rbf_kernel(X, gamma=0.3 if kernel == Rbf(0.3) else None)
     if kernel == Precomputed():
         X, kind = K, np.asarray
@@ -146,11 +150,9 @@ def test_places(places, threads):
     np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("new_kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("new_dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("width", [5, 3000])
+@pytest.mark.parametrize(("kind", "new_kind", "new_dtype", "width"), every_pair(KINDS, KINDS, DTYPES, [5, 3000]))
 def test_new_rows_of_another_kind(kind, new_kind, new_dtype, width):
+    kind, new_kind = KINDS[kind], KINDS[new_kind]
     X, new = sample(dtype=np.float32), sample(n=3, seed=1, dtype=new_dtype)
     if width > 5:  # too wide and too empty to be packed as a dense matrix
         X, new = (np.pad(rows, [(0, 0), (0, width - 5)]) for rows in (X, new))
@@ -242,13 +244,14 @@ def partly_rare(n, dtype, seed=0, common=40):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", [Linear(), Rbf(0.1), Poly(0.1, degree=2)], ids=lambda kernel: kernel.name)
-@pytest.mark.parametrize("many", [40, 1])
+@pytest.mark.parametrize(
+    ("many", "kernel", "dtype", "kind"),
+    every_pair([40, 1], [Linear(), Rbf(0.1), Poly(0.1, degree=2)], DTYPES, KINDS),
+    ids=lambda value: getattr(value, "name", None),
+)
 def test_rare_columns_apart(many, kernel, dtype, kind):
     """Blocks, in either precision, of a part, of new rows and of some rows only are those of the rows as given."""
-    X, common = partly_rare(1500, dtype, common=many)
+    (X, common), kind = partly_rare(1500, dtype, common=many), KINDS[kind]
     rows, close = PackedRows(kind(X), kernel), {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6}
     np.testing.assert_array_equal(rows.layout.common, common if many > 1 else [])  # one column is no matrix
     parameters = vars(kernel)

@@ -165,10 +165,16 @@ def read_all(lines, source):
     return np.concatenate(parts)
 
 
+@pytest.fixture(scope="module", params=ALL)
+def stored(request, tmp_path_factory):
+    """A store of each kind, written once for the tests that only read it."""
+    return request.param, ALL[request.param](tmp_path_factory.mktemp("store"))
+
+
 @pytest.mark.parametrize("cache_size", [1 << 30, 20_000], ids=["large", "small"])
-@pytest.mark.parametrize("kind", ALL)
-def test_rows_and_columns_are_those_of_the_matrix(kind, cache_size, tmp_path):
-    source = open_store(ALL[kind](tmp_path), cache_size=cache_size)
+def test_rows_and_columns_are_those_of_the_matrix(stored, cache_size):
+    kind, store = stored
+    source = open_store(store, cache_size=cache_size)
     truth = X if kind in DENSE else SPARSE.toarray()
     assert is_source(source)
     assert source.shape == truth.shape
@@ -178,9 +184,9 @@ def test_rows_and_columns_are_those_of_the_matrix(kind, cache_size, tmp_path):
     assert np.array_equal(read_all(source.columns, source), truth.T)
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_threads_may_read_at_the_same_time(kind, tmp_path):
-    source = open_store(ALL[kind](tmp_path), cache_size=20_000)
+def test_threads_may_read_at_the_same_time(stored):
+    kind, store = stored
+    source = open_store(store, cache_size=20_000)
     rows = source.rows
     with ThreadPoolExecutor(4) as pool:
         blocks = list(pool.map(rows.read, list(range(len(rows.starts) - 1)) * 4))
