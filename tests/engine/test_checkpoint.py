@@ -5,10 +5,12 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import checkpointed_fit
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -177,7 +179,7 @@ def test_every_solver_is_here():
 
 @each_case(ALL)
 def test_killed_again_and_again(case, tmp_path, quick):
-    options = {"max_iter": 70, "certify": "checks", "random_state": 3}
+    options = {"max_iter": 40, "certify": "checks", "random_state": 3}
     whole = case.solve(**options)
     found, deaths = go_on(tmp_path / "run", lambda **more: case.solve(**options, **more))
     assert deaths > 0
@@ -188,7 +190,7 @@ def test_killed_again_and_again(case, tmp_path, quick):
 
 @each_case(ALL)
 def test_saving_changes_no_bits(case, tmp_path, quick):
-    options = {"max_iter": 60, "certify": False, "random_state": 1}
+    options = {"max_iter": 30, "certify": False, "random_state": 1}
     same_results(case.solve(**options, checkpoint=Mortal(tmp_path / "run")), case.solve(**options))
 
 
@@ -601,41 +603,25 @@ def test_all_fields_of_compiled_states_are_public(path):
         assert all("*" in line for line in private), private
 
 
-CHILD = """
-import sys
-import numpy as np
-from maxmargin import SVC, LinearSVC
-from maxmargin.solvers import Checkpoint
-
-rng = np.random.default_rng(0)
-y = np.arange(600) % 3
-X = rng.normal(size=(600, 10)) + 0.3 * y[:, None]
-path, kind, target = sys.argv[1:]
-model = SVC(solver="smo", tol=1e-12) if kind == "kernel" else LinearSVC(solver="simba", slack=0.1, max_iter=300)
-model.set_params(random_state=0).fit(X, y, checkpoint=Checkpoint(path, every_seconds=0) if path else None)
-np.savez(target, coef=model.dual_coef_ if kind == "kernel" else model.coef_, reads=list(model.reads_.values()))
-"""
-
-
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the kernel machine ends at its limit
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_kill_9(kind, tmp_path):
-    """A process that is killed as soon as it has saved something else, again and again; the last one may end."""
+    """A process that is killed as soon as it has saved something else, twice; the next one may end."""
+    path, target = tmp_path / "run.ckpt", tmp_path / "model.npz"
 
-    def start(path, target):
-        return subprocess.Popen([sys.executable, "-c", CHILD, str(path), kind, str(tmp_path / target)])
+    def start():
+        return subprocess.Popen([sys.executable, checkpointed_fit.__file__, path, kind, target])
 
-    path = tmp_path / "run.ckpt"
-    for _ in range(3):
+    for _ in range(2):
         before = contents(path)
-        child = start(path, "killed.npz")
+        child = start()
         while contents(path) == before and child.poll() is None:
-            pass
+            time.sleep(1e-3)  # the processor is for the child
         child.kill()
         child.wait()
-        assert (tmp_path / "killed.npz").exists() or contents(path) != before
-    assert start(path, "gone on.npz").wait() == 0
-    assert start("", "whole.npz").wait() == 0
-    found, whole = (np.load(tmp_path / name) for name in ("gone on.npz", "whole.npz"))
+        assert target.exists() or contents(path) != before
+    assert start().wait() == 0
+    found, whole = np.load(target), checkpointed_fit.fit(kind)
     np.testing.assert_array_equal(found["coef"], whole["coef"])
     np.testing.assert_array_equal(found["reads"], whole["reads"])
 
