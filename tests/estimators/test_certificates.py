@@ -132,12 +132,12 @@ def test_linear_models_for_C(data, C, loss):
         check_all(models, [objective(model, X, y, weights, C, loss) for model in models])
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(data_sets(), st.sampled_from([1e-3, 1.0, 1000.0]), st.sampled_from(["linear", "rbf", "poly"]))
 def test_kernel_models_for_C(data, C, kernel):
     X, y, weights = data
     models = [
-        fitted(SVC(C=C, kernel=kernel, coef0=0.5, solver=name, max_iter=40, random_state=0), X, y, weights)
+        fitted(SVC(C=C, kernel=kernel, coef0=0.5, solver=name, max_iter=20, random_state=0), X, y, weights)
         for name, solver in KERNEL_SOLVERS.items()
         if Trait.SEPARABLE not in solver.requires
     ]
