@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from covering import every_pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
@@ -96,7 +97,7 @@ def test_the_lemma(bias, exact):
     """SGD with |g| <= 1 on the unit ball at 1/sqrt(t) is within 3/sqrt(T) on average; five seeds, all far inside."""
     problem = make_problem(0.02, bias)
     best = exact.slack_form(features(whole(problem)), problem.y, 0.02, bias).value
-    for T in (100, 1000):
+    for T in (100, 500):
         found = [
             solve(problem, StochasticBatchPerceptron(method="paper"), max_iter=T, random_state=seed).certificate
             for seed in range(5)
@@ -108,10 +109,14 @@ def test_the_lemma(bias, exact):
 # The optimum
 
 
-@each_bias
-@pytest.mark.parametrize("weighted", [False, True], ids=["equal weights", "weighted"])
-@pytest.mark.parametrize("slack", [0.0, 0.02, 0.1])
-@pytest.mark.parametrize("kernel", [Rbf(gamma=1.0), Poly(gamma=1.0, coef0=0.5, degree=2)], ids=["rbf", "poly"])
+KERNELS = [Rbf(gamma=1.0), Poly(gamma=1.0, coef0=0.5, degree=2)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bias", "slack", "weighted"),
+    every_pair(KERNELS, [True, False], [0.0, 0.02, 0.1], [False, True]),
+    ids=lambda value: getattr(value, "name", None),
+)
 def test_the_optimum_is_the_exact_one(kernel, bias, slack, weighted, exact):
     s = np.random.default_rng(1).choice([0.5, 1.0, 3.0], size=80) if weighted else None
     problem = make_problem(slack, bias, kernel=kernel, sample_weight=s)
@@ -273,9 +278,12 @@ def test_however_iterations_are_cut_into_chunks(solver):
         assert (solution.b, evaluations) == (found[0][0].b, found[0][1])
 
 
-@each_method
-@pytest.mark.parametrize("budget", [16 * 300, 20_000, 54_321])
-@pytest.mark.parametrize("cache_size", [200.0, 4e-6 * 300 * 64], ids=["much room", "little room"])
+ROOM = [200.0, 4e-6 * 300 * 64]  # megabytes, for all rows and for 64 of them
+
+
+@pytest.mark.parametrize(
+    ("solver", "budget", "cache_size"), every_pair(METHODS, [16 * 300, 20_000, 54_321], ROOM), ids=str
+)
 def test_the_budget_is_never_exceeded(solver, budget, cache_size):
     problem = make_problem(n=300, noise=0.4, cache_size=cache_size)
     result = solve(problem, solver, budget=budget, tol=0.0, max_iter=300, random_state=0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from covering import every_pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,11 +72,10 @@ def test_perceptron(data, order, average, bias):
     assert result.reads["learning"] == N * len(rows)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("average", [None, 0.0, 3.0])
-@pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("bias", BIASES)
-@pytest.mark.parametrize("project", [False, True], ids=["no projection", "projection"])
+@pytest.mark.parametrize(
+    ("order", "average", "batch", "bias", "project"),
+    every_pair(ORDERS, [None, 0.0, 3.0], [1, 4], BIASES, [False, True]),
+)
 def test_pegasos(data, order, average, batch, bias, project):
     X, y = data
     K, exact = matrix(X)
