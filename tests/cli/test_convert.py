@@ -154,7 +154,6 @@ def test_a_ball_of_a_store(folder):
     assert "--gamma" in run("ball", "rows.zarr", "--gamma", 1, code=2).output
 
 
-
 def test_without_the_package_the_extra_is_named(folder, monkeypatch):
     run("convert", "rows.libsvm", "rows.h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
