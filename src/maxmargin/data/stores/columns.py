@@ -51,6 +51,8 @@ class ColumnArray:
     A chunk is one column of one part. Values that are missing (null) become NaN.
     """
 
+    shard_edges: tuple[Indices, ...] | None = None
+
     def __init__(self, parts: TableParts, names: Sequence[str] | None = None) -> None:
         self._parts = parts
         self._names = list(parts.schema.names if names is None else names)

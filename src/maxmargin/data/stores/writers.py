@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from maxmargin.data.atomic import atomic_path, atomic_write
 from maxmargin.data.libsvm import write_libsvm_blocks
+from maxmargin.data.stores.blocks import BlockSize
 from maxmargin.data.stores.compressed import CompressedArrays, sparse_matrix
 from maxmargin.data.stores.groups import BY_COLUMN, LABELS, MATRIX
 from maxmargin.data.stores.hdf5 import Hdf5Array
@@ -193,7 +194,7 @@ def _write_group(path: Path, opened: Callable[[Path], Any], rows: RowStream, lay
             _write_dense(root, rows, layout)
         if layout.sparse and layout.by_column:
             arrays = CompressedArrays(str(path), root.group[MATRIX], root.reader)
-            columns = sparse_matrix(arrays, 8 * TRANSPOSED_BYTES).columns
+            columns = sparse_matrix(arrays, BlockSize(8 * TRANSPOSED_BYTES)).columns
             blocks = checked(columns.read(k).lines for k in range(len(columns.starts) - 1))
             _write_sparse(root.subgroup(BY_COLUMN), "csc_matrix", rows.shape, rows.dtype, blocks)
         if rows.y is not None:
