@@ -1,13 +1,18 @@
 """Models of data that lies elsewhere are those of the same data in memory."""
 
+import warnings
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from block_sources import InBlocks
+from sklearn.base import clone
 
 from maxmargin import SVC, SVCCV, EnclosingBall, LinearSVC, LinearSVCCV, RegularizedSVM, SlackSVM, solve
 from maxmargin.core.block_cache import BlockCache
-from maxmargin.data import as_matrix
+from maxmargin.data import as_matrix, open_store
 from maxmargin.engine.registry import solvers_for
 from maxmargin.kernels import packed_rows
 from maxmargin.solvers import SOLVERS, Checkpoint, Sdca
@@ -196,3 +201,35 @@ def test_many_classes_share_a_small_cache_in_many_threads():
     model = LinearSVC(C=1e-4, solver="sdca", n_jobs=16, random_state=0).fit(data, y)
     alone = LinearSVC(C=1e-4, solver="sdca", n_jobs=1, random_state=0).fit(data, y)
     np.testing.assert_array_equal(model.coef_, alone.coef_)
+
+
+@pytest.mark.parametrize("path", ["", "table.parquet", "table.arrow"])
+@pytest.mark.parametrize(
+    "model",
+    [LinearSVC(), SVC(), LinearSVCCV(Cs=[0.1], cv=2), SVCCV(Cs=[0.1], gammas=[0.1], cv=2), EnclosingBall()],
+    ids=lambda model: type(model).__name__,
+)
+def test_names_of_columns_are_kept_and_compared(model, path, tmp_path):
+    """As with data frames: other names are an error, and no names a warning."""
+    names = [f"f{k}" for k in range(5)]
+
+    def stored(names, name=path):
+        table = pa.table(dict(zip(names, X[:, :5].T, strict=True)))
+        if name.endswith("parquet"):
+            pq.write_table(table, tmp_path / name, row_group_size=50)
+        elif name:
+            with pa.OSFile(str(tmp_path / name), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+        return open_store(tmp_path / name if name else table, cache_size=8 * 203 * 8)
+
+    there = clone(model).fit(stored(names), Y)
+    assert there.feature_names_in_.tolist() == names
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(there.predict(stored(names)), clone(model).fit(X[:, :5], Y).predict(X[:, :5]))
+    with pytest.raises(ValueError, match=r"feature names should match those that were passed during fit(.|\n)*g0"):
+        there.predict(stored(["g0", *names[1:]], f"other{path}" if path else ""))
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        there.predict(InBlocks(X[:, :5]))
+    with pytest.warns(UserWarning, match="X has feature names, but"):
+        clone(model).fit(X[:, :5], Y).predict(stored(names))

@@ -353,6 +353,11 @@ cdef class Matrix:
         """The number of bytes of blocks that may be kept in memory; None where all of the matrix is there."""
         return self.shared.cache.cache_size if self.elsewhere else None
 
+    @property
+    def feature_names(self):
+        """The names of the columns of a source that has some; else None."""
+        return getattr(self.source, "feature_names", None) if self.elsewhere else None
+
     def leave_room(self, nbytes):
         """A context in which so many bytes of blocks less are kept, for arrays of another use of that memory."""
         return self.shared.cache.leave_room(nbytes) if self.elsewhere else nullcontext()

@@ -241,10 +241,15 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         """
         check_is_fitted(self)
         if lies_elsewhere(X):
-            return np.concatenate([self.score_samples(rows) for rows in blocks_to_predict(self, X)])
+            kept = self.support_vectors_.dtype if self.kernel is not None else None
+            blocks = blocks_to_predict(self, X)
+            return np.concatenate([self._scores(rows if kept is None else rows.astype(kept)) for rows in blocks])
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
         kind = self.support_vectors_.dtype if self.kernel is not None else MarginClassifier._readable["dtype"]
-        X = validate_data(self, X, accept_sparse=sparse, dtype=kind, reset=False)
+        return self._scores(validate_data(self, X, accept_sparse=sparse, dtype=kind, reset=False))
+
+    def _scores(self, X: Any) -> Vector:
+        """Minus the distances of validated rows."""
         squares = self._squares_of_rows(X) if self.kernel is None else self._squares_of_kernel(X)
         return -np.sqrt(np.maximum(0.0, squares))
 

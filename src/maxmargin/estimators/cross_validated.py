@@ -23,6 +23,7 @@ from sklearn.utils.validation import _check_y, check_is_fitted, indexable
 from maxmargin.core import Matrix
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Vector
+from maxmargin.data.matrices import as_matrix
 from maxmargin.estimators.base import MarginClassifier, decisive_parameters, fit_checkpoint
 from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.kernel import SVC
@@ -30,7 +31,7 @@ from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.search import Grid, Search
 from maxmargin.estimators.search_samples import SearchSamples
-from maxmargin.estimators.validation import distinct_numbers
+from maxmargin.estimators.validation import distinct_numbers, keep_feature_names, lies_elsewhere
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
@@ -96,7 +97,10 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         -------
         self
         """
-        X = SearchSamples.read(X, thread_count(self.n_jobs), blocks=self._reads_blocks)
+        names = None
+        if lies_elsewhere(X):
+            matrix = as_matrix(X, thread_count(self.n_jobs)).fork()
+            names, X = matrix.feature_names, SearchSamples.read(matrix, blocks=self._reads_blocks)
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
@@ -147,6 +151,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             chosen = estimator.set_params(**grid.parameters(best))
             last = WarmFits(chosen, X, y, weights, several=False, checkpoint=keeper).fit(whole)
             self.best_estimator_ = last.model()
+            if names is not None:
+                keep_feature_names(self.best_estimator_, names)
             last.advise()
             self.n_features_in_ = self.best_estimator_.n_features_in_
             if hasattr(self.best_estimator_, "feature_names_in_"):

@@ -19,7 +19,7 @@ from maxmargin.core.memory import in_file
 from maxmargin.core.types import Indices
 from maxmargin.data.matrices import as_matrix
 from maxmargin.data.stores import DEFAULT_CACHE_SIZE
-from maxmargin.estimators.validation import FLOATS, SelectedRows, lies_elsewhere
+from maxmargin.estimators.validation import FLOATS, SelectedRows
 
 COPIES = 2  # of samples in memory: themselves, and the test samples of all folds, which are as many
 PART_SHARE = 0.5  # of the cache, that a comparison on a part may take; the rest is for the blocks that it is read from
@@ -45,16 +45,13 @@ class SearchSamples:
         mapped = in_file(X) and X.ndim == 2 and X.dtype in FLOATS
         self.matrix: Matrix | None = as_matrix(X) if mapped or isinstance(X, Matrix) else None
 
-    @classmethod
-    def read(cls, X: Any, threads: int, *, blocks: bool) -> Any:
-        """What a search is made on: X itself, or if it lies elsewhere, its samples in memory if there is room for them.
+    @staticmethod
+    def read(matrix: Matrix, *, blocks: bool) -> Any:
+        """What a search on data that lies elsewhere is made on: its samples in memory if there is room for them.
 
         Else they stay where they are, if the solver reads `blocks` of them; or they are copied to a temporary file, a
         sparse matrix into memory.
         """
-        if not lies_elsewhere(X):
-            return X
-        matrix = as_matrix(X, threads).fork()
         size, room = _size(matrix, matrix.shape[0]), matrix.cache_size
         if room is None or COPIES * size <= room:
             return matrix[:]

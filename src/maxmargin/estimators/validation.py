@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -14,6 +14,7 @@ from sklearn import get_config
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
+    _check_feature_names,
     _check_sample_weight,
     _check_y,
     check_is_fitted,
@@ -60,8 +61,18 @@ def rows_elsewhere(estimator: Any, X: Any, *, reset: bool = True) -> Matrix:
     if not reset:
         _refuse_other_features(estimator, matrix)
     estimator.n_features_in_ = matrix.shape[1]
-    vars(estimator).pop("feature_names_in_", None)
+    keep_feature_names(estimator, matrix.feature_names, reset=reset)
     return matrix
+
+
+def keep_feature_names(estimator: Any, names: Sequence[str] | None, *, reset: bool = True) -> None:
+    """Set `feature_names_in_` to the names of a store's columns; without `reset` compare them, as with data frames."""
+    header = None
+    if names is not None:
+        import pyarrow as pa  # which has read the names
+
+        header = pa.schema([(name, pa.null()) for name in names]).empty_table()
+    _check_feature_names(estimator, header, reset=reset)
 
 
 def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
@@ -93,7 +104,7 @@ class SelectedRows:
 
     def __init__(self, X: Matrix, rows: Indices) -> None:
         self._X, self._rows = X, rows
-        self.shape = rows.size, X.shape[1]
+        self.shape, self.feature_names = (rows.size, X.shape[1]), X.feature_names
 
     def blocks(self) -> Iterator[tuple[int, Any]]:
         """All rows, a block at a time: the position of the first one, and the rows."""
@@ -110,6 +121,7 @@ def blocks_to_predict(estimator: Any, X: Any) -> Iterator[Any]:
     if not isinstance(X, SelectedRows):
         X = as_matrix(X)
     _refuse_other_features(estimator, X)
+    keep_feature_names(estimator, X.feature_names, reset=False)
     for first, rows in X.blocks():
         if not (_assumed_finite() or _finite_sum(rows.data if issparse(rows) else rows)):
             refuse_not_finite(as_matrix(rows), first_row=first)

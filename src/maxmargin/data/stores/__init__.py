@@ -12,8 +12,8 @@ from typing import Any, Literal
 from maxmargin.core.source import Source
 from maxmargin.data.stores.arrays import DEFAULT_BLOCK_SIZE, AbsentChunks, StoredArray
 from maxmargin.data.stores.arrow import ArrowFile, ArrowTable
-from maxmargin.data.stores.blocks import BlockSize, dense_matrix
-from maxmargin.data.stores.columns import ColumnArray
+from maxmargin.data.stores.blocks import BlockSize
+from maxmargin.data.stores.columns import table_matrix
 from maxmargin.data.stores.groups import is_array, open_matrix
 from maxmargin.data.stores.hdf5 import Hdf5Array
 from maxmargin.data.stores.parquet import ParquetParts, parquet_files
@@ -140,7 +140,7 @@ def open_store(
             raise ValueError("columns are named in Parquet and Arrow stores only")
         name = os.fspath(store) if isinstance(store, (str, os.PathLike)) else node_name(node)
         return open_matrix(node, name, array_reader(kind, absent_chunks), size)
-    return dense_matrix(ColumnArray(node, columns), size)
+    return table_matrix(node, size, columns)
 
 
 def is_store(X: object) -> bool:

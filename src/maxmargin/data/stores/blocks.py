@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -58,6 +58,8 @@ class StoredMatrix:
         See :class:`maxmargin.core.source.Source`.
     rows, columns : LineBlocks
         Made when they are first asked for.
+    feature_names : sequence of str or None
+        The names of the columns, where they have names.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class StoredMatrix:
         n_stored: int,
         cache_size: int,
         lines: Callable[[int], LineBlocks],
+        feature_names: Sequence[str] | None = None,
     ) -> None:
+        self.feature_names = feature_names
         self.name, self.shape, self.dtype, self.n_stored, self.cache_size = name, shape, dtype, n_stored, cache_size
         self._make, self._lock = lines, threading.Lock()
         self._lines: dict[int, LineBlocks] = {}
@@ -91,14 +95,25 @@ class StoredMatrix:
         return f"{type(self).__name__}({self.name!r}, shape={self.shape}, dtype={self.dtype})"
 
 
-def dense_matrix(array: StoredArray, size: BlockSize, by_column: StoredArray | None = None) -> StoredMatrix:
+def dense_matrix(
+    array: StoredArray,
+    size: BlockSize,
+    by_column: StoredArray | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> StoredMatrix:
     """A dense matrix in a store; columns are read from the second copy `by_column` if there is one."""
     check_axes(array.name, array.shape, 2)
     n, d = array.shape
     copies = array, array if by_column is None else by_column
     dtype = dtype_in_memory(array.name, array.dtype)
     return StoredMatrix(
-        array.name, (n, d), dtype, n * d, size.cache_size, lambda axis: DenseLines(copies[axis], axis, dtype, size)
+        array.name,
+        (n, d),
+        dtype,
+        n * d,
+        size.cache_size,
+        lambda axis: DenseLines(copies[axis], axis, dtype, size),
+        feature_names,
     )
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from maxmargin.core.source import Source
 from maxmargin.data.stores import INSIDE, Kind, array_reader, node_in, open_node, open_root, split_inside, store_kind
 from maxmargin.data.stores.arrays import AbsentChunks
-from maxmargin.data.stores.blocks import BlockSize, dense_matrix
-from maxmargin.data.stores.columns import ColumnArray, read_column
+from maxmargin.data.stores.blocks import BlockSize
+from maxmargin.data.stores.columns import read_column, table_matrix
 from maxmargin.data.stores.groups import is_array, is_matrix, label_key, open_matrix, read_labels
 from maxmargin.data.streams import FileFormatError
 from maxmargin.data.table import Table, column_in_words, label_position
@@ -39,7 +39,7 @@ def load_from_store(
         names: list[str] = parts.schema.names
         place = None if labels is not None else label_position(parts.name, label_column, names, len(names), n_features)
         features = [name for k, name in enumerate(names) if k != place]
-        X: Source = dense_matrix(ColumnArray(parts, features), size)
+        X: Source = table_matrix(parts, size, features)
         if place is not None:
             return Table(X, read_column(parts, names[place]), column_in_words(place, names, len(names)), features)
         return _checked(Table(X, None if labels is None else _labels_elsewhere(labels, read_file), "", features))
