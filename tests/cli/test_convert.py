@@ -8,6 +8,7 @@ import pytest
 import zarr
 from typer.testing import CliRunner
 
+from maxmargin import load_model
 from maxmargin.cli.app import app
 from maxmargin.cli.progress import RowProgress
 from maxmargin.data import load_table, read_table, write_libsvm
@@ -141,9 +142,16 @@ def test_a_store_as_test_data(folder):
     assert about["test_error"] == about["training_error"]
 
 
-def test_a_ball_needs_a_file(folder):
+def test_a_ball_of_a_store(folder):
     run("convert", "rows.libsvm", "rows.zarr")
-    assert "maxmargin convert rows.zarr rows.npy" in run("ball", "rows.zarr", code=2).output
+    run("convert", "rows.libsvm", "rows.npy")
+    options = "--tol", "1e-6", "--quiet", "--model"
+    run("ball", "rows.zarr", "--cache-size", 1, *options, "store.mm")
+    run("ball", "rows.npy", "--label-column", "last", *options, "file.mm")
+    assert load_model("store.mm").radius_ == pytest.approx(load_model("file.mm").radius_)
+    assert run("predict", "store.mm", "rows.zarr").output.split() == ["1"] * 40
+    run("ball", "rows.zarr", "--kernel", "rbf", *options, "kernel.mm")
+    assert "--gamma" in run("ball", "rows.zarr", "--gamma", 1, code=2).output
 
 
 def test_without_the_package_the_extra_is_named(folder, monkeypatch):

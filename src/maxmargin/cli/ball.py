@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from maxmargin.cli.common import (
+    AbsentChunksOption,
     AsJson,
     Budget,
     CacheSize,
@@ -31,7 +32,7 @@ from maxmargin.cli.common import (
     result_path,
     say,
     source_name,
-    stem,
+    stored_entries,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
@@ -80,6 +81,7 @@ def ball(
         ),
     ] = None,
     header: Header = None,
+    absent_chunks: AbsentChunksOption = "error",
     model: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="DATA with .ball.mm, here")
     ] = None,
@@ -92,8 +94,6 @@ def ball(
     """
     target = result_path(model, "--model", data, ".ball.mm")
     kernel_options = {"gamma": number_or_name(gamma), "degree": degree, "coef0": coef0, "cache_size": cache_size}
-    if kernel is None:
-        refuse(kernel_options, "needs --kernel")
     if solver != "sublinear_ball":
         refuse({"eps": eps}, "needs --solver sublinear_ball")
     elif kernel is not None:
@@ -101,12 +101,11 @@ def ball(
             "--solver sublinear_ball reads columns, which a kernel matrix does not have; drop it, or --kernel"
         )
     algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
-    table = read(data, label_column, header)
-    if is_source(table.X):
-        raise ValueError(
-            f"{source_name(data)} is a store, which this command does not read; write it as a file that is mapped: "
-            f"maxmargin convert {data} {stem(data)}.npy"
-        )
+    table = read(data, label_column, header, absent_chunks=absent_chunks, cache_size=cache_size)
+    if kernel is None and is_source(table.X):
+        refuse({**kernel_options, "cache_size": None}, "needs --kernel")
+    elif kernel is None:
+        refuse(kernel_options, "needs --kernel")
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""
         say(f"note: the labels of {source_name(data)}{which} are left out")
@@ -121,7 +120,7 @@ def ball(
         budget=budget,
         n_jobs=n_jobs,
         random_state=random_state,
-        **given(kernel_options),
+        **(given(kernel_options) if kernel is not None else {}),
     )
     if not quiet:
         estimator.set_callbacks(ShowProgress())
@@ -130,7 +129,7 @@ def ball(
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],
-        "stored": int(X.size),  # of a sparse matrix, the size counts stored entries only
+        "stored": stored_entries(X),
         "seconds": time.perf_counter() - started,
         "n_outside": int(np.count_nonzero(estimator.predict(X) < 0)),
     }

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Rows and columns of any matrix, and the ledger of what was read. See `rows.hpp` for the reading itself."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from threading import Lock, get_ident
@@ -347,6 +347,20 @@ cdef class Matrix:
     def fork(self):
         """The same matrix with a ledger of its own, so that another thread can read it; index and cache are shared."""
         return Matrix(self.source, self.threads, self.shared)
+
+    @property
+    def cache_size(self):
+        """The number of bytes of blocks that may be kept in memory; None where all of the matrix is there."""
+        return self.shared.cache.cache_size if self.elsewhere else None
+
+    @property
+    def feature_names(self):
+        """The names of the columns of a source that has some; else None."""
+        return getattr(self.source, "feature_names", None) if self.elsewhere else None
+
+    def leave_room(self, nbytes):
+        """A context in which so many bytes of blocks less are kept, for arrays of another use of that memory."""
+        return self.shared.cache.leave_room(nbytes) if self.elsewhere else nullcontext()
 
     def release(self):
         """Let the blocks of a source that this thread has read last be removed from memory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Condition, RLock
 from typing import Any
 from weakref import WeakValueDictionary
@@ -172,6 +173,18 @@ class BlockCache:
         with self._changed:
             kept.users -= 1
 
+    @contextmanager
+    def leave_room(self, nbytes: int) -> Iterator[None]:
+        """Within this context, keep so many bytes of blocks less."""
+        with self._changed:
+            self.cache_size -= nbytes
+            self._make_room(0)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.cache_size += nbytes
+
     def take_fetched(self) -> tuple[int, int]:
         """The chunks and the bytes that were fetched since the last call."""
         with self._changed:
@@ -182,26 +195,30 @@ class BlockCache:
     def _reserve(self, source: LineBlocks, block: int) -> KeptBlock | None:
         """Make room for a block, removing others; None if those that are in use leave too little."""
         kept = KeptBlock(source.nbytes(block))
+        if not self._make_room(kept.nbytes):
+            return None
+        self._blocks[id(source), block] = kept
+        self.held += kept.nbytes
+        return kept
+
+    def _make_room(self, nbytes: int) -> bool:
+        """Remove blocks until so many bytes are free; whether those that are in use leave as many."""
         free = self.cache_size - self.held
         removed = []
         for key, other in self._blocks.items():
-            if free >= kept.nbytes:
+            if free >= nbytes:
                 break
             if other.give_up():
                 removed.append(key)
                 free += other.nbytes
         for key in removed:
-            nbytes = self._blocks.pop(key).nbytes
-            self.held, self._freed = self.held - nbytes, self._freed + nbytes
+            freed = self._blocks.pop(key).nbytes
+            self.held, self._freed = self.held - freed, self._freed + freed
         if self._freed > FREED_SHARE * self.cache_size:
             self._freed = 0
             if resident_memory() > self._at_first + self.cache_size + MOST_KEPT_FREE:
                 give_back_free_memory()
-        if free < kept.nbytes:
-            return None
-        self._blocks[id(source), block] = kept
-        self.held += kept.nbytes
-        return kept
+        return free >= nbytes
 
     def _fill(self, source: LineBlocks, block: int, kept: KeptBlock) -> None:
         """Read a block into the place that is reserved for it."""

@@ -19,7 +19,8 @@ from maxmargin.data.csv_files import CsvReader
 from maxmargin.data.libsvm import read_libsvm
 from maxmargin.data.signatures import foreign_format
 from maxmargin.data.stores import DEFAULT_CACHE_SIZE, store_kind
-from maxmargin.data.stores.arrays import AbsentChunks
+from maxmargin.data.stores.arrays import DEFAULT_BLOCK_SIZE, AbsentChunks
+from maxmargin.data.stores.blocks import BlockSize
 from maxmargin.data.stores.tables import load_from_store
 from maxmargin.data.streams import (
     HEAD_BYTES,
@@ -57,6 +58,7 @@ def read_table(
     n_features: int | None = None,
     zero_based: bool | Literal["auto"] = "auto",
     cache_size: int = DEFAULT_CACHE_SIZE,
+    block_size: int = DEFAULT_BLOCK_SIZE,
     absent_chunks: AbsentChunks = "error",
 ) -> tuple[Any, NDArray[Any]]:
     """Read rows and their labels from a file in any format that the command takes.
@@ -104,7 +106,7 @@ def read_table(
         The number of features, if it is known; see :func:`read_libsvm`.
     zero_based : bool or "auto"
         For LIBSVM files, see :func:`read_libsvm`.
-    cache_size, absent_chunks
+    cache_size, block_size, absent_chunks
         For stores, see :func:`maxmargin.data.open_store`.
 
     Returns
@@ -141,6 +143,7 @@ def read_table(
         n_features=n_features,
         zero_based=zero_based,
         cache_size=cache_size,
+        block_size=block_size,
         absent_chunks=absent_chunks,
     )
     return table.X, required_labels(path, table)
@@ -157,6 +160,7 @@ def load_table(
     n_features: int | None = None,
     zero_based: bool | Literal["auto"] = "auto",
     cache_size: int = DEFAULT_CACHE_SIZE,
+    block_size: int = DEFAULT_BLOCK_SIZE,
     absent_chunks: AbsentChunks = "error",
 ) -> Table:
     """Read rows, and labels if there are any; parameters are those of :func:`read_table`.
@@ -170,7 +174,7 @@ def load_table(
         return load_from_store(
             path,
             store,
-            cache_size=cache_size,
+            size=BlockSize(cache_size, block_size),
             absent_chunks=absent_chunks,
             label_column=label_column,
             labels=labels,

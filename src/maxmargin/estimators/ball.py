@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxmargin.core.matrix import rows_at_hand
 from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.core.types import Rows, Vector
 from maxmargin.data import as_matrix, refuse_not_finite
@@ -29,8 +30,10 @@ from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import solver_named
+from maxmargin.estimators.validation import blocks_to_predict, lies_elsewhere, rows_elsewhere
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.functions import KERNELS
+from maxmargin.kernels.packed_rows import MOST_IN_MEMORY
 from maxmargin.kernels.rows import kernel_rows
 from maxmargin.problems import BallEvaluation, Kernel, KernelMatrix, MinimumEnclosingBall, Solution, make_kernel
 from maxmargin.solvers import OTHER_SOLVERS, CoreSet, Result, solve
@@ -184,8 +187,9 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
         Parameters
         ----------
-        X : array, np.memmap, CSR or CSC matrix of shape (n, d)
-            The rows, float32 or float64.
+        X : array, np.memmap, CSR or CSC matrix, or store of shape (n, d)
+            The rows, float32 or float64. Those of a store are read block by block, and with a kernel copied: into
+            memory, or if they are many to a temporary file.
         y : ignored
         checkpoint : str, path, Checkpoint or None
             A folder to save the fit to and to go on from, see :meth:`maxmargin.LinearSVC.fit`.
@@ -196,8 +200,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         """
         deadline = Deadline(self.max_time)
         solver = solver_named(self.solver, BALL_SOLVERS) or CoreSet()
-        sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
-        X = validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
+        X = self._validated(X)
         problem = MinimumEnclosingBall(self._matrix(X, thread_count(self.n_jobs)), nu=self.nu)
         callbacks = FitCallbacks(self, [""], {"X": X, "y": y, "metadata": {}})
 
@@ -230,16 +233,23 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (m, d)
+        X : array, sparse matrix or store of shape (m, d)
 
         Returns
         -------
         array of shape (m,)
         """
         check_is_fitted(self)
+        if lies_elsewhere(X):
+            kept = self.support_vectors_.dtype if self.kernel is not None else None
+            blocks = blocks_to_predict(self, X)
+            return np.concatenate([self._scores(rows if kept is None else rows.astype(kept)) for rows in blocks])
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
         kind = self.support_vectors_.dtype if self.kernel is not None else MarginClassifier._readable["dtype"]
-        X = validate_data(self, X, accept_sparse=sparse, dtype=kind, reset=False)
+        return self._scores(validate_data(self, X, accept_sparse=sparse, dtype=kind, reset=False))
+
+    def _scores(self, X: Any) -> Vector:
+        """Minus the distances of validated rows."""
         squares = self._squares_of_rows(X) if self.kernel is None else self._squares_of_kernel(X)
         return -np.sqrt(np.maximum(0.0, squares))
 
@@ -248,7 +258,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (m, d)
+        X : array, sparse matrix or store of shape (m, d)
 
         Returns
         -------
@@ -261,7 +271,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (m, d)
+        X : array, sparse matrix or store of shape (m, d)
 
         Returns
         -------
@@ -270,6 +280,14 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     # Fitting
+
+    def _validated(self, X: Any) -> Any:
+        """The rows of a fit; for a kernel those that lie elsewhere are copied."""
+        if lies_elsewhere(X):
+            matrix = rows_elsewhere(self, X)
+            return matrix if self.kernel is None else rows_at_hand(matrix, MOST_IN_MEMORY)
+        sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
+        return validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
 
     def _matrix(self, X: Any, threads: int) -> Rows:
         self.gamma_ = np.nan

@@ -20,14 +20,18 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, indexable
 
+from maxmargin.core import Matrix
+from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Vector
+from maxmargin.data.matrices import as_matrix
 from maxmargin.estimators.base import MarginClassifier, decisive_parameters, fit_checkpoint
 from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.search import Grid, Search
-from maxmargin.estimators.validation import distinct_numbers, samples_in_memory
+from maxmargin.estimators.search_samples import SearchSamples
+from maxmargin.estimators.validation import distinct_numbers, keep_feature_names, lies_elsewhere
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
@@ -44,6 +48,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
     """What LinearSVCCV and SVCCV share: a search, a fit on all samples with the best cell, and predictions by it."""
 
     __metadata_request__fit: ClassVar[dict[str, str]] = {"checkpoint": UNUSED}
+    _reads_blocks: ClassVar[bool]  # whether a fit reads samples that lie elsewhere block by block
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "slacks": ["array-like", None],
@@ -76,7 +81,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         Parameters
         ----------
         X : array, sparse matrix or store of shape (n, d)
-            The samples. Those of a store are read into memory, and must take no more than its cache.
+            The samples. Those of a store are read into memory if they take no more than half of its cache. Else
+            LinearSVCCV reads them block by block in each fit, and SVCCV copies them to a temporary file.
         y : array of shape (n,)
             Their labels, of any type.
         sample_weight : array of shape (n,) or None
@@ -91,7 +97,11 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         -------
         self
         """
-        X, y, sample_weight, groups = indexable(samples_in_memory(X), y, sample_weight, groups)
+        names = None
+        if lies_elsewhere(X):
+            matrix = as_matrix(X, thread_count(self.n_jobs)).fork()
+            names, X = matrix.feature_names, SearchSamples.read(matrix, blocks=self._reads_blocks)
+        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         estimator = self._estimator()
@@ -108,7 +118,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         if not splits:
             raise ValueError(f"cv has no folds; got cv={self.cv!r}")
         if keeper is not None:
-            data = {"X": check_array(X, **READABLE), "y": str(y.tolist()), "sample_weight": weights, "grid": grid}
+            samples = X.signature() if isinstance(X, Matrix) else check_array(X, **READABLE)
+            data = {"X": samples, "y": str(y.tolist()), "sample_weight": weights, "grid": grid}
             folds = np.concatenate([np.concatenate(split) for split in splits])
             keeper.compare(estimator=type(self).__name__, **decisive_parameters(self), **data, folds=folds)
         whole, share = Deadline(self.max_time), 1 - REFIT_SHARE if self.refit else 1.0
@@ -140,6 +151,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             chosen = estimator.set_params(**grid.parameters(best))
             last = WarmFits(chosen, X, y, weights, several=False, checkpoint=keeper).fit(whole)
             self.best_estimator_ = last.model()
+            if names is not None:
+                keep_feature_names(self.best_estimator_, names)
             last.advise()
             self.n_features_in_ = self.best_estimator_.n_features_in_
             if hasattr(self.best_estimator_, "feature_names_in_"):
@@ -268,6 +281,7 @@ class LinearSVCCV(CrossValidatedClassifier):
     (True, (5, 5))
     """
 
+    _reads_blocks = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CrossValidatedClassifier._parameter_constraints,
         "loss": [StrOptions(set(LOSSES)), None],
@@ -382,6 +396,7 @@ class SVCCV(CrossValidatedClassifier):
     (True, (5, 3, 5))
     """
 
+    _reads_blocks = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CrossValidatedClassifier._parameter_constraints,
         "gammas": [StrOptions({"auto"}), "array-like"],

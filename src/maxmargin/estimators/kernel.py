@@ -463,13 +463,14 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
         With `only_classes` they are computed as precisely as its `predict` needs them.
         """
-        if lies_elsewhere(X):
-            decided = (self._decide(X, outcome, only_classes=only_classes) for X in blocks_to_predict(self, X))
-            return np.concatenate(list(decided))
         vectors = getattr(self, "support_vectors_", None)
-        X = rows_to_predict(self, X, np.float64 if vectors is None else vectors.dtype)
+        kind = np.float64 if vectors is None else vectors.dtype
+        blocks = blocks_to_predict(self, X) if lies_elsewhere(X) else [rows_to_predict(self, X, kind)]
         decisions = self._decisions
-        return decisions(X, self.n_jobs, partial(outcome, decisions.strategy), only_classes=only_classes)
+        decide = partial(outcome, decisions.strategy)
+        each = (rows.astype(kind, copy=False) for rows in blocks)
+        parts = [decisions(rows, self.n_jobs, decide, only_classes=only_classes) for rows in each]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @property
     def _decisions(self) -> KernelDecisions:

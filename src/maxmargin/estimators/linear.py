@@ -387,8 +387,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         if ranges is not None or budget is not None:
             return self.decide(X, ranges=ranges, budget=np.inf if budget is None else budget).values
         if lies_elsewhere(X):
-            return np.concatenate([self.decision_function(rows) for rows in blocks_to_predict(self, X)])
-        X = rows_to_predict(self, X)
+            return np.concatenate([self._scores(rows) for rows in blocks_to_predict(self, X)])
+        return self._scores(rows_to_predict(self, X))
+
+    def _scores(self, X: Any) -> Vector:
+        """The decision values of validated rows."""
         n, models = X.shape[0], self.intercept_.size
         operations = models * (X.nnz / n if issparse(X) else X.shape[1])
         if n * operations < BLAS_THREADS_FROM:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
 from maxmargin.core import Matrix
 from maxmargin.core.threads import run_parallel, thread_count
@@ -27,6 +26,7 @@ from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.multiclass import one_sided
 from maxmargin.estimators.rounds import sample_of_each_class
+from maxmargin.estimators.search_samples import SearchSamples
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.problems import KernelMatrix
 from maxmargin.solvers import NoModelYet
@@ -209,9 +209,11 @@ class Search:
         """Score all cells."""
         label = np.unique(y, return_inverse=True)[1]
         self._refuse_missing_classes(y, label)
-        n = label.size
+        n, samples = label.size, SearchSamples(X)
         with listen_for_interrupt() as self.interrupt:
             cells, sizes = self.grid.cells, comparison_sizes(n) if len(self.grid.cells) > 1 else [n]
+            parts = {size: sample_of_each_class(label, np.ones(n, dtype=bool), size) for size in sizes[:-1]}
+            sizes = [size for size in sizes if size == n or samples.has_room_for(parts[size].size)]
             self._find_place()
             for size in sizes:
                 if self.found:
@@ -222,8 +224,10 @@ class Search:
                     self.place = _Place(size, cells)
                 # A fit costs about as much as it has samples; how many cells go on to more samples is not known yet.
                 self.share_of_stage = (1 - self.progress.share) * size / sum(each for each in sizes if each >= size)
-                part = sample_of_each_class(label, np.ones(n, dtype=bool), size) if size < n else None
-                self._score(cells, X, y, sample_weight, part, first=size == sizes[0])
+                if size < n:
+                    self._score_part(cells, samples, y, sample_weight, parts[size], first=size == sizes[0])
+                else:
+                    self._score(cells, samples, y, sample_weight, self.splits, first=size == sizes[0])
                 if self.stopped:
                     break
                 cells = self.promising()
@@ -331,22 +335,33 @@ class Search:
         iterations = self.iterations[cell[0]]
         return bool((iterations[cell[1]] > MOST_ITERATIONS * iterations[as_good]).any())
 
-    def _score(
+    def _score_part(
         self,
         cells: Sequence[tuple[int, int]],
-        X: Any,
+        samples: SearchSamples,
         y: NDArray[Any],
         weight: Vector | None,
-        part: Indices | None,
+        part: Indices,
         *,
         first: bool,
     ) -> None:
-        """Score these cells on all samples, or on a part of them; `first`: none was scored before."""
-        splits = self.splits
-        if part is not None:
-            X, y = _safe_indexing(X, part), y[part]
-            weight = None if weight is None else weight[part]
-            splits = [(_positions(part, train), _positions(part, test)) for train, test in splits]
+        """Score these cells on a part of the samples."""
+        weight = None if weight is None else weight[part]
+        splits = [(_positions(part, train), _positions(part, test)) for train, test in self.splits]
+        with samples.part(part) as some:
+            self._score(cells, some, y[part], weight, splits, first=first)
+
+    def _score(
+        self,
+        cells: Sequence[tuple[int, int]],
+        samples: SearchSamples,
+        y: NDArray[Any],
+        weight: Vector | None,
+        splits: Sequence[tuple[Indices, Indices]],
+        *,
+        first: bool,
+    ) -> None:
+        """Score these cells on samples with their folds; `first`: none was scored before."""
         now = self.progress
         now.cells, now.scored, now.n_samples = len(cells), 0, len(y)
         share_of_gamma = self.share_of_stage / len({cell[0] for cell in cells})
@@ -357,8 +372,8 @@ class Search:
             done = now.share + share_of_gamma
             self.share_of_fit = share_of_gamma / (len(values) * len(splits))
             estimator = clone(self.estimator).set_params(**self.grid.parameters((g, values[0])))
-            fits = WarmFits(estimator, X, y, weight)
-            folds = [_Fold(fits.among(train), _safe_indexing(X, test), y[test]) for train, test in splits]
+            fits = WarmFits(estimator, samples.X, y, weight)
+            folds = [_Fold(fits.among(train), samples.held_out(test), y[test]) for train, test in splits]
             chain = fits.fit_.rows.shares_cache and not first
             groups = [values] if chain else [[value] for value in values]
             if self.found:
@@ -379,7 +394,8 @@ class Search:
     def _side_by_side(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
         """The outcomes of some values of one gamma on each fold, in threads where folds do not share a cache."""
         shared = any(fold.fits.fit_.rows.shares_cache for fold in folds)
-        threads = 1 if shared else thread_count(self.estimator.n_jobs)
+        most = min(fold.fits.fit_.rows.most_threads for fold in folds)
+        threads = 1 if shared else min(thread_count(self.estimator.n_jobs), most)
         inner = {"n_jobs": 1} if threads > 1 else {}
         return run_parallel([partial(self._score_fold, fold, g, values, inner) for fold in folds], threads)
 

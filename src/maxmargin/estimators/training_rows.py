@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ class TrainingRows(ABC):
 
     ledger: Ledger
     shares_cache: ClassVar[bool] = False  # whether fits on these rows share a cache, which serves one thread at a time
+    most_threads: int = sys.maxsize  # how many may read these rows at the same time
 
     @abstractmethod
     def auto_solver(
@@ -55,6 +57,10 @@ class TrainingRows(ABC):
     @abstractmethod
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         """The models of all binary problems of a fit on these rows."""
+
+    def fork(self) -> Self:
+        """The same rows for the fits of another thread, with what a fit keeps there for itself."""
+        return copy.copy(self)
 
     def given_data(self) -> dict[str, object]:
         """The data that the checkpoint of several fits refers to by name."""
@@ -85,13 +91,10 @@ class RowsOfProblems(TrainingRows):
         The rows of all samples.
     parallel : bool
         Whether several threads may solve binary problems at the same time.
-    most_threads : int
-        How many of them, at most.
     """
 
     matrix: Matrix | KernelMatrix
     parallel: bool
-    most_threads: int = sys.maxsize
 
     @property
     def ledger(self) -> Ledger:  # type: ignore[override]
@@ -179,6 +182,11 @@ class FeatureRows(RowsOfProblems):
 
     def part(self, samples: Indices) -> Self:
         return type(self)(self.matrix[samples])
+
+    def fork(self) -> Self:
+        other = super().fork()
+        other.matrix = self.matrix.fork()  # of data that lies elsewhere, each thread has a block at hand
+        return other
 
     def zero(self, samples: BinaryProblem) -> Vector:
         return np.zeros(self.matrix.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -14,6 +14,7 @@ from sklearn import get_config
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
+    _check_feature_names,
     _check_sample_weight,
     _check_y,
     check_is_fitted,
@@ -26,10 +27,11 @@ from maxmargin.core.source import is_source
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data.matrices import as_matrix
-from maxmargin.data.stores import DEFAULT_CACHE_SIZE, is_store
+from maxmargin.data.stores import is_store
 
 PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+SELECTED_BYTES = 1 << 24  # of rows that are copied at a time to predict: as in a block of a store, some MB
 LARGEST_SHARE_OF_CLASSES = 0.5  # classes as a share of the samples; beyond, scikit-learn warns of a regression
 
 
@@ -44,17 +46,33 @@ def training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True, **reada
         vars(estimator).pop("feature_names_in_", None)
         return X, y
     if lies_elsewhere(X):
-        X = as_matrix(X, thread_count(estimator.n_jobs)).fork()  # what this fit reads is counted apart
-        if not reset:
-            _refuse_other_features(estimator, X)
+        X = rows_elsewhere(estimator, X, reset=reset)
         y = _check_y(y, estimator=estimator)
         if X.shape[0] != y.size:
             raise ValueError(f"X has {X.shape[0]:,} rows, but y has {y.size:,} labels; give a label for each row")
-        estimator.n_features_in_ = X.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
         return X, y
     X, y = validate_data(estimator, X, y, reset=reset, **readable)
     return X, y
+
+
+def rows_elsewhere(estimator: Any, X: Any, *, reset: bool = True) -> Matrix:
+    """X of a fit that lies elsewhere, as a Matrix with a ledger for this fit alone."""
+    matrix = as_matrix(X, thread_count(estimator.n_jobs)).fork()
+    if not reset:
+        _refuse_other_features(estimator, matrix)
+    estimator.n_features_in_ = matrix.shape[1]
+    keep_feature_names(estimator, matrix.feature_names, reset=reset)
+    return matrix
+
+
+def keep_feature_names(estimator: Any, names: Sequence[str] | None, *, reset: bool = True) -> None:
+    """Set `feature_names_in_` to the names of a store's columns; without `reset` compare them, as with data frames."""
+    header = None
+    if names is not None:
+        import pyarrow as pa  # which has read the names
+
+        header = pa.schema([(name, pa.null()) for name in names]).empty_table()
+    _check_feature_names(estimator, header, reset=reset)
 
 
 def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
@@ -71,38 +89,46 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
 
 def lies_elsewhere(X: Any) -> bool:
     """Whether X is a matrix that lies elsewhere, which is read in blocks as far as it is needed."""
-    return type(X) not in PLAIN and (isinstance(X, Matrix) or is_source(X) or is_store(X))
+    return type(X) not in PLAIN and (isinstance(X, (Matrix, SelectedRows)) or is_source(X) or is_store(X))
 
 
-def samples_in_memory(X: Any) -> Any:
-    """The samples of a search, which copies some of them for each fold: those that lie elsewhere are read into memory.
+class SelectedRows:
+    """Some rows of a matrix that lies elsewhere, or in a mapped file, which are read in blocks to predict.
 
-    They are refused if they take more than the `cache_size` of their source.
+    Parameters
+    ----------
+    X : Matrix
+    rows : array of int
+        Which of its rows.
     """
-    if not lies_elsewhere(X):
-        return X
-    matrix, most = as_matrix(X), getattr(X, "cache_size", DEFAULT_CACHE_SIZE)
-    size = matrix.n_stored * matrix.dtype.itemsize
-    if size > most:
-        raise ValueError(
-            f"a search has its samples in memory, and these take {size:,} bytes, more than cache_size={most:,}. Give a "
-            "larger cache_size, search with fewer samples, as_matrix(X)[:n], or fit LinearSVC for a few C"
-        )
-    return matrix[:]
+
+    def __init__(self, X: Matrix, rows: Indices) -> None:
+        self._X, self._rows = X, rows
+        self.shape, self.feature_names = (rows.size, X.shape[1]), X.feature_names
+
+    def blocks(self) -> Iterator[tuple[int, Any]]:
+        """All rows, a block at a time: the position of the first one, and the rows."""
+        n, d = self._X.shape
+        entries = self._X.n_stored // max(n, 1) if self._X.sparse else d
+        height = max(1, SELECTED_BYTES // max(entries * self._X.dtype.itemsize, 1))
+        for start in range(0, self._rows.size, height):
+            yield start, self._X[self._rows[start : start + height]]
 
 
 def blocks_to_predict(estimator: Any, X: Any) -> Iterator[Any]:
     """The rows of a matrix that lies elsewhere, which a fitted estimator is asked about, a block at a time."""
     check_is_fitted(estimator)
-    X = as_matrix(X)
+    if not isinstance(X, SelectedRows):
+        X = as_matrix(X)
     _refuse_other_features(estimator, X)
+    keep_feature_names(estimator, X.feature_names, reset=False)
     for first, rows in X.blocks():
         if not (_assumed_finite() or _finite_sum(rows.data if issparse(rows) else rows)):
             refuse_not_finite(as_matrix(rows), first_row=first)
         yield rows
 
 
-def _refuse_other_features(estimator: Any, X: Matrix) -> None:
+def _refuse_other_features(estimator: Any, X: Matrix | SelectedRows) -> None:
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "

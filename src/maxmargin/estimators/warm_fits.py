@@ -109,7 +109,7 @@ class WarmFits(Generic[ModelT]):
             fit,
             weights=np.where(chosen if fit.order is None else chosen[fit.order], fit.weights, 0.0),
             class_weights=self.template._class_weights(self.y[chosen]),
-            rows=copy.copy(fit.rows),  # what a fit keeps there for itself is not that of another thread
+            rows=fit.rows.fork(),
         )
         other.resumes = []
         return other

@@ -126,16 +126,21 @@ def test_zeros_are_stored_or_left_out_as_asked(target, source, sparse, tmp_path)
     assert np.array_equal(dense(stored), X)
 
 
+@pytest.mark.parametrize(("tall", "narrow"), [(60, 1), (60, 2), (40, 2), (20, 1)])
 @pytest.mark.parametrize("target", SPARSE_TARGETS)
-def test_a_dense_matrix_by_rows_and_by_columns(target, tmp_path, monkeypatch):
+def test_a_dense_matrix_by_rows_and_by_columns(target, tall, narrow, tmp_path, monkeypatch):
+    """Bands of 20 rows are held, of which there are three; a chunk of columns takes `tall` rows of `narrow` columns."""
     monkeypatch.setattr(writers, "BAND_BYTES", 20 * 7 * 8)
-    monkeypatch.setattr(writers, "NARROW_BYTES", 2 * 20 * 8)
+    monkeypatch.setattr(writers, "NARROW_BYTES", narrow * 60 * 8)
+    monkeypatch.setattr(writers, "CHUNK_BYTES", tall * 8)
+    monkeypatch.setattr(writers, "PART_BYTES", 3 * 20 * 8)
     convert(write_source(tmp_path / "in.npz", X, y), tmp_path / target, chunks=(10, 3), also_by_column=True)
     group = zarr.open_group(tmp_path / target, mode="r") if target == "a.zarr" else h5py.File(tmp_path / target)
     assert group["X"].chunks == (10, 3)
-    assert group["X_by_column"].chunks == (20, 2)
+    assert group["X_by_column"].chunks == (tall, 60 * narrow // tall)
     assert np.array_equal(group["X_by_column"][:], X)
     assert np.array_equal(group["X"][:], X)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.npz", target])
 
 
 def test_chunks_of_a_table_are_row_groups(tmp_path):

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from maxmargin.core.source import is_source
 from maxmargin.data import FileFormatError
 from maxmargin.data.stores import is_store, open_store
-from maxmargin.data.stores.arrays import regular_edges
-from maxmargin.data.stores.blocks import dense_matrix
+from maxmargin.data.stores.arrays import DEFAULT_BLOCK_SIZE, regular_edges
+from maxmargin.data.stores.blocks import BlockSize, dense_matrix
 from maxmargin.data.stores.compressed import CompressedArrays, sparse_matrix
 
 rng = np.random.default_rng(0)
@@ -199,15 +199,38 @@ class InMemory:
 
     name = "an array"
 
-    def __init__(self, rows, chunks):
+    def __init__(self, rows, chunks, shards=None):
         self.rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
         self.edges = tuple(map(regular_edges, rows.shape, chunks))
+        self.shard_edges = None if shards is None else tuple(map(regular_edges, rows.shape, shards))
 
     def read(self, *where):
         return self.rows[where]
 
     def check_unchanged(self, *where):
         pass
+
+
+def test_a_shard_is_a_block_if_that_is_asked_for(tmp_path):
+    """Chunks of 8 rows of 400 bytes in shards of 64 rows."""
+    rows = rng.standard_normal((200, 100)).astype(np.float32)
+    array = zarr.create_array(tmp_path / "a.zarr", shape=rows.shape, chunks=(8, 100), shards=(64, 100), dtype="f4")
+    array[:] = rows
+    for block_size, starts in (
+        (3200, list(range(0, 200, 8))),
+        (10_000, [0, 32, 64, 96, 128, 160, 192]),
+        (11_000, [0, 32, 64, 96, 128, 160, 192]),
+        (8 * 3200 // 2, [0, 64, 128, 192]),  # a shard takes 25,600 bytes
+        (30_000, [0, 128]),
+    ):
+        source = open_store(array, block_size=block_size)
+        assert source.rows.starts.tolist() == [*starts, 200]
+        assert np.array_equal(read_all(source.rows, source), rows)
+    parts = open_store(array, block_size=100_000, cache_size=8 * 10_000).rows.starts
+    assert max(np.diff(parts)) * 400 <= 10_000
+    assert {64, 128, 192} < set(parts.tolist())
+    with pytest.raises(ValueError, match="block_size is a number of bytes of at least 1; got 0"):
+        open_store(array, block_size=0)
 
 
 @given(st.data())
@@ -217,7 +240,9 @@ def test_blocks_follow_the_chunks(data):
     chunks = data.draw(st.integers(1, n)), data.draw(st.integers(1, d))
     rows = rng.standard_normal((n, d))
     cache_size = data.draw(st.integers(64 * max(n, d), 64 * 4 * max(n, d)))
-    source = dense_matrix(InMemory(rows, chunks), cache_size)
+    shards = data.draw(st.sampled_from([None, tuple(k * step for k, step in zip((2, 3), chunks, strict=True))]))
+    block_size = data.draw(st.sampled_from([1, 500, 5000, DEFAULT_BLOCK_SIZE]))
+    source = dense_matrix(InMemory(rows, chunks, shards), BlockSize(cache_size, block_size))
     for lines, truth, (high, wide), width in (
         (source.rows, rows, chunks, d),
         (source.columns, rows.T, chunks[::-1], n),
@@ -248,7 +273,7 @@ def test_sparse_rows_and_columns_whatever_the_chunks(data):
     step = data.draw(st.integers(1, 50))
     arrays = CompressedArrays("a matrix", Group(stored), lambda array: InMemory(array, (step,)))
     cache_size = data.draw(st.integers(8 * (12 * max(n, d) + 8), 8 * (12 * n * d + 8 * max(n, d) + 8)))
-    source = sparse_matrix(arrays, cache_size)
+    source = sparse_matrix(arrays, BlockSize(cache_size))
     for lines, truth in ((source.rows, matrix.toarray()), (source.columns, matrix.toarray().T)):
         assert np.array_equal(lines.sizes, np.count_nonzero(truth, axis=1))
         parts = [lines.read(k).lines for k in range(len(lines.starts) - 1)]

@@ -16,6 +16,10 @@ from maxmargin.data.streams import FileFormatError
 
 AbsentChunks = Literal["error", "fill"]
 
+# Bytes. Chunks are put together to blocks of at least this size, since a call of a store takes some tenths of a
+# millisecond; more would be read for nothing where single rows are asked for.
+DEFAULT_BLOCK_SIZE = 1 << 16
+
 # Bytes. Data that is not chunked is counted, and cut into blocks, as if it had chunks of this size; so small that a
 # single row costs little, so large that a sequential pass is not slowed down by its calls.
 UNCHUNKED_BYTES = 1 << 16
@@ -33,12 +37,15 @@ class StoredArray(Protocol):
         The type of the entries in the store.
     edges : tuple of arrays of int64
         For each axis, where its chunks begin, and at the end its length.
+    shard_edges : tuple of arrays of int64 or None
+        The same of shards, files of several chunks each, which are read faster as a whole; None where there are none.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     edges: tuple[Indices, ...]
+    shard_edges: tuple[Indices, ...] | None
 
     def read(self, *where: slice) -> NDArray[Any]:
         """The entries of a range of each axis. May be called from several threads at the same time."""

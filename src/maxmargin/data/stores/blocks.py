@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,15 +13,40 @@ from numpy.typing import NDArray
 
 from maxmargin.core.source import Block, LineBlocks
 from maxmargin.core.types import Indices, Vector
-from maxmargin.data.stores.arrays import StoredArray, check_axes, count_chunks, dtype_in_memory, read_entries
+from maxmargin.data.stores.arrays import (
+    DEFAULT_BLOCK_SIZE,
+    StoredArray,
+    check_axes,
+    count_chunks,
+    dtype_in_memory,
+    read_entries,
+)
 
-# Bytes. Chunks are put together to blocks of at least this size, since a call of a store takes some tenths of a
-# millisecond; more would be read for nothing where single rows are asked for.
-LEAST_BYTES = 1 << 16
 # Bytes of the parts in which a block of columns is read and transposed.
 PART_BYTES = 1 << 23
 SHARE = 8  # a block takes at most one part in this many of the cache, as `maxmargin.core.source.Source` demands
 LINE_NAMES = ("row", "column")
+
+
+@dataclass(frozen=True)
+class BlockSize:
+    """How large blocks are, in bytes.
+
+    Attributes
+    ----------
+    cache_size : int
+        What all blocks in memory may take.
+    least : int
+        What a block takes at least, where chunks are put together.
+    """
+
+    cache_size: int
+    least: int = DEFAULT_BLOCK_SIZE
+
+    @property
+    def most(self) -> int:
+        """What a block may take at most."""
+        return self.cache_size // SHARE
 
 
 class StoredMatrix:
@@ -32,6 +58,8 @@ class StoredMatrix:
         See :class:`maxmargin.core.source.Source`.
     rows, columns : LineBlocks
         Made when they are first asked for.
+    feature_names : sequence of str or None
+        The names of the columns, where they have names.
     """
 
     def __init__(
@@ -42,7 +70,9 @@ class StoredMatrix:
         n_stored: int,
         cache_size: int,
         lines: Callable[[int], LineBlocks],
+        feature_names: Sequence[str] | None = None,
     ) -> None:
+        self.feature_names = feature_names
         self.name, self.shape, self.dtype, self.n_stored, self.cache_size = name, shape, dtype, n_stored, cache_size
         self._make, self._lock = lines, threading.Lock()
         self._lines: dict[int, LineBlocks] = {}
@@ -65,35 +95,48 @@ class StoredMatrix:
         return f"{type(self).__name__}({self.name!r}, shape={self.shape}, dtype={self.dtype})"
 
 
-def dense_matrix(array: StoredArray, cache_size: int, by_column: StoredArray | None = None) -> StoredMatrix:
+def dense_matrix(
+    array: StoredArray,
+    size: BlockSize,
+    by_column: StoredArray | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> StoredMatrix:
     """A dense matrix in a store; columns are read from the second copy `by_column` if there is one."""
     check_axes(array.name, array.shape, 2)
     n, d = array.shape
     copies = array, array if by_column is None else by_column
     dtype = dtype_in_memory(array.name, array.dtype)
     return StoredMatrix(
-        array.name, (n, d), dtype, n * d, cache_size, lambda axis: DenseLines(copies[axis], axis, dtype, cache_size)
+        array.name,
+        (n, d),
+        dtype,
+        n * d,
+        size.cache_size,
+        lambda axis: DenseLines(copies[axis], axis, dtype, size),
+        feature_names,
     )
 
 
 class DenseLines:
     """The rows of a dense matrix (`axis` 0), or its columns (`axis` 1), in blocks.
 
-    A block is one chunk high; or several if they are tiny; or a part of one if a whole one takes too much memory: the
-    chunk is then read, and counted, once for each part. Across the lines, all chunks are read. So a block of columns
-    of a matrix that is chunked by rows reads all of it, and is made as wide as memory allows.
+    A block is one chunk high; or several, or whole shards, if they take less than a block should; or a part of one if a
+    whole one takes too much memory: the chunk is then read, and counted, once for each part. Across the lines, all
+    chunks are read. So a block of columns of a matrix that is chunked by rows reads all of it, and is made as wide as
+    memory allows.
     """
 
     sizes: Indices | None = None
     prices: Vector | None = None
     read_ahead = True
 
-    def __init__(self, array: StoredArray, axis: int, dtype: np.dtype[Any], cache_size: int) -> None:
+    def __init__(self, array: StoredArray, axis: int, dtype: np.dtype[Any], size: BlockSize) -> None:
         self._array, self._axis, self._dtype = array, axis, dtype
         self._width = array.shape[1 - axis]
         line = self._width * dtype.itemsize
-        check_line(array.name, LINE_NAMES[axis], line, cache_size)
-        self.starts = _put_together(array.edges[axis], line, LEAST_BYTES, cache_size // SHARE)
+        check_line(array.name, LINE_NAMES[axis], line, size.cache_size)
+        shards = None if array.shard_edges is None else array.shard_edges[axis]
+        self.starts = _put_together(array.edges[axis], line, size.least, size.most, shards)
 
     def nbytes(self, block: int) -> int:
         return int(self.starts[block + 1] - self.starts[block]) * self._width * self._dtype.itemsize
@@ -127,21 +170,29 @@ def check_line(name: str, kind: str, line: int, cache_size: int) -> None:
         )
 
 
-def _put_together(edges: Indices, line: int, least: int, most: int | None) -> Indices:
+def _put_together(edges: Indices, line: int, least: int, most: int | None, shards: Indices | None = None) -> Indices:
     """Where blocks begin, and at the end the number of lines.
 
     Chunks are put together until they take `least` bytes, and cut into equal parts where one takes more than `most`;
-    `line` is the number of bytes of a line.
+    `line` is the number of bytes of a line. Blocks end where shards do; those of up to twice `least` are taken whole.
     """
     line = max(line, 1)
+    ends: Indices = np.empty(0, dtype=np.int64)
+    if shards is not None:
+        shard = int(np.diff(shards).max(initial=0)) * line
+        if shard <= min(2 * least, most or shard):
+            edges = shards
+        else:
+            ends = shards
+    at_ends = np.isin(edges[1:], ends).tolist()
     starts = [0]
-    for begin, end in pairwise(edges.tolist()):
+    for (begin, end), at_end in zip(pairwise(edges.tolist()), at_ends, strict=True):
         if most is not None and (end - starts[-1]) * line > most:
             if starts[-1] < begin:
                 starts.append(begin)
             parts = -(-(end - begin) // (most // line))
             starts.extend(begin + (end - begin) * part // parts for part in range(1, parts + 1))
-        elif (end - starts[-1]) * line >= least:
+        elif at_end or (end - starts[-1]) * line >= least:
             starts.append(end)
     if starts[-1] < edges[-1]:
         starts.append(int(edges[-1]))

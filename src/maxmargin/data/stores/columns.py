@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from maxmargin.core.types import Indices
 from maxmargin.data.stores.arrays import UNCHUNKED_BYTES, dtype_in_memory, regular_edges
+from maxmargin.data.stores.blocks import BlockSize, StoredMatrix, dense_matrix
 from maxmargin.data.streams import FileFormatError
 
 # Bytes of columns that are decoded at a time, beside the block that they are copied to.
@@ -45,18 +46,26 @@ class TableParts(Protocol):
         """Raise a FileFormatError if the file of a part has changed since it was opened."""
 
 
+def table_matrix(parts: TableParts, size: BlockSize, names: Sequence[str] | None = None) -> StoredMatrix:
+    """Columns of a table, by default all, as a matrix whose features have their names."""
+    array = ColumnArray(parts, names)
+    return dense_matrix(array, size, feature_names=array.names)
+
+
 class ColumnArray:
     """Columns of a table as a matrix: a :class:`maxmargin.data.stores.arrays.StoredArray`.
 
     A chunk is one column of one part. Values that are missing (null) become NaN.
     """
 
+    shard_edges: tuple[Indices, ...] | None = None
+
     def __init__(self, parts: TableParts, names: Sequence[str] | None = None) -> None:
         self._parts = parts
-        self._names = list(parts.schema.names if names is None else names)
+        self.names = list(parts.schema.names if names is None else names)
         self.name = parts.name
-        self.shape: tuple[int, ...] = int(parts.starts[-1]), len(self._names)
-        self.dtype = np.result_type(np.float32, *(self._dtype_of(name) for name in self._names))
+        self.shape: tuple[int, ...] = int(parts.starts[-1]), len(self.names)
+        self.dtype = np.result_type(np.float32, *(self._dtype_of(name) for name in self.names))
         rows = parts.starts
         if parts.sliceable:
             step = max(_PAGE_BYTES, UNCHUNKED_BYTES // max(self.shape[1], 1)) // self.dtype.itemsize
@@ -65,7 +74,7 @@ class ColumnArray:
 
     def read(self, *where: slice) -> NDArray[Any]:
         rows, columns = where
-        names = self._names[columns]
+        names = self.names[columns]
         entries = np.empty((rows.stop - rows.start, len(names)), dtype=self.dtype)
         for part in _overlapping(self._parts.starts, rows):
             first, end = self._parts.starts[part : part + 2].tolist()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maxmargin.core.source import Block, LineBlocks
 from maxmargin.core.types import Indices, Vector
 from maxmargin.data.stores.arrays import StoredArray, check_axes, count_chunks, dtype_in_memory, read_entries
-from maxmargin.data.stores.blocks import LEAST_BYTES, LINE_NAMES, SHARE, StoredMatrix, check_line
+from maxmargin.data.stores.blocks import LINE_NAMES, BlockSize, StoredMatrix, check_line
 from maxmargin.data.streams import FileFormatError
 
 # Lines do not end where chunks do, so two blocks share the chunk between them, which is read twice. Blocks of this many
@@ -70,7 +70,7 @@ class CompressedArrays:
         return fits[0]
 
 
-def sparse_matrix(arrays: CompressedArrays, cache_size: int, other_way: CompressedArrays | None = None) -> StoredMatrix:
+def sparse_matrix(arrays: CompressedArrays, size: BlockSize, other_way: CompressedArrays | None = None) -> StoredMatrix:
     """A sparse matrix in a store; `other_way` is a second copy, compressed along the other axis."""
     if other_way is not None and other_way.axis == arrays.axis:
         raise FileFormatError(
@@ -80,10 +80,10 @@ def sparse_matrix(arrays: CompressedArrays, cache_size: int, other_way: Compress
     def lines(axis: int) -> LineBlocks:
         for copy in (arrays, other_way):
             if copy is not None and copy.axis == axis:
-                return CompressedLines(copy, cache_size)
-        return TurnedLines(CompressedLines(arrays, cache_size), arrays, cache_size)
+                return CompressedLines(copy, size)
+        return TurnedLines(CompressedLines(arrays, size), arrays, size)
 
-    return StoredMatrix(arrays.name, arrays.shape, arrays.dtype, int(arrays.indptr[-1]), cache_size, lines)
+    return StoredMatrix(arrays.name, arrays.shape, arrays.dtype, int(arrays.indptr[-1]), size.cache_size, lines)
 
 
 class CompressedLines:
@@ -92,14 +92,14 @@ class CompressedLines:
     prices: Vector | None = None
     read_ahead = True
 
-    def __init__(self, arrays: CompressedArrays, cache_size: int) -> None:
+    def __init__(self, arrays: CompressedArrays, size: BlockSize) -> None:
         self._arrays = arrays
         self._width = arrays.shape[1 - arrays.axis]
         self._sizes = np.diff(arrays.indptr)
         self.sizes: Indices | None = self._sizes
-        self._memory = _Memory(arrays.dtype, self._width, cache_size)
+        self._memory = _Memory(arrays.dtype, self._width, size)
         chunk = int(np.diff(arrays.data.edges[0]).max(initial=0))
-        target = max(_CHUNKS_A_BLOCK * chunk * self._memory.entry, LEAST_BYTES)
+        target = max(_CHUNKS_A_BLOCK * chunk * self._memory.entry, size.least)
         self.starts = self._memory.starts(self._sizes, target, arrays.name, arrays.line_name)
 
     def nbytes(self, block: int) -> int:
@@ -150,7 +150,7 @@ class TurnedLines:
     # A pass for a block that nobody may ask for is too expensive.
     read_ahead = False
 
-    def __init__(self, along: CompressedLines, arrays: CompressedArrays, cache_size: int) -> None:
+    def __init__(self, along: CompressedLines, arrays: CompressedArrays, size: BlockSize) -> None:
         self._along, self._dtype = along, arrays.dtype
         self._width = arrays.shape[arrays.axis]
         # Chunks and bytes of the pass that counts entries; they are counted with the first block that is read.
@@ -158,10 +158,10 @@ class TurnedLines:
         self._sizes = np.zeros(arrays.shape[1 - arrays.axis], dtype=np.int64)
         for block in range(len(along.starts) - 1):
             self._sizes += np.bincount(along.read_indices(block), minlength=len(self._sizes))
-            chunks, size = count_chunks(arrays.indices, along.entries(block))
-            self._fetched = self._fetched[0] + chunks, self._fetched[1] + size
+            chunks, fetched = count_chunks(arrays.indices, along.entries(block))
+            self._fetched = self._fetched[0] + chunks, self._fetched[1] + fetched
         self.sizes: Indices | None = self._sizes
-        self._memory = _Memory(arrays.dtype, self._width, cache_size)
+        self._memory = _Memory(arrays.dtype, self._width, size)
         name = LINE_NAMES[1 - arrays.axis]
         self.starts = self._memory.starts(self._sizes, self._memory.limit, arrays.name, name)
 
@@ -191,8 +191,8 @@ class TurnedLines:
 class _Memory:
     """The memory of blocks of lines, and where blocks begin so that they fit."""
 
-    def __init__(self, dtype: np.dtype[Any], width: int, cache_size: int) -> None:
-        self.limit, self._cache_size = cache_size // SHARE, cache_size
+    def __init__(self, dtype: np.dtype[Any], width: int, size: BlockSize) -> None:
+        self.limit, self._cache_size = size.most, size.cache_size
         # A block has fewer entries than bytes, so this holds the places of all of them too.
         self.index = np.dtype(np.int32 if max(width, self.limit) <= np.iinfo(np.int32).max else np.int64)
         self.entry = dtype.itemsize + self.index.itemsize

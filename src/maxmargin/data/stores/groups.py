@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.data.stores.arrays import StoredArray, check_axes, read_entries
-from maxmargin.data.stores.blocks import StoredMatrix, dense_matrix
+from maxmargin.data.stores.blocks import BlockSize, StoredMatrix, dense_matrix
 from maxmargin.data.stores.compressed import CompressedArrays, sparse_matrix
 from maxmargin.data.streams import FileFormatError
 
@@ -29,7 +29,7 @@ BY_COLUMN = "X_by_column"
 LABELS = ("y", "labels")
 
 
-def open_matrix(node: Any, name: str, wrap: Callable[[Any], StoredArray], cache_size: int) -> StoredMatrix:
+def open_matrix(node: Any, name: str, wrap: Callable[[Any], StoredArray], size: BlockSize) -> StoredMatrix:
     """The matrix of an array or a group; `wrap` makes a StoredArray of an array of this kind of store."""
     second = None
     if is_matrix(node):
@@ -41,11 +41,11 @@ def open_matrix(node: Any, name: str, wrap: Callable[[Any], StoredArray], cache_
         raise FileFormatError(name, None, None, f"{MATRIX} and {BY_COLUMN} must both be dense or both be sparse")
     if is_array(matrix):
         by_column = None if second is None else wrap(second)
-        source = dense_matrix(wrap(matrix), cache_size, by_column)
+        source = dense_matrix(wrap(matrix), size, by_column)
         shape = source.shape if by_column is None else by_column.shape
     else:
         other_way = None if second is None else CompressedArrays(f"{name}, {BY_COLUMN}", second, wrap)
-        source = sparse_matrix(CompressedArrays(name, matrix, wrap), cache_size, other_way)
+        source = sparse_matrix(CompressedArrays(name, matrix, wrap), size, other_way)
         shape = source.shape if other_way is None else other_way.shape
     if shape != source.shape:
         raise FileFormatError(name, None, None, f"{MATRIX} has the shape {source.shape}, {BY_COLUMN} {shape}")

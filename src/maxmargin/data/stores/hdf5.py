@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.types import Indices
 from maxmargin.data.stores.arrays import (
     AbsentChunks,
     FileStamp,
@@ -27,6 +28,8 @@ class Hdf5Array:
 
     `watched` says whether a change of the file is an error; it is not while we write to it ourselves.
     """
+
+    shard_edges: tuple[Indices, ...] | None = None
 
     def __init__(self, dataset: Any, absent_chunks: AbsentChunks = "error", *, watched: bool = True) -> None:
         path = dataset.file.filename

@@ -24,7 +24,8 @@ from maxmargin.data.stores.arrays import AbsentChunks
 from maxmargin.data.streams import FileFormatError, open_to_read, plain_suffix
 from maxmargin.data.table import Table, numbers_or_strings
 
-# Bytes of rows that are read at a time, and an eighth of the cache of a store.
+# Bytes of rows that are read at a time, and an eighth of the cache of a store, whose small chunks are put together to
+# blocks of a quarter.
 BLOCK_BYTES = 1 << 24
 
 
@@ -86,9 +87,13 @@ def open_rows(
                 raise FileFormatError(stream.name, None, None, "no rows")
             yield rows
     else:
-        cache_size = 8 * BLOCK_BYTES
         table = load_table(
-            path, label_column=label_column, labels=labels, absent_chunks=absent_chunks, cache_size=cache_size
+            path,
+            label_column=label_column,
+            labels=labels,
+            absent_chunks=absent_chunks,
+            cache_size=8 * BLOCK_BYTES,
+            block_size=BLOCK_BYTES // 4,
         )
         yield _rows_of(path, table)
 

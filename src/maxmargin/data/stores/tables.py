@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from maxmargin.core.source import Source
 from maxmargin.data.stores import INSIDE, Kind, array_reader, node_in, open_node, open_root, split_inside, store_kind
 from maxmargin.data.stores.arrays import AbsentChunks
-from maxmargin.data.stores.blocks import dense_matrix
-from maxmargin.data.stores.columns import ColumnArray, read_column
+from maxmargin.data.stores.blocks import BlockSize
+from maxmargin.data.stores.columns import read_column, table_matrix
 from maxmargin.data.stores.groups import is_array, is_matrix, label_key, open_matrix, read_labels
 from maxmargin.data.streams import FileFormatError
 from maxmargin.data.table import Table, column_in_words, label_position
@@ -22,7 +22,7 @@ def load_from_store(
     path: str | os.PathLike[str],
     kind: Kind,
     *,
-    cache_size: int,
+    size: BlockSize,
     absent_chunks: AbsentChunks,
     label_column: str | int | None,
     labels: str | os.PathLike[str] | None,
@@ -31,14 +31,15 @@ def load_from_store(
 ) -> Table:
     """The matrix of a store as a Source, and its labels, if there are any.
 
-    Parameters are those of :func:`maxmargin.data.read_table`; `read_file` reads labels from a file that is no store.
+    Parameters are those of :func:`maxmargin.data.read_table`; `size` is that of blocks, and `read_file`
+    reads labels from a file that is no store.
     """
     if kind in ("parquet", "arrow"):
         parts = open_node(path, kind)
         names: list[str] = parts.schema.names
         place = None if labels is not None else label_position(parts.name, label_column, names, len(names), n_features)
         features = [name for k, name in enumerate(names) if k != place]
-        X: Source = dense_matrix(ColumnArray(parts, features), cache_size)
+        X: Source = table_matrix(parts, size, features)
         if place is not None:
             return Table(X, read_column(parts, names[place]), column_in_words(place, names, len(names)), features)
         return _checked(Table(X, None if labels is None else _labels_elsewhere(labels, read_file), "", features))
@@ -46,7 +47,7 @@ def load_from_store(
     _, inside = split_inside(path)
     node = node_in(root, path, inside)
     wrap = array_reader(kind, absent_chunks)
-    X = open_matrix(node, os.fspath(path), wrap, cache_size)
+    X = open_matrix(node, os.fspath(path), wrap, size)
     # The labels lie beside the matrix: in the group that was given, or in that of the array that was given.
     parent = inside.strip("/").rpartition("/")[0]
     group = node_in(root, path, parent) if is_matrix(node) else node

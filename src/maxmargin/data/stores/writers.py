@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from maxmargin.data.atomic import atomic_path, atomic_write
 from maxmargin.data.libsvm import write_libsvm_blocks
+from maxmargin.data.stores.blocks import BlockSize
 from maxmargin.data.stores.compressed import CompressedArrays, sparse_matrix
 from maxmargin.data.stores.groups import BY_COLUMN, LABELS, MATRIX
 from maxmargin.data.stores.hdf5 import Hdf5Array
@@ -28,10 +30,12 @@ from maxmargin.data.streams import plain_suffix
 CHUNK_BYTES = 1 << 22
 # Entries of a chunk of a sparse matrix; with their values and indices some MB too.
 CHUNK_ENTRIES = 1 << 18
-# Bytes of rows that are held to write chunks that are high and narrow: the higher the chunks, the fewer a column reads.
+# Bytes of rows, or of columns, that are held to write chunks of whole columns.
 BAND_BYTES = 1 << 27
-# Bytes of such a chunk. A block of columns has all rows, so a chunk must be narrow; smaller ones are slow to open.
-NARROW_BYTES = 1 << 18
+# Bytes of a chunk of several columns, where a column is short: a block of columns that is read takes as much.
+NARROW_BYTES = 1 << 16
+# Bytes of the parts in which rows are transposed, so that no second array of the same size is needed.
+PART_BYTES = 1 << 23
 # Bytes of a row group of Parquet, of all its columns, which are read together for rows.
 GROUP_BYTES = 1 << 25
 # Bytes of blocks of columns that a CSR matrix is transposed in; each takes a pass over it.
@@ -190,32 +194,90 @@ def _write_group(path: Path, opened: Callable[[Path], Any], rows: RowStream, lay
         if layout.sparse:
             _write_sparse(root.subgroup(MATRIX), "csr_matrix", rows.shape, rows.dtype, map(sp.csr_array, rows.blocks()))
         else:
-            _write_dense(root, rows, layout)
+            _write_dense(root, rows, layout, path.parent)
         if layout.sparse and layout.by_column:
             arrays = CompressedArrays(str(path), root.group[MATRIX], root.reader)
-            columns = sparse_matrix(arrays, 8 * TRANSPOSED_BYTES).columns
+            columns = sparse_matrix(arrays, BlockSize(8 * TRANSPOSED_BYTES)).columns
             blocks = checked(columns.read(k).lines for k in range(len(columns.starts) - 1))
             _write_sparse(root.subgroup(BY_COLUMN), "csc_matrix", rows.shape, rows.dtype, blocks)
         if rows.y is not None:
             _write_labels(root, rows.y)
 
 
-def _write_dense(root: Any, rows: RowStream, layout: Layout) -> None:
+def _write_dense(root: Any, rows: RowStream, layout: Layout, folder: Path) -> None:
     (n, d), item = rows.shape, rows.dtype.itemsize
     high, wide = layout.chunks or (min(rows_within(CHUNK_BYTES, d * item), n), min(CHUNK_BYTES // item, d))
     high, wide = max(min(high, n), 1), max(min(wide, d), 1)
-    copies = [root.create(MATRIX, (n, d), rows.dtype, (high, wide))]
+    by_row = root.create(MATRIX, (n, d), rows.dtype, (high, wide))
     # Whole chunks are written at once: to write a part of one, all of it would be read and compressed again.
     band = high * rows_within(BAND_BYTES if layout.by_column else CHUNK_BYTES, high * d * item)
-    if layout.by_column:
-        tall = max(min(band, n), 1)
-        narrow = max(min(-(-NARROW_BYTES // (tall * item)), d), 1)
-        copies.append(root.create(BY_COLUMN, (n, d), rows.dtype, (tall, narrow)))
-    start = 0
-    for block in in_bands(rows.blocks(), band):
-        for copy in copies:
-            copy[start : start + block.shape[0]] = as_dense(block)
-        start += block.shape[0]
+    with _ByColumn(root, rows, band, folder) if layout.by_column else nullcontext() as by_column:
+        start = 0
+        for block in in_bands(rows.blocks(), band):
+            dense = as_dense(block)
+            by_row[start : start + len(dense)] = dense
+            if by_column is not None:
+                by_column.append(start, dense)
+            start += len(dense)
+        if by_column is not None:
+            by_column.end()
+
+
+class _ByColumn:
+    """The second copy of a dense matrix, in chunks of whole columns, or of several where they are short.
+
+    Of rows that do not fit in memory, bands are written to a temporary file in `folder`, each column by column. At the
+    end, the parts of some columns are read from all bands and put together.
+    """
+
+    def __init__(self, root: Any, rows: RowStream, band: int, folder: Path) -> None:
+        (self._n, self._d), self._dtype, self._band, self._root = rows.shape, rows.dtype, band, root
+        item = self._dtype.itemsize
+        # Bands that make up a chunk; a column that takes more than a chunk should is cut.
+        self._tall = max(min(band * max(1, CHUNK_BYTES // (band * item)), self._n), 1)
+        self._narrow = max(min(-(-NARROW_BYTES // (self._tall * item)), self._d), 1)
+        self._array = root.create(BY_COLUMN, rows.shape, self._dtype, (self._tall, self._narrow))
+        one_band = self._tall <= band
+        self._bands = None if one_band else tempfile.TemporaryFile(dir=folder, prefix="maxmargin-")  # noqa: SIM115
+
+    def __enter__(self) -> _ByColumn:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._bands is not None:
+            self._bands.close()
+
+    def append(self, start: int, band: NDArray[Any]) -> None:
+        """Take a band of rows from `start` on."""
+        if self._bands is None:
+            self._array[start : start + len(band)] = band
+            return
+        step = rows_within(PART_BYTES, len(band) * self._dtype.itemsize)
+        for first in range(0, self._d, step):
+            self._bands.write(np.ascontiguousarray(band[:, first : first + step].T).data)
+
+    def end(self) -> None:
+        """Write what lies in bands."""
+        if self._bands is None:
+            return
+        step = self._narrow * rows_within(BAND_BYTES, self._tall * self._narrow * self._dtype.itemsize)
+        for top in range(0, self._n, self._tall):
+            bottom = min(top + self._tall, self._n)
+            for first in range(0, self._d, step):
+                stop = min(first + step, self._d)
+                self._array[top:bottom, first:stop] = self._columns(top, bottom, first, stop)
+                self._root.check()
+
+    def _columns(self, top: int, bottom: int, first: int, stop: int) -> NDArray[Any]:
+        """Some rows of some columns; the rows are whole bands."""
+        assert self._bands is not None
+        columns = np.empty((bottom - top, stop - first), dtype=self._dtype)
+        for start in range(top, bottom, self._band):
+            height = min(self._band, bottom - start)
+            self._bands.seek((start * self._d + first * height) * self._dtype.itemsize)
+            part = np.fromfile(self._bands, self._dtype, (stop - first) * height)
+            columns[start - top : start - top + height] = part.reshape(stop - first, height).T
+        return columns
 
 
 def _write_sparse(root: Any, kind: str, shape: tuple[int, int], dtype: Any, blocks: Iterator[Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.types import Indices
 from maxmargin.data.stores.arrays import (
     AbsentChunks,
     FileStamp,
@@ -41,6 +42,9 @@ class ZarrArray:
         self.name = f"{array.store}{array.name}" if folder is None else str(folder)
         self.shape, self.dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
         self.edges = tuple(regular_edges(n, step) for n, step in zip(self.shape, array.chunks, strict=True))
+        self.shard_edges: tuple[Indices, ...] | None = None
+        if array.shards is not None:
+            self.shard_edges = tuple(regular_edges(n, step) for n, step in zip(self.shape, array.shards, strict=True))
         self._array, self._files = array, None
         if folder is not None:
             self._files = _ChunkFiles(folder, array, absent_chunks)

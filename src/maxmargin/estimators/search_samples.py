@@ -1,0 +1,85 @@
+"""The samples of a search: in memory if there is room for them and for the copies that folds make, else where they lie.
+
+Each comparison of a search copies the samples that it is made on, and each fold those that it is tested on. Of data
+that lies elsewhere, or in a mapped file, a comparison copies a part only if there is room for it, and a fold reads its
+test samples when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sklearn.utils import _safe_indexing
+
+from maxmargin.core import Matrix
+from maxmargin.core.matrix import rows_at_hand
+from maxmargin.core.memory import in_file
+from maxmargin.core.types import Indices
+from maxmargin.data.matrices import as_matrix
+from maxmargin.data.stores import DEFAULT_CACHE_SIZE
+from maxmargin.estimators.validation import FLOATS, SelectedRows
+
+COPIES = 2  # of samples in memory: themselves, and the test samples of all folds, which are as many
+PART_SHARE = 0.5  # of the cache, that a comparison on a part may take; the rest is for the blocks that it is read from
+INDEX_BYTES = 8  # of an entry of a sparse matrix, at most
+
+
+class SearchSamples:
+    """The samples of a search, or a part of them.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, data frame or Matrix
+        As :meth:`read` returns it.
+
+    Attributes
+    ----------
+    matrix : Matrix or None
+        Of samples that are read when they are needed; None where all are in memory.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        mapped = in_file(X) and X.ndim == 2 and X.dtype in FLOATS
+        self.matrix: Matrix | None = as_matrix(X) if mapped or isinstance(X, Matrix) else None
+
+    @staticmethod
+    def read(matrix: Matrix, *, blocks: bool) -> Any:
+        """What a search on data that lies elsewhere is made on: its samples in memory if there is room for them.
+
+        Else they stay where they are, if the solver reads `blocks` of them; or they are copied to a temporary file, a
+        sparse matrix into memory.
+        """
+        size, room = _size(matrix, matrix.shape[0]), matrix.cache_size
+        if room is None or COPIES * size <= room:
+            return matrix[:]
+        return matrix if blocks else rows_at_hand(matrix, most_bytes=0)
+
+    def has_room_for(self, n: int) -> bool:
+        """Whether so many of the samples may be copied into memory."""
+        return self.matrix is None or COPIES * _size(self.matrix, n) <= PART_SHARE * _room(self.matrix)
+
+    @contextmanager
+    def part(self, rows: Indices) -> Iterator[SearchSamples]:
+        """Some of the samples, in memory; of a store, fewer blocks are kept as long as they are there."""
+        if self.matrix is None:
+            yield SearchSamples(_safe_indexing(self.X, rows))
+        else:
+            with self.matrix.leave_room(COPIES * _size(self.matrix, rows.size)):
+                yield SearchSamples(self.matrix[rows])
+
+    def held_out(self, rows: Indices) -> Any:
+        """The test samples of a fold, for predictions."""
+        return _safe_indexing(self.X, rows) if self.matrix is None else SelectedRows(self.matrix, rows)
+
+
+def _size(matrix: Matrix, n: int) -> int:
+    """The bytes of so many rows in memory, on average."""
+    entry = matrix.dtype.itemsize + (INDEX_BYTES if matrix.sparse else 0)
+    return matrix.n_stored * entry * n // max(matrix.shape[0], 1)
+
+
+def _room(matrix: Matrix) -> int:
+    return DEFAULT_CACHE_SIZE if matrix.cache_size is None else matrix.cache_size
