@@ -93,7 +93,9 @@ def test_theta_of_the_pentagon():
     assert abs(result.answer.value - np.sqrt(5)) <= 0.6
 
 
-@pytest.mark.parametrize("make", [lambda: max_cut(5, 0), lambda: random_program(0), lambda: random_program(1)])
+@pytest.mark.parametrize(
+    "make", [lambda: max_cut(5, 0), lambda: max_cut(6, 1), lambda: random_program(0), lambda: random_program(1)]
+)
 def test_the_optimum_is_bracketed(make):
     program = make()
     best = optimum(program)
