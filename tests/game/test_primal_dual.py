@@ -104,14 +104,14 @@ def told(request):
 def test_eps_is_reached_with_the_promised_probability(told):
     """Each of 16 seeds has a chance of 1/2 at least: fewer than 3 that get there have one of 0.21 % at most."""
     problem, player, best = told
-    solver = PrimalDual(player, eps=0.8)
+    solver = PrimalDual(player, eps=0.5)
     results = [solve(problem, solver, random_state=seed) for seed in range(16)]
     for result in results:
         assert result.status == "finished"
-        assert result.promise == {"eps": 0.8, "failure_probability": 0.5}
+        assert result.promise == {"eps": 0.5, "failure_probability": 0.5}
         assert result.n_iter == solver.rounds(problem)
         assert result.certificate.primal <= best + 1e-6 <= result.certificate.dual + 2e-6
-    assert sum(result.certificate.primal >= best - 0.8 for result in results) >= 3
+    assert sum(result.certificate.primal >= best - 0.5 for result in results) >= 3
 
 
 def test_the_mean_comes_near_the_best_value(told):

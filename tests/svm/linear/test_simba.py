@@ -226,8 +226,9 @@ def test_within_one_per_cent_of_the_optimum_on_noisy_data(exact, flipped, slack,
     X, s, problem = noisy_problem(flipped, slack, bias, weighted)
     best = exact.slack_form(X, problem.y, slack, bias, s)
     assert np.linalg.norm(best.w) < 0.9
-    result = solve(problem, Simba(), budget=ENTRIES, random_state=0)
-    assert 0.99 * best.value <= result.certificate.primal <= best.value * (1 + 1e-9)
+    for seed in range(2):
+        result = solve(problem, Simba(), budget=ENTRIES, random_state=seed)
+        assert 0.99 * best.value <= result.certificate.primal <= best.value * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("slack", [0.0, 0.01], ids=["slack 0", "slack"])
@@ -242,7 +243,8 @@ def test_the_gap_goes_on_closing(exact, bias, slack):
     X = rng.normal(size=(200, 30)) + 0.6 * y[:, None]
     problem = SlackSVM(X, y, slack, bias=bias)
     best = exact.slack_form(X / problem.scale, y, slack, bias).value
-    early = solve(problem, Simba(), budget=40 * X.size, random_state=0)
-    late = solve(problem, Simba(), budget=400 * X.size, warm=early)
-    shortfall = [1 - result.certificate.primal / best for result in (early, late)]
-    assert shortfall[1] < min(0.4 * shortfall[0], 0.003)
+    for seed in range(2):
+        early = solve(problem, Simba(), budget=40 * X.size, random_state=seed)
+        late = solve(problem, Simba(), budget=400 * X.size, warm=early)
+        shortfall = [1 - result.certificate.primal / best for result in (early, late)]
+        assert shortfall[1] < min(0.4 * shortfall[0], 0.003)
