@@ -41,7 +41,7 @@ cdef class Ledger:
 
 
 cdef class BlockReader:
-    cdef object blocks, cache, hold, thread, announced, position
+    cdef object blocks, cache, hold, thread, ahead, before
     cdef object __weakref__
     cdef Ledger ledger
     cdef Lines* lines  # of the block at hand
@@ -56,7 +56,8 @@ cdef class BlockReader:
     cdef double price(self, int64_t block)
     cpdef object release(self)
     cdef object upcoming(self, int64_t block)
-    cdef int group(self, int64_t[::1] order, int64_t count) except -1
+    cdef int group(self, int64_t[::1] order, int64_t count, next_lines=*) except -1
+    cpdef object blocks_of(self, lines)
 
 
 cdef class Matrix:
@@ -69,7 +70,7 @@ cdef class Matrix:
     cdef readonly tuple shape
     cdef readonly int64_t n_stored, threads
 
-    cdef int group(self, int64_t[::1] order, int64_t count) except -1
+    cdef int group(self, int64_t[::1] order, int64_t count, next_rows=*) except -1
     cdef object turn_over(self)
     cdef object read(self, answer)
     cdef int64_t entries_of(self, int64_t rows)

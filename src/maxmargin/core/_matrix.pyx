@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t
 from maxmargin.core.kinds cimport Index, Real
 from maxmargin.core import rounding
 from maxmargin.core.block_cache import READERS, BlockCache
+from maxmargin.core.selected_rows import SelectedRows, last_of_parts
 from maxmargin.core.source import remembers
 from maxmargin.core.threads import run_parallel
 
@@ -249,26 +250,32 @@ cdef class BlockReader:
             self.hold = None
 
     cdef object upcoming(self, int64_t block):
-        """The blocks to read ahead: the next ones of those announced, or of all, if the last ones were read in that order."""
-        if self.announced is not None and block in self.position:
-            after = self.position[block] + 1
-            if after == 1 or self.announced[after - 2] == self.last:
-                return self.announced[after : after + BLOCKS_AHEAD]
+        """The blocks to read ahead: those announced, or the next ones of all, if the last ones were read in that order."""
+        if self.ahead is not None and self.before.get(block, -2) in (-1, self.last):
+            return self.ahead[block]
         if block != self.last + 1:
             return ()
         return range(block + 1, min(block + 1 + BLOCKS_AHEAD, self.starts.shape[0] - 1))
 
-    cdef int group(self, int64_t[::1] order, int64_t count) except -1:
+    cdef int group(self, int64_t[::1] order, int64_t count, next_lines=None) except -1:
         """Sort lines by their blocks, see `Matrix.group`, and announce the order of the blocks."""
         lines = np.asarray(order[:count])
-        block = np.searchsorted(self.starts, lines, side="right") - 1
+        block = self.blocks_of(lines)
         blocks, first, inverse = np.unique(block, return_index=True, return_inverse=True)
         turn = np.empty(blocks.size, dtype=np.int64)
         turn[np.argsort(first)] = np.arange(blocks.size)
         lines[:] = lines[np.argsort(turn[inverse], kind="stable")]
-        self.announced = blocks[np.argsort(first)].tolist()
-        self.position = {block: position for position, block in enumerate(self.announced)}
+        announced = blocks[np.argsort(first)].tolist()
+        self.before = dict(zip(announced, [-1, *announced]))
+        # If those at hand are in memory already, as they are read again and again, there is time to read others.
+        after = announced[1:] if next_lines is None else list(dict.fromkeys(self.blocks_of(next_lines).tolist()))
+        step = 1 if next_lines is None else BLOCKS_AHEAD
+        self.ahead = {block: after[step * k : step * k + BLOCKS_AHEAD] for k, block in enumerate(announced)}
         return 0
+
+    cpdef object blocks_of(self, lines):
+        """The block of each line."""
+        return np.searchsorted(self.starts, lines, side="right") - 1
 
 
 cdef const Lines* fetch(void* reader, int64_t block) noexcept with gil:
@@ -293,12 +300,12 @@ cdef class Matrix:
     # Properties that problems ask for, and that differ for a KernelMatrix.
     sums_are_cheap = True  # a sum over many rows costs one pass over the data
 
-    def __cinit__(self, source, int64_t threads=1, shared=None):
+    def __cinit__(self, source, int64_t threads=1, shared=None, ledger=None):
         # A shallow copy keeps the arrays alive: many methods of SciPy replace the arrays of the caller's matrix.
         self.source = copy(source) if sp.issparse(source) else source
         self.elsewhere = not (sp.issparse(source) or isinstance(source, np.ndarray))
         self.shared = shared or Shared(BlockCache(source.cache_size) if self.elsewhere else None)
-        self.ledger = Ledger()
+        self.ledger = ledger or Ledger()
         self.threads = min(threads, READERS) if self.elsewhere else threads
         self.shape = (int(source.shape[0]), int(source.shape[1]))
         self.rows = NULL
@@ -368,13 +375,42 @@ cdef class Matrix:
             if reader is not None:
                 reader.release()
 
-    cdef int group(self, int64_t[::1] order, int64_t count) except -1:
+    cdef int group(self, int64_t[::1] order, int64_t count, next_rows=None) except -1:
         """Sort the first `count` rows of `order` so that those in one block of a source follow each other.
 
         Blocks come in the order in which the first of their rows stood, and the rows of a block in their order: of rows
-        in a random order, both are random. Rows in memory stay as they are.
+        in a random order, both are random. Rows in memory stay as they are. If `next_rows` are given, the blocks of
+        `order` are in memory already, and while they are read, those of the next rows are read ahead.
         """
-        return self.row_reader.group(order, count) if self.elsewhere else 0
+        return self.row_reader.group(order, count, next_rows) if self.elsewhere else 0
+
+    @property
+    def exceeds_cache(self):
+        """Whether the rows lie in a store that does not fit in the cache, so that some are fetched again in each pass."""
+        if not self.elsewhere or self.source.rows.prices is not None:
+            return False
+        blocks = self.source.rows
+        return sum(map(blocks.nbytes, range(blocks.starts.size - 1))) > self.source.cache_size
+
+    def batches(self, rows, double share):
+        """Where the batches of rows end, of which each takes at most `share` of the cache, or is one block.
+
+        The rows are those of a store, grouped by their blocks.
+        """
+        blocks = self.row_reader.blocks_of(rows)
+        ends = np.append(np.flatnonzero(np.diff(blocks)) + 1, rows.size)
+        sizes = [self.source.rows.nbytes(block) for block in blocks[ends - 1].tolist()]
+        return ends[last_of_parts(sizes, share * self.source.cache_size)]
+
+    def copies(self, rows, double share):
+        """Some rows of a store as a matrix of its own, whose rows are copied into the cache when they are first read.
+
+        None if they take more than `share` of the cache. Reads are counted by the ledger of this matrix.
+        """
+        source = SelectedRows(self.source, self.shared.cache, rows)
+        if source.nbytes_of_all > share * self.source.cache_size:
+            return None
+        return Matrix(source, 1, self.shared, self.ledger)
 
     def signature(self):
         """What tells this matrix from others, see `maxmargin.engine.signature`."""

@@ -130,17 +130,20 @@ class BlockCache:
                 return self.take(source, block, upcoming)
         return hold
 
-    def gather(self, source: LineBlocks, lines: Indices, width: int, dtype: np.dtype[Any]) -> Any:
-        """Some lines, copied into one array or CSR array, in their order; each block is read once."""
+    def gather(self, source: LineBlocks, lines: Indices, width: int, dtype: np.dtype[Any], keep: bool = True) -> Any:
+        """Some lines, copied into one array or CSR array, in their order; each block is read once.
+
+        Unless they are to be kept, blocks are the first to be removed afterwards.
+        """
         block = np.searchsorted(source.starts, lines, side="right") - 1
         blocks = np.unique(block)
         if source.sizes is None:
             out = np.empty((lines.size, width), dtype)
-            for k, where, found in self._parts(source, lines, block, blocks):
+            for k, where, found in self._parts(source, lines, block, blocks, keep):
                 out[where] = found.lines[lines[where] - source.starts[k]]
             return out
         order, parts = [], []
-        for k, where, found in self._parts(source, lines, block, blocks):
+        for k, where, found in self._parts(source, lines, block, blocks, keep):
             order.append(where)
             parts.append(found.lines[lines[where] - source.starts[k]])
         if not parts:
@@ -148,12 +151,16 @@ class BlockCache:
         return sp.vstack(parts, format="csr")[np.argsort(np.concatenate(order))]
 
     def _parts(
-        self, source: LineBlocks, lines: Indices, block: Indices, blocks: Indices
+        self, source: LineBlocks, lines: Indices, block: Indices, blocks: Indices, keep: bool
     ) -> Iterator[tuple[int, Indices, Hold]]:
         """The blocks that hold some lines, each with the positions of its lines among them."""
         for position, k in enumerate(blocks.tolist()):
             upcoming = blocks[position + 1 : position + 2].tolist()
             yield k, np.flatnonzero(block == k), self.take(source, k, upcoming)
+            if not keep:
+                with self._changed:
+                    if (id(source), k) in self._blocks:
+                        self._blocks.move_to_end((id(source), k), last=False)
 
     def is_new(self, source: LineBlocks, block: int) -> bool:
         """Whether this is asked of a block for the first time."""
@@ -184,6 +191,13 @@ class BlockCache:
         finally:
             with self._changed:
                 self.cache_size += nbytes
+
+    def forget_source(self, source: LineBlocks) -> None:
+        """Remove all blocks of a source that is no longer used."""
+        with self._changed:
+            for key in [key for key in self._blocks if key[0] == id(source)]:
+                self.held -= self._blocks.pop(key).nbytes
+            self._known = {key for key in self._known if key[0] != id(source)}
 
     def take_fetched(self) -> tuple[int, int]:
         """The chunks and the bytes that were fetched since the last call."""

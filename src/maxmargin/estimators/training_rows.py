@@ -171,8 +171,10 @@ class FeatureRows(RowsOfProblems):
 
     def __init__(self, X: Any, threads: int = 1) -> None:
         self.matrix = as_matrix(X, threads)
-        if self.matrix.checks_entries:  # it lies elsewhere: each thread has a block of it in memory
-            self.most_threads = READERS
+        if self.matrix.checks_entries:
+            # It lies elsewhere: each thread has a block of it in memory. Problems that are solved at the same time
+            # would take the room in the cache from each other.
+            self.most_threads = 1 if self.matrix.exceeds_cache else READERS
         self.known_sq_norms: Vector | None = None
 
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float, *, part: bool = False) -> MarginProblem:

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxmargin.engine.problem import Problem, Solution
-from maxmargin.engine.solver import Solver, Step
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear._sdca import Descent
 from maxmargin.svm.regularized import RegularizedSVM
 
@@ -39,6 +39,11 @@ class Sdca(Solver[RegularizedSVM, Descent]):
     - *an estimate of the gap* without a pass over the data: each visit yields the term of its sample. The gap is
       measured only once the estimate is small enough.
 
+    Of a store that does not fit in its cache, the rows of as many blocks as fill half of the cache are visited several
+    times before the next ones are fetched. All visits to a sample in a sweep count as one iteration there. Once the
+    rows of all active samples fit in half of the cache, they are copied together, and nothing more is fetched until
+    all become active again.
+
     A free bias is found by the method of multipliers: its distance from a centre is penalised, and the centre moves to
     the bias after each sweep.
 
@@ -54,6 +59,7 @@ class Sdca(Solver[RegularizedSVM, Descent]):
     ----------
     Hsieh, Chang, Lin, Keerthi, Sundararajan (2008), A Dual Coordinate Descent Method for Large-scale Linear SVM.
     Shalev-Shwartz, Zhang (2013), Stochastic Dual Coordinate Ascent Methods for Regularized Loss Minimization.
+    Yu, Hsieh, Chang, Lin (2010), Large Linear Classification When Data Cannot Fit in Memory.
 
     Examples
     --------
@@ -92,7 +98,8 @@ class Sdca(Solver[RegularizedSVM, Descent]):
         return state
 
     def step(self, problem: RegularizedSVM, state: Descent, iterations: int, budget: float) -> Step:
-        return Step.of(state.run(iterations, budget), iterations)
+        made, within_budget = state.run(iterations, budget)
+        return Step(made, Reason.DONE if within_budget else Reason.BUDGET)
 
     def solution(self, problem: RegularizedSVM, state: Descent) -> Solution:
         alpha, w = state.lend()
@@ -103,7 +110,7 @@ class Sdca(Solver[RegularizedSVM, Descent]):
 
     def next_check(self, problem: RegularizedSVM, state: Descent, done: int) -> int:
         """At the end of a sweep, or of several if they are short."""
-        return done + (state.active - state.position) + (sweeps_between_checks(problem, state) - 1) * state.active
+        return done + (state.active - state.counted) + (sweeps_between_checks(problem, state) - 1) * state.active
 
     def estimated_gap(self, problem: RegularizedSVM, state: Descent) -> float:
         """From the gap terms of the last sweep, each at its visit: an overestimate, as the gap falls during a sweep."""
