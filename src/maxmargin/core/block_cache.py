@@ -18,10 +18,10 @@ from maxmargin.core.source import LineBlocks
 from maxmargin.core.types import Indices
 
 READERS = 4  # threads that may read a source at the same time; each holds a block of rows and one of columns
-FREED_SHARE = 0.1  # of the cache: after so many bytes of blocks were removed, the memory of the process is looked at
+FREED_SHARE = 0.05  # of the cache: after so many bytes of blocks were removed, the memory of the process is looked at
 # Bytes that it may have grown by beyond the cache, before memory that the allocator keeps free is given back to the
 # system: to do so each time would make the system clear all memory of blocks anew, a third of the time of a fit.
-MOST_KEPT_FREE = 100_000_000
+MOST_KEPT_FREE = 50_000_000
 MOST_AHEAD = 2  # blocks that are being read ahead, or wait for that: more would take the room of those in use
 
 
