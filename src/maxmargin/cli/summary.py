@@ -34,6 +34,7 @@ PURPOSES = {
     "choosing": "to choose the best of several runs",
     "holdout": "to predict the held-out rows",
     "certificate": "to certify",
+    "index": "to build an index of the other axis",
     "entries of X": "of X, entries and not kernel evaluations",
 }
 """The purposes of the ledger, in words."""
@@ -73,8 +74,12 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("computed", f"{about['kernel_evaluations']:,} kernel evaluations to learn")
     else:
         yield _line("read to learn", f"{about['entries_read']:,} entries", share(about))
-    if besides := reads({why: count for why, count in about["reads"].items() if not why.startswith("learning")}):
-        yield _line("and besides", besides)  # not limited by a budget
+    besides = {why: count for why, count in about["reads"].items() if not why.startswith("learning")}
+    chunks, fetched = besides.pop("chunks fetched", 0), besides.pop("bytes fetched", 0)
+    if text := reads(besides):
+        yield _line("and besides", text)  # not limited by a budget
+    if chunks:
+        yield _line("fetched", f"{count(chunks, 'chunk')}, {fetched:,} bytes")
     yield from _ball(about) if "radius" in about else _classifier(about)
     took = f" in {about['seconds']:.2f} s" if "seconds" in about else ""
     loss = f", loss {about['loss']}" if "loss" in about else ""

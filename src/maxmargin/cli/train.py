@@ -256,7 +256,8 @@ def train(
     elif not quiet:
         print(*lines(about), f"{'model':<15}{target}", sep="\n")
     if "interrupted" in (*np.atleast_1d(fitted.stopped_), getattr(estimator, "search_stopped_", "")):
-        say(f"interrupted: the best model so far was kept and is in {target}")
+        going_on = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        say(f"interrupted: the best model so far was kept and is in {target}{going_on}")
         raise typer.Exit(130)
 
 

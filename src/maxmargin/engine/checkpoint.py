@@ -37,6 +37,15 @@ WORTH_SAVING = 1.0  # seconds: the end of a shorter run is not saved, as the sam
 T = TypeVar("T")
 
 
+def refuse_unless_writable(path: Path) -> None:
+    """Refuse the path of a checkpoint that could not be written: that must not be found out after hours of work."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise CheckpointError(f"cannot write the checkpoint {path}: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK):
+        raise CheckpointError(f"cannot write the checkpoint {path}: no permission to write to the folder {folder}")
+
+
 class Checkpoint:
     """The file that a run is saved to, and when.
 
@@ -85,6 +94,8 @@ class Checkpoint:
             raise ValueError(f"every_seconds must be a number of at least 0; got {every_seconds!r}")
         self.path, self.every_seconds, self.of_known_call = Path(path), float(every_seconds), of_known_call
         self._named = self.path if part_of is None else Path(part_of)
+        if not of_known_call:
+            refuse_unless_writable(self._named)
         self._around: tuple[Callable[[], Any], Mapping[str, object]] | None = None
         self._found: tuple[dict[str, Any], list[NDArray[Any]]] | None = None  # the file, until its run is gone on with
         self._saved_at, self._took, self._size = time.perf_counter(), 0.0, 0  # the last save: when, seconds, bytes

@@ -33,6 +33,7 @@ SHRINK = 32  # a round uses this many times fewer samples than the next one, and
 FEWEST_SAMPLES = 1000  # a round on fewer samples is left out: the next one takes a few seconds at most without it
 FEWEST_OF_A_CLASS = 20  # samples of each class in a preliminary round; all samples of a class that has fewer
 PRELIMINARY_TOL = 1e-2  # the relative gap at which a preliminary round stops, unless the user asks for less
+LAST_SECONDS = 5.0  # time after an early end for preliminary models of the binary problems that have none yet
 COMPARED = 1000  # samples on which a preliminary and an unfinished model are compared: tells 30 % of errors from 33 %
 
 
@@ -144,7 +145,7 @@ class Rounds:
             if missing:
                 if len(every) == 1:
                     raise NoModelYet("before the first iteration: there is no model to keep")
-                self.deadline = Deadline(None)  # a preliminary model takes a moment more than the user allowed
+                self.deadline = Deadline(LAST_SECONDS)
                 self._solve_on_a_part(missing, FEWEST_SAMPLES)
         models = [model for model in self.models if model is not None]
         if len(models) < len(self.models):
