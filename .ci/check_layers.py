@@ -7,7 +7,7 @@ from pathlib import Path
 # From top to bottom; rooms of one row are siblings. `problems` and `solvers` are modules: the flat public names.
 FLOORS = [
     ["cli"],
-    ["display"],
+    ["display", "dask"],
     ["estimators"],
     ["problems", "solvers"],
     ["svm", "ball", "sdp"],

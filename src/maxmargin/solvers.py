@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron
     from maxmargin.svm.kernel.sublinear_perceptron import KernelSublinearPerceptron
     from maxmargin.svm.linear.batch_perceptron import BatchPerceptron
+    from maxmargin.svm.linear.cocoa import Cocoa
     from maxmargin.svm.linear.hand_over import SdcaThenNewton
     from maxmargin.svm.linear.hybrid import Hybrid
     from maxmargin.svm.linear.newton import Newton
@@ -71,6 +72,7 @@ _HOMES = {
     "maxmargin.svm.kernel.stochastic_batch_perceptron": "StochasticBatchPerceptron",
     "maxmargin.svm.kernel.sublinear_perceptron": "KernelSublinearPerceptron",
     "maxmargin.svm.linear.batch_perceptron": "BatchPerceptron",
+    "maxmargin.svm.linear.cocoa": "Cocoa",
     "maxmargin.svm.linear.hand_over": "SdcaThenNewton",
     "maxmargin.svm.linear.hybrid": "Hybrid",
     "maxmargin.svm.linear.newton": "Newton",
@@ -110,6 +112,7 @@ __all__ = [
     "BatchPerceptron",
     "Checkpoint",
     "CheckpointError",
+    "Cocoa",
     "CoreSet",
     "Decomposition",
     "ExponentiatedGradient",

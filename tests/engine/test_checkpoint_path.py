@@ -1,5 +1,6 @@
 """A checkpoint that cannot be written is refused before the work, not after it."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -16,3 +17,17 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
         LinearSVC().fit(X, y, checkpoint=path)
     with pytest.raises(CheckpointError, match="there is no folder"):
         solve(RegularizedSVM(X, y), Sdca(), checkpoint=path)
+
+
+def test_a_folder_of_an_earlier_fit_may_lie_where_nobody_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a fit are written into its own folder."""
+    X, y = np.array([[1.0], [-1.0], [2.0]]), np.array([1.0, -1.0, 1.0])
+    path = tmp_path / "run.ckpt"
+    path.mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda folder, mode: Path(folder) != tmp_path and access(folder, mode))
+    assert LinearSVC().fit(X, y, checkpoint=path).score(X, y) == 1
+    with pytest.raises(CheckpointError, match="no permission to write to the folder"):
+        LinearSVC().fit(X, y, checkpoint=tmp_path / "another.ckpt")

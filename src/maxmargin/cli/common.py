@@ -285,6 +285,11 @@ def refuse(options: Mapping[str, Any], why: str) -> None:
         raise ValueError(f"--{name.replace('_', '-')} {why}")
 
 
+def refuse_without_kernel(options: Mapping[str, Any], X: Any) -> None:
+    """Refuse the options of a kernel where there is none; the `cache_size` of a store is that of its blocks."""
+    refuse({**options, "cache_size": None} if is_source(X) else options, "needs --kernel")
+
+
 def number_or_name(gamma: str | None) -> str | float | None:
     """The gamma of a kernel: a number, or a name as it is.
 

@@ -38,6 +38,7 @@ from maxmargin.cli.common import (
     read,
     refuse,
     refuse_same_stream,
+    refuse_without_kernel,
     result_path,
     say,
     source_name,
@@ -45,7 +46,6 @@ from maxmargin.cli.common import (
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
-from maxmargin.core.source import is_source
 from maxmargin.data import atomic_write, required_labels
 from maxmargin.display import ConvergenceDisplay, SearchDisplay
 from maxmargin.estimators import SVC, SVCCV, LinearSVC, LinearSVCCV, save_model
@@ -186,10 +186,8 @@ def train(
     linear_options = {"loss": loss, "intercept_scaling": intercept_scaling}
     if C is not None and slack is not None:
         raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
-    if kernel is None and is_source(X):
-        refuse({**kernel_options, "cache_size": None}, "needs --kernel")
-    elif kernel is None:
-        refuse(kernel_options, "needs --kernel")
+    if kernel is None:
+        refuse_without_kernel(kernel_options, X)
     else:
         refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
     both: dict[str, Any] = {

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 def refuse_unless_writable(path: Path) -> None:
     """Refuse the path of a checkpoint that could not be written: that must not be found out after hours of work."""
-    folder = path.absolute().parent
+    folder = path if path.is_dir() else path.absolute().parent  # the checkpoint of a fit is a folder itself
     if not folder.is_dir():
         raise CheckpointError(f"cannot write the checkpoint {path}: there is no folder {folder}; make it first")
     if not os.access(folder, os.W_OK):

@@ -69,13 +69,14 @@ def length(w: Point) -> float:
 class Trait(Enum):
     """What a problem has that a solver may require."""
 
-    FEATURES = "rows of features, a Matrix"
+    FEATURES = "rows of features in this process, a Matrix"
+    PARTS = "rows of features, in this process or on a cluster"
     KERNEL = "rows of a kernel, a KernelMatrix"
     SMOOTH_LOSS = "a smooth loss, such as 'squared_hinge'"
     SEPARABLE = "slack 0, for separable data"
 
 
-READS = frozenset({Trait.FEATURES, Trait.KERNEL})  # what kind of data a solver reads
+READS = frozenset({Trait.FEATURES, Trait.PARTS, Trait.KERNEL})  # what kind of data a solver reads
 
 
 class Problem(ABC):

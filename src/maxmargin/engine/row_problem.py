@@ -154,7 +154,9 @@ class RowProblem(Problem):
 
     @property
     def traits(self) -> frozenset[Trait]:
-        return frozenset({Trait.FEATURES if self.sums_are_cheap else Trait.KERNEL})
+        if not self.sums_are_cheap:
+            return frozenset({Trait.KERNEL})
+        return frozenset({Trait.FEATURES, Trait.PARTS} if isinstance(self.X, Matrix) else {Trait.PARTS})
 
     def instead_of(self, trait: Trait) -> str:
         return f"a {type(self.X).__name__}" if trait in READS else super().instead_of(trait)

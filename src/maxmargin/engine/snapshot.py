@@ -129,6 +129,8 @@ class Snapshot:
             return self._array(np.asarray(value), where)
         if isinstance(value, np.dtype):
             return {"dtype": value.str}
+        if isinstance(value, slice):
+            return {"slice": [value.start, value.stop, value.step]}
         number = self._numbers[id(value)] = len(self._numbers)
         return {"id": number, **self._parts(value, where)}
 
@@ -197,6 +199,8 @@ class Restored:
             return np.dtype(tree["scalar"]).type(tree["value"])
         if "dtype" in tree:
             return np.dtype(tree["dtype"])
+        if "slice" in tree:
+            return slice(*tree["slice"])
         if "enum" in tree:
             return _class(tree["enum"])[tree["name"]]
         return self._object(tree)

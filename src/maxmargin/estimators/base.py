@@ -150,7 +150,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     ) -> Fit[Any]:
         """The binary problems of these samples, and how they are solved."""
         given = X
-        X, y = training_data(self, X, y, **self._readable)
+        X, y, sample_weight = self._validated(X, y, sample_weight)
         self.classes_, label = classes_of(y)
         weights = sample_weights(sample_weight, X)
         held_out = self._held_out_samples(label, seeds)
@@ -174,6 +174,14 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return Fit(
             given, X, order, label, weights, class_weights, self._strategy, recipe, rows, scale, held_out, everyone
         )
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
+        """X, y and the weights of a fit, validated but for NaN and infinity in X."""
+        return *training_data(self, X, y, **self._readable), sample_weight
+
+    def _for_samples(self, X: Any) -> MarginClassifier:
+        """The estimator with the same parameters that a search fits on samples X, which may be a part of its own."""
+        return self
 
     def _signature(self, fit: Fit[Any], before: dict[str, Any] | None) -> dict[str, Any]:
         """What tells this fit from others, for its checkpoint."""

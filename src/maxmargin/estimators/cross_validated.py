@@ -20,10 +20,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, indexable
 
-from maxmargin.core import Matrix
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Vector
 from maxmargin.data.matrices import as_matrix
+from maxmargin.engine.snapshot import Remembers
 from maxmargin.estimators.base import MarginClassifier, decisive_parameters, fit_checkpoint
 from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.kernel import SVC
@@ -118,7 +118,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         if not splits:
             raise ValueError(f"cv has no folds; got cv={self.cv!r}")
         if keeper is not None:
-            samples = X.signature() if isinstance(X, Matrix) else check_array(X, **READABLE)
+            samples = X.signature() if isinstance(X, Remembers) else check_array(X, **READABLE)
             data = {"X": samples, "y": str(y.tolist()), "sample_weight": weights, "grid": grid}
             folds = np.concatenate([np.concatenate(split) for split in splits])
             keeper.compare(estimator=type(self).__name__, **decisive_parameters(self), **data, folds=folds)

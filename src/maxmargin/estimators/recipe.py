@@ -301,7 +301,7 @@ def refuse_beyond(slack: float, largest: float) -> None:
 def solver_named(solver: str | AnySolver, solvers: Mapping[str, type[AnySolver]]) -> AnySolver | None:
     """The solver itself, by its name in the table where one was given; None for "auto"."""
     kernel = solvers is KERNEL_SOLVERS
-    if isinstance(solver, Solver) and (Trait.FEATURES if kernel else Trait.KERNEL) not in solver.requires:
+    if isinstance(solver, Solver) and (Trait.KERNEL in solver.requires) == kernel:
         return solver
     name = solver.name if isinstance(solver, Solver) else solver
     if name == "auto":

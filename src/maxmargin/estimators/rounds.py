@@ -164,7 +164,7 @@ class Rounds:
         alone = len(self.starts) == 1
         if alone or any(start.warm is not None or start.budget is not None for start in self.starts):
             return []
-        return round_sizes(self.fit.label.size)
+        return [size for size in round_sizes(self.fit.label.size) if size <= self.fit.rows.most_preliminary]
 
     def _solve_on_a_part(self, which: Iterable[int], size: int) -> None:
         fit, part = self.fit, self.fit.part(sample_of_each_class(self.fit.label, self.fit.usable, size))

@@ -371,7 +371,7 @@ class Search:
             values = sorted(cell[1] for cell in cells if cell[0] == g)
             done = now.share + share_of_gamma
             self.share_of_fit = share_of_gamma / (len(values) * len(splits))
-            estimator = clone(self.estimator).set_params(**self.grid.parameters((g, values[0])))
+            estimator = clone(self.estimator._for_samples(samples.X)).set_params(**self.grid.parameters((g, values[0])))
             fits = WarmFits(estimator, samples.X, y, weight)
             folds = [_Fold(fits.among(train), samples.held_out(test), y[test]) for train, test in splits]
             chain = fits.fit_.rows.shares_cache and not first

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from sklearn.utils import _safe_indexing
 
 from maxmargin.core import Matrix
 from maxmargin.core.matrix import rows_at_hand
 from maxmargin.core.memory import in_file
+from maxmargin.core.selected_rows import INDEX_BYTES
 from maxmargin.core.types import Indices
 from maxmargin.data.matrices import as_matrix
 from maxmargin.data.stores import DEFAULT_CACHE_SIZE
-from maxmargin.estimators.validation import FLOATS, SelectedRows
+from maxmargin.engine.parts import RowsInParts
+from maxmargin.estimators.validation import FLOATS, RowsToPredict
 
 COPIES = 2  # of samples in memory: themselves, and the test samples of all folds, which are as many
 PART_SHARE = 0.5  # of the cache, that a comparison on a part may take; the rest is for the blocks that it is read from
-INDEX_BYTES = 8  # of an entry of a sparse matrix, at most
 
 
 class SearchSamples:
@@ -44,6 +45,8 @@ class SearchSamples:
         self.X = X
         mapped = in_file(X) and X.ndim == 2 and X.dtype in FLOATS
         self.matrix: Matrix | None = as_matrix(X) if mapped or isinstance(X, Matrix) else None
+        if isinstance(X, RowsInParts):  # on a cluster: they stay there
+            self.matrix = cast("Matrix", X)
 
     @staticmethod
     def read(matrix: Matrix, *, blocks: bool) -> Any:
@@ -72,7 +75,7 @@ class SearchSamples:
 
     def held_out(self, rows: Indices) -> Any:
         """The test samples of a fold, for predictions."""
-        return _safe_indexing(self.X, rows) if self.matrix is None else SelectedRows(self.matrix, rows)
+        return _safe_indexing(self.X, rows) if self.matrix is None else RowsToPredict(self.matrix, rows)
 
 
 def _size(matrix: Matrix, n: int) -> int:

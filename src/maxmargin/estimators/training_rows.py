@@ -95,6 +95,7 @@ class RowsOfProblems(TrainingRows):
 
     matrix: Matrix | KernelMatrix
     parallel: bool
+    most_preliminary: int = sys.maxsize  # samples of a preliminary round, at most: `part` makes a copy of them
 
     @property
     def ledger(self) -> Ledger:  # type: ignore[override]

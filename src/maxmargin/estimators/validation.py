@@ -89,10 +89,10 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
 
 def lies_elsewhere(X: Any) -> bool:
     """Whether X is a matrix that lies elsewhere, which is read in blocks as far as it is needed."""
-    return type(X) not in PLAIN and (isinstance(X, (Matrix, SelectedRows)) or is_source(X) or is_store(X))
+    return type(X) not in PLAIN and (isinstance(X, (Matrix, RowsToPredict)) or is_source(X) or is_store(X))
 
 
-class SelectedRows:
+class RowsToPredict:
     """Some rows of a matrix that lies elsewhere, or in a mapped file, which are read in blocks to predict.
 
     Parameters
@@ -103,22 +103,22 @@ class SelectedRows:
     """
 
     def __init__(self, X: Matrix, rows: Indices) -> None:
-        self._X, self._rows = X, rows
+        self.X, self.rows = X, rows
         self.shape, self.feature_names = (rows.size, X.shape[1]), X.feature_names
 
     def blocks(self) -> Iterator[tuple[int, Any]]:
         """All rows, a block at a time: the position of the first one, and the rows."""
-        n, d = self._X.shape
-        entries = self._X.n_stored // max(n, 1) if self._X.sparse else d
-        height = max(1, SELECTED_BYTES // max(entries * self._X.dtype.itemsize, 1))
-        for start in range(0, self._rows.size, height):
-            yield start, self._X[self._rows[start : start + height]]
+        n, d = self.X.shape
+        entries = self.X.n_stored // max(n, 1) if self.X.sparse else d
+        height = max(1, SELECTED_BYTES // max(entries * self.X.dtype.itemsize, 1))
+        for start in range(0, self.rows.size, height):
+            yield start, self.X[self.rows[start : start + height]]
 
 
 def blocks_to_predict(estimator: Any, X: Any) -> Iterator[Any]:
     """The rows of a matrix that lies elsewhere, which a fitted estimator is asked about, a block at a time."""
     check_is_fitted(estimator)
-    if not isinstance(X, SelectedRows):
+    if not isinstance(X, RowsToPredict):
         X = as_matrix(X)
     _refuse_other_features(estimator, X)
     keep_feature_names(estimator, X.feature_names, reset=False)
@@ -128,7 +128,7 @@ def blocks_to_predict(estimator: Any, X: Any) -> Iterator[Any]:
         yield rows
 
 
-def _refuse_other_features(estimator: Any, X: Matrix | SelectedRows) -> None:
+def _refuse_other_features(estimator: Any, X: Matrix | RowsToPredict) -> None:
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "

@@ -501,10 +501,8 @@ def _gamma(gamma: float | str, X: Samples) -> float:
     if gamma == "auto":
         return 1.0 / float(d)
     if gamma == "scale":
-        mean = X.sum(dtype=np.float64) / (n * d)
-        squares = _sum_sq_differences(X.data if sp.issparse(X) else X, mean)
-        squares += (n * d - X.nnz) * mean**2 if sp.issparse(X) else 0.0
-        return float(n / squares) if squares > 0 else 1.0
+        stored = X.nnz if sp.issparse(X) else n * d
+        return gamma_of_entries((n, d), stored, lambda: row_sums(X), lambda mean: rows_of_squares(X, mean))
     return float(_number("gamma", gamma, "'scale', 'auto' or a finite number of at least 0", least=0))
 
 
@@ -515,10 +513,42 @@ def _number(name: str, value: Any, wanted: str, kind: Any = Real, least: float =
     return value
 
 
-def _sum_sq_differences(X: Floats, mean: float) -> float:
-    """The sum of the squared differences of all entries from the mean."""
-    step = max(1, SUMMED_ENTRIES // (X[:1].size or 1))
-    return float(sum(np.square(X[start : start + step] - mean).sum() for start in range(0, len(X), step)))
+def gamma_of_entries(
+    shape: tuple[int, int], stored: int, sums: Callable[[], Vector], squares: Callable[[float], Vector]
+) -> float:
+    """1 / (d * variance of all entries), from sums over each row, whose sum does not depend on their order.
+
+    `sums` gives those of the entries, `squares` those of the squared differences of stored entries from the mean.
+    """
+    n, d = shape
+    mean = math.fsum(sums()) / (n * d)
+    total = math.fsum(squares(mean)) + (n * d - stored) * mean**2
+    return float(n / total) if total > 0 else 1.0
+
+
+def row_sums(X: Samples) -> Vector:
+    """The sum of the entries of each row, in float64."""
+    return _by_rows(X, lambda entries: entries)
+
+
+def rows_of_squares(X: Samples, mean: float) -> Vector:
+    """The sum of the squared differences of the stored entries of each row from the mean."""
+    return _by_rows(X, lambda entries: np.square(entries - mean))
+
+
+def _by_rows(X: Samples, function: Callable[[Floats], Floats]) -> Vector:
+    """The sum of a function of the stored entries of each row, which depends on nothing but the row."""
+    step, sums = max(1, SUMMED_ENTRIES // max(1, X.shape[1])), np.empty(X.shape[0])
+    for start in range(0, X.shape[0], step):
+        some = X[start : start + step]
+        if sp.issparse(some):
+            some = some.tocsr().astype(np.float64)
+            some.data = function(some.data)
+            sums[start : start + step] = np.asarray(some @ np.ones(some.shape[1]))
+        else:
+            entries = function(np.ascontiguousarray(some, dtype=np.float64))
+            sums[start : start + step] = entries.sum(axis=1)
+    return sums
 
 
 def _check_square(K: Samples) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from maxmargin.core.memory import empty_in_file
 from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._blocks import sparse_products
+from maxmargin.kernels.dense_products import entry_product
 
 Floats = NDArray[Any]  # float32 or float64
 Selection = Indices | slice
@@ -42,6 +43,9 @@ class ColumnLayout:
         The columns of the dense part, and those of the sparse part, in ascending order.
     centre : array or None
         Subtracted from the common columns of each row: rows around zero lose least to rounding.
+    reproducible : bool
+        Whether products of rows in float32 have the same bits in whatever block they are computed, which takes a sixth
+        longer; those in float64 always have. See :mod:`maxmargin.kernels.dense_products`.
 
     Examples
     --------
@@ -55,12 +59,19 @@ class ColumnLayout:
     common: Indices
     rare: Indices
     centre: Floats | None = None
+    reproducible: bool = False
 
     @classmethod
-    def of(cls, X: Samples, centred: bool = False) -> ColumnLayout:
+    def of(cls, X: Samples, centred: bool = False, *, reproducible: bool = False) -> ColumnLayout:
         """The cheapest layout for the columns of X, estimated from some of its rows."""
-        some = some_rows(X, SAMPLED_ROWS)
-        used = np.bincount(some.indices, minlength=X.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
+        return cls.for_rows_like(some_rows(X, SAMPLED_ROWS), centred, reproducible=reproducible)
+
+    @classmethod
+    def for_rows_like(cls, some: Samples, centred: bool, *, reproducible: bool) -> ColumnLayout:
+        """The cheapest layout for rows of which these are some."""
+        used = (
+            np.bincount(some.indices, minlength=some.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
+        )
         shares = used / some.shape[0]
         candidates = (shares < limit for limit in (0, RARE_SHARE, np.inf))  # none, the rare ones, all
         rare = min(candidates, key=lambda rare: _cost(shares, rare))
@@ -68,8 +79,8 @@ class ColumnLayout:
         centre = None
         if centred:
             means = as_dense(_some_columns(some, common)).mean(axis=0, dtype=np.float64)
-            centre = np.where(np.isfinite(means), means, 0.0).astype(X.dtype)
-        return cls(common, np.flatnonzero(rare), centre)
+            centre = np.where(np.isfinite(means), means, 0.0).astype(some.dtype)
+        return cls(common, np.flatnonzero(rare), centre, reproducible)
 
     @property
     def full_centre(self) -> Vector:
@@ -84,7 +95,7 @@ class ColumnLayout:
         common = as_dense(_some_columns(X, self.common))
         if self.centre is not None:
             common = common - self.centre
-        return MixedRows(common, SparseRows.of(_some_columns(X, self.rare)))
+        return MixedRows(common, SparseRows.of(_some_columns(X, self.rare)), reproducible=self.reproducible)
 
 
 @dataclass(frozen=True)
@@ -100,11 +111,14 @@ class MixedRows:
     extra : int
         How many columns a kernel has appended; they are the last ones of the dense part, or of the sparse part if
         there is no dense one.
+    reproducible : bool
+        See :class:`ColumnLayout`.
     """
 
     common: Floats
     rare: SparseRows
     extra: int = 0
+    reproducible: bool = False
 
     @classmethod
     def stacked(cls, n: int, parts: Iterable[MixedRows], *, in_file: bool = False) -> MixedRows:
@@ -119,7 +133,7 @@ class MixedRows:
             common[start : start + len(part.common)] = part.common
             rare.append(part.rare)
             start += len(part.common)
-        return cls(common, SparseRows.stacked(rare), part.extra)
+        return cls(common, SparseRows.stacked(rare), part.extra, part.reproducible)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -142,8 +156,8 @@ class MixedRows:
             return self
         columns = columns.astype(self.dtype)
         if self.common.shape[1]:
-            return MixedRows(np.hstack([self.common, columns]), self.rare, columns.shape[1])
-        return MixedRows(self.common, self.rare.with_columns(columns), columns.shape[1])
+            return replace(self, common=np.hstack([self.common, columns]), extra=columns.shape[1])
+        return replace(self, rare=self.rare.with_columns(columns), extra=columns.shape[1])
 
     @property
     def without_extra(self) -> MixedRows:
@@ -152,8 +166,8 @@ class MixedRows:
             return self
         width = self.common.shape[1] - self.extra
         if width >= 0:
-            return MixedRows(self.common[:, :width], self.rare)
-        return MixedRows(self.common, self.rare.without_columns(self.extra))
+            return replace(self, common=self.common[:, :width], extra=0)
+        return replace(self, rare=self.rare.without_columns(self.extra), extra=0)
 
     @cached_property
     def sq_norms(self) -> Vector:
@@ -163,7 +177,9 @@ class MixedRows:
     def products(self, left: MixedRows, out: Floats) -> None:
         """out <- the products of each row on the left with each of these rows."""
         dense = self.common.shape[1] > 0
-        if dense:
+        if dense and (self.reproducible or self.dtype == np.float64):
+            entry_product(left.common, self.common, out)
+        elif dense:
             np.matmul(left.common, self.common.T, out=out)
         if self.rare.width or not dense:
             self.rare.products(left.rare, out, add=dense)

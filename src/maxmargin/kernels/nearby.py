@@ -86,10 +86,17 @@ def coordinates(X: Samples, rows: Indices | None, sq_reach: float) -> NDArray[np
     if n < FEWEST_SAMPLES or not np.isfinite(sq_reach):
         return none
     some = as_dense(some_rows(X, SAMPLED_ROWS) if rows is None else X[some_rows(rows, SAMPLED_ROWS)]).astype(np.float64)
+    widest = widest_columns(some, sq_reach)
+    if not widest.size:
+        return none
+    columns = as_dense(X[:, widest])
+    return np.ascontiguousarray(columns if rows is None else columns[rows], dtype=np.float64)
+
+
+def widest_columns(some: NDArray[np.float64], sq_reach: float) -> Indices:
+    """The columns in which samples differ most, as some of them show; none if most are within reach of each other."""
     norms: Vector = np.square(some).sum(axis=1)
     sq_distances = norms[:, None] + norms - 2 * some @ some.T
     if np.mean(sq_distances <= sq_reach) > LARGEST_SHARE:
-        return none
-    widest = np.sort(np.argsort(-some.var(axis=0), kind="stable")[:MOST_COORDINATES])
-    columns = as_dense(X[:, widest])
-    return np.ascontiguousarray(columns if rows is None else columns[rows], dtype=np.float64)
+        return np.empty(0, dtype=np.int64)
+    return np.sort(np.argsort(-some.var(axis=0), kind="stable")[:MOST_COORDINATES])

@@ -61,6 +61,10 @@ class PackedRows:
         underflow in float32.
     centred : bool or None
         Whether the mean of the samples is subtracted first. None: if that changes nothing but rounding.
+    layout : ColumnLayout or None
+        How the samples are packed, if they are some of those that it was chosen for; None: it is chosen for X.
+    reproducible : bool
+        Whether kernels in float32 have the same bits in whatever block they are computed, see :class:`ColumnLayout`.
 
     Attributes
     ----------
@@ -87,6 +91,8 @@ class PackedRows:
         *,
         dtype: DTypeLike | None = None,
         centred: bool | None = None,
+        layout: ColumnLayout | None = None,
+        reproducible: bool = False,
     ) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
@@ -97,7 +103,8 @@ class PackedRows:
             X = _dense_or_csr(X)
             if centred and kernel.explicit and sp.issparse(X):
                 raise TypeError("a linear kernel can be centred for dense data only; got a sparse matrix")
-            self.layout = ColumnLayout.of(X, centred=kernel.of_differences if centred is None else centred)
+            centred = kernel.of_differences if centred is None else centred
+            self.layout = layout or ColumnLayout.of(X, centred, reproducible=reproducible)
             self._pack(X, rows, X.dtype if dtype is None else np.dtype(dtype))
         else:
             self._left = X if rows is None else kernel.part(X, rows)
@@ -221,8 +228,6 @@ class PackedRows:
         The block is written into ``out[positions]``, or into all of `out`. If `out` has a higher precision than the
         packed samples, the block is computed in that precision, from the samples as given.
         """
-        if positions is not None and positions.size and (np.diff(positions) == 1).all():
-            out, positions = out[positions[0] : positions[-1] + 1], None  # contiguous: no copy is needed
         if out.dtype.itemsize > self.dtype.itemsize:
             right = self.kernel.right(self._packed_in_float64(slice(None) if columns is None else columns))
             left, columns = self._packed_in_float64(indices), None
@@ -232,13 +237,27 @@ class PackedRows:
                 right, columns = right[columns], None
         self._fill(self.kernel.left(left), right, columns, out, positions)
 
-    def block(self, X: Samples, out: Block) -> None:
-        """out <- the kernels of each row of X, any few samples, with each sample of this set."""
+    def block(self, X: Samples, out: Block, columns: slice = slice(None), positions: Indices | None = None) -> None:
+        """out <- the kernels of each row of X, any few samples, with each sample of this set, or with some.
+
+        If `positions` are given, these rows of `out` are written, and no others.
+        """
         if X.shape[1] != self.d:
             raise ValueError(f"the packed samples have {self.d} features; got samples with {X.shape[1]}")
-        if self.kernel.of_products:
-            X = self.layout.pack(_dense_or_csr(X.astype(self._right.dtype, copy=False)))
-        self._fill(self.kernel.left(X), self._right, None, out, None)
+        right = self._right if columns == slice(None) else self._right[columns]
+        self._fill(self.kernel.left(self._prepared(X, self.dtype)), right, None, out, positions)
+
+    def _prepared(self, X: Samples, dtype: np.dtype[Any]) -> Any:
+        """Any samples in a precision, to be given to `Kernel.left` or `Kernel.right`."""
+        return self.layout.pack(_dense_or_csr(X.astype(dtype, copy=False))) if self.kernel.of_products else X
+
+    def precise_block(self, which: Indices, X: Samples) -> Block:
+        """The kernels of some samples of this set (rows of the block) with those of X (columns), in float64."""
+        block = np.empty((which.size, X.shape[0]))
+        right = self.kernel.right(self._prepared(X, np.dtype(np.float64)))
+        own = self._packed_in_float64(which) if self.kernel.of_products else self._left[which]
+        self._fill(self.kernel.left(own), right, None, block, None)
+        return block
 
     def add_products(
         self, indices: Indices, factors: Vector, columns: Selection, f: Vector, dtype: DTypeLike = np.float32
@@ -251,11 +270,43 @@ class PackedRows:
         """
         if not (indices.size and f.size):
             return 0
-        precise = np.dtype(dtype).itemsize > self.dtype.itemsize
-        kind = np.dtype(dtype) if precise else self.dtype
+        kind = self._kind(dtype)
+        left = self._packed_in_float64(indices) if kind != self.dtype else self._unpacked_right(indices)
+        total, nearby = np.zeros(f.size), self._nearby_tiles(columns)
+        evaluations = self._add(left, self._coordinates[indices], factors, columns, nearby, total, kind)
+        f += total
+        return evaluations
+
+    def add_products_of(
+        self,
+        X: Samples,
+        points: Floats,
+        factors: Vector,
+        columns: Selection,
+        nearby: NearbyTiles,
+        f: Vector,
+        dtype: DTypeLike,
+    ) -> int:
+        """As `add_products`, for any samples, with coordinates `points`; the tiles of the columns are given too."""
+        kind = self._kind(dtype)
+        return self._add(self._prepared(X, kind), points, factors, columns, nearby, f, kind)
+
+    def _kind(self, dtype: DTypeLike) -> np.dtype[Any]:
+        """The precision of kernels that are summed up: this one, or that of the packed samples if it is higher."""
+        return max(np.dtype(dtype), self.dtype, key=lambda one: one.itemsize)
+
+    def _add(
+        self,
+        samples: Any,
+        points: Floats,
+        factors: Vector,
+        columns: Selection,
+        nearby: NearbyTiles,
+        f: Vector,
+        kind: np.dtype[Any],
+    ) -> int:
+        left, precise = self.kernel.left(samples), kind != self.dtype
         sq_reach = self.kernel.sq_reach(unit_roundoff(kind))
-        nearby, points = self._nearby_tiles(columns), self._coordinates[indices]
-        left = self.kernel.left(self._packed_in_float64(indices) if precise else self._unpacked_right(indices))
         evaluations = np.zeros(len(nearby.members), dtype=np.int64)
 
         def add(tiles: Iterator[slice]) -> None:
@@ -263,17 +314,17 @@ class PackedRows:
                 members = nearby.members[tile]
                 samples = members + columns.start if isinstance(columns, slice) else columns[members]
                 right = self.kernel.right(self._packed_in_float64(samples)) if precise else self._right[samples]
-                near, total = nearby.near(points, tile, sq_reach), np.zeros(members.size)
+                near, total = nearby.near(points, tile, sq_reach), f[members]
                 for start in range(0, near.size, BATCH):
                     some = near[start : start + BATCH]
                     block = np.empty((some.size, members.size), dtype=kind)
                     self.kernel.block(left[some], right, block)
                     add_rows(block, np.arange(some.size), factors[some], total)
-                f[members] += total
+                f[members] = total
                 evaluations[tile] = near.size * members.size
 
         with limit_blas():
-            operations = self._multiply_adds * indices.size * f.size
+            operations = self._multiply_adds * len(points) * f.size
             run_tiles(add, evaluations.size, 1, operations=operations, threads=self.threads)
         return int(evaluations.sum())
 
@@ -313,6 +364,8 @@ class PackedRows:
         )
 
     def _fill(self, left: Any, right: Any, columns: Indices | None, out: Block, positions: Indices | None) -> None:
+        if positions is not None and positions.size and (np.diff(positions) == 1).all():
+            out, positions = out[positions[0] : positions[-1] + 1], None  # contiguous: no copy is needed
 
         def fill(tiles: Iterator[slice]) -> None:
             buffer = None if positions is None else np.empty((positions.size, TILE), dtype=out.dtype)

@@ -3,6 +3,7 @@ r"""Rounding errors of products with kernel rows: bounds for certificates, and w
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -10,7 +11,8 @@ from numpy.typing import DTypeLike
 from maxmargin.core.rounding import SUM_ROUNDINGS, UNIT, relative_error, unit_roundoff
 from maxmargin.core.types import Vector
 from maxmargin.kernels.expansion import Expansion
-from maxmargin.kernels.packed_rows import SAFE_RANGE, PackedRows
+from maxmargin.kernels.functions import Kernel
+from maxmargin.kernels.packed_rows import SAFE_RANGE
 
 # Rows are kept in float64 if rounding them to float32 could change a decision value by more than this many times the
 # relative gap to be reached, if all samples had the weight C. Few samples have it, and solvers recompute decision
@@ -21,6 +23,24 @@ FINEST_TOL = 1e-6  # smaller relative gaps do not make the choice of a precision
 # Two vectors are multiples of each other if all entries agree up to this relative error; a factor that they differ by
 # is enlarged by more than that error, so that a bound stays a bound.
 MULTIPLE_RTOL, MULTIPLE_MARGIN = 1e-12, 1e-9
+
+
+class SampleSizes(Protocol):
+    """The samples of a kernel matrix, as far as bounds of rounding errors depend on them."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def d(self) -> int:
+        """The number of features."""
+
+    @property
+    def sq_norms(self) -> Vector:
+        """The squared norms of the samples, less the centre."""
+
+    @property
+    def centre(self) -> Vector | None:
+        """What is subtracted from each sample, if that changes kernels."""
 
 
 def float32_suffices(largest: float, weight: float, tol: float, *, float64_fits: bool) -> bool:
@@ -44,12 +64,12 @@ def float32_suffices(largest: float, weight: float, tol: float, *, float64_fits:
     return in_range and unit_roundoff(np.float32) * largest * weight <= tolerated
 
 
-def product_error_bound(packed: PackedRows, diagonal: Vector, beta: Vector, dtype: DTypeLike) -> Vector:
+def product_error_bound(samples: SampleSizes, diagonal: Vector, beta: Vector, dtype: DTypeLike) -> Vector:
     r"""A bound on the error of each product :math:`\sum_j \beta_j k(x_i, x_j)`, by rounding.
 
     Parameters
     ----------
-    packed : PackedRows
+    samples : SampleSizes
         The samples and their kernel.
     diagonal : array of shape (n,)
         The kernel of each sample with itself.
@@ -59,16 +79,16 @@ def product_error_bound(packed: PackedRows, diagonal: Vector, beta: Vector, dtyp
         The precision of the kernels. Sums are in float64.
     """
     size, terms = np.abs(beta), int(np.count_nonzero(beta))
-    g, h = packed.kernel.rounding(packed.sq_norms, packed.d, unit_roundoff(dtype))
+    g, h = samples.kernel.rounding(samples.sq_norms, samples.d, unit_roundoff(dtype))
     norms = np.sqrt(np.abs(diagonal))
     summation = unit_roundoff(dtype) + relative_error(terms + SUM_ROUNDINGS)
     error = g * (g @ size) + 0.5 * (h * size.sum() + h @ size) + summation * norms * (norms @ size)
-    centre = packed.centre
+    centre = samples.centre
     if centre is not None:
         # The published model is not centred: the coefficients sum to 0 only up to rounding, and the bias is shifted.
-        distance, sample_norms = float(np.linalg.norm(centre)), np.sqrt(packed.sq_norms)
+        distance, sample_norms = float(np.linalg.norm(centre)), np.sqrt(samples.sq_norms)
         imbalance, longest = abs(math.fsum(beta)), float(sample_norms @ size)
-        relative = relative_error(terms + packed.d + SUM_ROUNDINGS)
+        relative = relative_error(terms + samples.d + SUM_ROUNDINGS)
         error = error + imbalance * distance * sample_norms + relative * distance * (longest + imbalance * distance)
         error += imbalance * distance * (2 * longest + imbalance * distance) / max(float(size.sum()), UNIT)
     return np.asarray(error)

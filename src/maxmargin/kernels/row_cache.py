@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -24,6 +24,23 @@ class ComputeEntries(Protocol):
     """Computes some columns of some rows of the matrix into `out[positions]`."""
 
     def __call__(self, rows: Indices, columns: slice, out: Block, positions: Indices) -> None: ...
+
+
+class RowsView(Protocol):
+    """Some rows of a matrix, without a copy: a :class:`RowView` of rows in this process, or of rows elsewhere."""
+
+    def __getitem__(self, which: Indices | slice, /) -> RowsView: ...
+    def columns(self, columns: slice) -> RowsView:
+        """The same rows, restricted to some columns."""
+
+    def copy(self) -> Block:
+        """The rows as an array of their own."""
+
+    def copy_columns(self, columns: Indices, out: Block, threads: int = 1) -> None:
+        """out <- these columns of the rows."""
+
+    def add_to(self, f: Vector, factors: Vector, threads: int = 1) -> None:
+        """f <- f + sum_k factors[k] * row k, of each row as many leading entries as f has."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +97,9 @@ class RowView:
 
         def add(tiles: Iterator[slice]) -> None:
             for tile in tiles:
-                add_rows(self.array[:, tile], self.positions, factors, f[tile])
+                total = np.zeros(tile.stop - tile.start)  # as where the rows lie elsewhere, and f does not
+                add_rows(self.array[:, tile], self.positions, factors, total)
+                f[tile] += total
 
         run_tiles(add, f.size, TILE, operations=self.positions.size * f.size, threads=threads)
 
@@ -101,7 +120,107 @@ class RowLookup:
     clock: Indices
 
 
-class RowCache:
+def capacity_of(n: int, max_bytes: int, dtype: np.dtype[Any]) -> int:
+    """How many of n rows with n entries fit the memory; too little memory is refused."""
+    capacity, needed = min(n, max_bytes // (dtype.itemsize * n)), min(n, MIN_ROWS)
+    if capacity < needed:
+        raise ValueError(
+            f"cache_size={max_bytes / 1e6:g} megabytes hold {capacity} rows of {n:,} entries, but {needed} "
+            f"are needed at a time; give at least {np.ceil(1e-5 * dtype.itemsize * n * needed) / 10:.1f}"
+        )
+    return capacity
+
+
+class RowSlots:
+    """Which rows of a matrix of shape (n, n) are in which slots of a cache; the least recently used make room.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows, and of entries of a row.
+    capacity : int
+        The number of slots.
+    keeps_released : bool
+        Whether rows that were released stay as long as there is memory that no row was ever in. By default they do not,
+        as the system must find and clear memory at its first use; of use where later problems need the same rows.
+
+    Attributes
+    ----------
+    saved : int
+        Entries that were requested and had not to be computed.
+    """
+
+    def __init__(self, n: int, capacity: int, *, keeps_released: bool = False) -> None:
+        self.n, self.capacity, self.saved, self.keeps_released = n, capacity, 0, keeps_released
+        self._slot_of = np.full(n, -1)  # the slot of each row, -1 if it is not held
+        self._row_in = np.full(capacity, -1)  # the row in each slot, -1 if the slot is empty
+        self._width = np.zeros(capacity, dtype=np.int64)  # how many leading entries of the row are known
+        self._last_used = np.zeros(capacity, dtype=np.int64)  # on the clock; 0 if the row was released
+        self._filled = 0  # slots that ever held a row: the first ones
+        self._clock = np.zeros(1, dtype=np.int64)  # the number of requests; an array, as compiled code advances it
+
+    def request(self, indices: Indices, width: int, compute: Callable[[Indices, slice, Indices], None]) -> Indices:
+        """The slots of these rows, no more than the capacity; `compute` has the missing of `width` entries computed.
+
+        It is given rows, columns and slots, for some rows at a time.
+        """
+        self._clock += 1
+        held = self._slot_of[indices[self._slot_of[indices] >= 0]]
+        self._last_used[held] = self._clock[0]
+        self.saved += int(np.minimum(self._width[held], width).sum())
+        self._make_room(np.unique(indices[self._slot_of[indices] < 0]))
+        slots = self._slot_of[indices]
+        short = np.unique(slots[self._width[slots] < width])
+        for known in np.unique(self._width[short]):
+            alike, columns = short[self._width[short] == known], slice(int(known), width)
+            for start in range(0, alike.size, BATCH):
+                some = alike[start : start + BATCH]
+                compute(self._row_in[some], columns, some)
+                self._width[some] = width
+        return slots
+
+    def missing(self, indices: Indices, width: int) -> Indices:
+        """How many of the first `width` entries of each row a request would have computed."""
+        slots = self._slot_of[indices]
+        return np.asarray(np.maximum(width - np.where(slots >= 0, self._width[slots], 0), 0))
+
+    def slots_of(self, indices: Indices) -> Indices:
+        """The slots of these rows, -1 if they are not held."""
+        return self._slot_of[indices]
+
+    def release(self, indices: Indices) -> None:
+        """Say that these rows are not needed soon: their slots are the first to be reused."""
+        self._last_used[self._slot_of[indices[self._slot_of[indices] >= 0]]] = 0
+
+    def _make_room(self, missing: Indices) -> None:
+        """Give these rows slots: first those released, then those never used, then the least recently used.
+
+        If released rows are kept, slots that were never used come first.
+        """
+        if not missing.size:
+            return
+        now = self._clock[0]
+        requested = missing.size + int(np.count_nonzero(self._last_used == now))
+        if requested > self.capacity:
+            raise ValueError(f"{requested} rows asked for at once, but only {self.capacity} fit the cache")
+        released = np.flatnonzero(self._last_used[: self._filled] == 0)
+        if self.keeps_released:
+            released = released[: max(0, missing.size - (self.capacity - self._filled))]
+        released = released[: missing.size]
+        fresh = np.arange(self._filled, min(self.capacity, self._filled + missing.size - released.size))
+        left = missing.size - released.size - fresh.size
+        slots = np.concatenate([released, fresh])
+        if left:
+            self._last_used[released] = now  # so that they are not chosen twice
+            slots = np.concatenate([slots, np.argpartition(self._last_used[: self._filled], left - 1)[:left]])
+        slots = np.sort(slots)
+        self._filled += fresh.size
+        self._slot_of[self._row_in[slots[self._row_in[slots] >= 0]]] = -1
+        self._slot_of[missing], self._row_in[slots] = slots, missing
+        self._last_used[slots], self._width[slots] = now, 0
+
+
+class RowCache(RowSlots):
     """Rows of a matrix of shape (n, n), as many as fit the memory; the least recently used make room for others.
 
     Parameters
@@ -135,52 +254,22 @@ class RowCache:
     """
 
     def __init__(self, n: int, max_bytes: int, dtype: np.dtype[Any], *, keeps_released: bool = False) -> None:
-        capacity, needed = min(n, max_bytes // (dtype.itemsize * n)), min(n, MIN_ROWS)
-        if capacity < needed:
-            raise ValueError(
-                f"cache_size={max_bytes / 1e6:g} megabytes hold {capacity} rows of {n:,} entries, but {needed} "
-                f"are needed at a time; give at least {np.ceil(1e-5 * dtype.itemsize * n * needed) / 10:.1f}"
-            )
-        self.n, self.capacity, self.saved, self.keeps_released = n, capacity, 0, keeps_released
-        self._rows: Block = empty_by_pages((capacity, n), dtype)
-        self._slot_of = np.full(n, -1)  # the slot of each row, -1 if it is not held
-        self._row_in = np.full(capacity, -1)  # the row in each slot, -1 if the slot is empty
-        self._width = np.zeros(capacity, dtype=np.int64)  # how many leading entries of the row are known
-        self._last_used = np.zeros(capacity, dtype=np.int64)  # on the clock; 0 if the row was released
-        self._filled = 0  # slots that ever held a row: the first ones
-        self._clock = np.zeros(1, dtype=np.int64)  # the number of requests; an array, as compiled code advances it
+        super().__init__(n, capacity_of(n, max_bytes, dtype), keeps_released=keeps_released)
+        self._rows: Block = empty_by_pages((self.capacity, n), dtype)
 
     def fetch(self, indices: Indices, width: int, compute: ComputeEntries) -> RowView:
         """The first `width` entries of these rows, no more rows than the capacity; what is missing is computed."""
-        self._clock += 1
-        held = self._slot_of[indices[self._slot_of[indices] >= 0]]
-        self._last_used[held] = self._clock[0]
-        self.saved += int(np.minimum(self._width[held], width).sum())
-        self._make_room(np.unique(indices[self._slot_of[indices] < 0]))
-        slots = self._slot_of[indices]
-        short = np.unique(slots[self._width[slots] < width])
-        for known in np.unique(self._width[short]):
-            alike, columns = short[self._width[short] == known], slice(int(known), width)
-            for start in range(0, alike.size, BATCH):
-                some = alike[start : start + BATCH]
-                compute(self._row_in[some], columns, self._rows[:, columns], some)
-                self._width[some] = width
-        return RowView(self._rows, slots)
+
+        def compute_missing(rows: Indices, columns: slice, slots: Indices) -> None:
+            compute(rows, columns, self._rows[:, columns], slots)
+
+        return RowView(self._rows, self.request(indices, width, compute_missing))
 
     def peek(self, indices: Indices) -> RowView:
         """Rows that are held as a whole: nothing is computed or counted, and the rows do not count as used."""
         if self.missing(indices, self.n).any():
             raise ValueError("only rows that are held as a whole can be peeked at; call `fetch` to compute others")
         return RowView(self._rows, self._slot_of[indices])
-
-    def missing(self, indices: Indices, width: int) -> Indices:
-        """How many of the first `width` entries of each row a `fetch` would compute."""
-        slots = self._slot_of[indices]
-        return np.asarray(np.maximum(width - np.where(slots >= 0, self._width[slots], 0), 0))
-
-    def release(self, indices: Indices) -> None:
-        """Say that these rows are not needed soon: their slots are the first to be reused."""
-        self._last_used[self._slot_of[indices[self._slot_of[indices] >= 0]]] = 0
 
     def prefetch(self, indices: Indices, compute: ComputeEntries) -> None:
         """Compute rows that compiled code is about to read through `lookup`, and to report to `count_hits`."""
@@ -226,30 +315,3 @@ class RowCache:
         self._slot_of[held], self._row_in[filled] = np.arange(held.size), held
         self._width[filled], self._last_used[filled] = self.n, 1
         self._filled, self._clock[0] = held.size, 1
-
-    def _make_room(self, missing: Indices) -> None:
-        """Give these rows slots: first those released, then those never used, then the least recently used.
-
-        If released rows are kept, slots that were never used come first.
-        """
-        if not missing.size:
-            return
-        now = self._clock[0]
-        requested = missing.size + int(np.count_nonzero(self._last_used == now))
-        if requested > self.capacity:
-            raise ValueError(f"{requested} rows asked for at once, but only {self.capacity} fit the cache")
-        released = np.flatnonzero(self._last_used[: self._filled] == 0)
-        if self.keeps_released:
-            released = released[: max(0, missing.size - (self.capacity - self._filled))]
-        released = released[: missing.size]
-        fresh = np.arange(self._filled, min(self.capacity, self._filled + missing.size - released.size))
-        left = missing.size - released.size - fresh.size
-        slots = np.concatenate([released, fresh])
-        if left:
-            self._last_used[released] = now  # so that they are not chosen twice
-            slots = np.concatenate([slots, np.argpartition(self._last_used[: self._filled], left - 1)[:left]])
-        slots = np.sort(slots)
-        self._filled += fresh.size
-        self._slot_of[self._row_in[slots[self._row_in[slots] >= 0]]] = -1
-        self._slot_of[missing], self._row_in[slots] = slots, missing
-        self._last_used[slots], self._width[slots] = now, 0

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse import csr_array
 
+from maxmargin.core import Matrix
 from maxmargin.data import as_matrix
 from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.problems import RegularizedSVM
 from maxmargin.solvers import Newton, solve
-from maxmargin.svm.linear._newton import add_outer_products, gap_of, reach, weigh
+from maxmargin.svm.linear._newton import add_outer_products, dual_sums, reach, weigh
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -52,7 +54,12 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
     assert (beyond != a)[at_bound].all()
 
     loss = np.maximum(1 - c, 0) ** 2 / (2 * q) if q else upper * np.maximum(1 - c, 0)
-    np.testing.assert_allclose(gap_of(c, a, uppers, q_s), loss - a + 0.5 * q * a**2 + a * c, atol=1e-12)
+    ones, all_, none = np.ones(c.size), np.ones(c.size, dtype=np.uint8), np.zeros(c.size, dtype=np.uint8)
+    for i in range(c.size):
+        one = slice(i, i + 1)
+        arrays = (each[one] for each in (c, a, ones, ones, uppers, q_s, ones, ones, all_, none))
+        expected = loss - a + 0.5 * q * a**2 + a * c
+        assert dual_sums(*arrays)[3] == pytest.approx(expected[i], abs=1e-12)
 
 
 def test_a_small_C_with_more_samples_of_one_class() -> None:
@@ -123,9 +130,52 @@ def test_products_are_updated_where_all_samples_are_active() -> None:
     seen = 0
     for _ in range(8):
         solver.step(problem, state, 1, UNLIMITED)
-        assert state.subset is not None
-        now = (state.subset.a > 0) & (state.subset.a < state.subset.upper)
-        if (now != state.subset.inside).any():
+        assert state.dual_sums is not None
+        if state.dual_sums.changed:
             seen += 1
-            assert state.subset.exact
+            assert state.exact
     assert seen > 2
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sums_that_are_kept_up(loss: str, sparse: bool) -> None:
+    """v, the sums of dual variables and the products of the Hessian are those of the samples, over several parts."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(40_000) < 0.4, 1.0, -1.0)
+    X = rng.normal(size=(40_000, 6)) * (rng.random((40_000, 6)) < (0.2 if sparse else 1)) + 0.1 * y[:, None] * (
+        not sparse
+    )
+    weights = rng.integers(0, 3, size=y.size).astype(float)
+    problem = RegularizedSVM(csr_array(X) if sparse else X, y, 0.01, loss=loss, sample_weight=weights)
+    solver = Newton(first=500)
+    state = solver.start(problem, rng)
+    for _ in range(12):
+        solver.step(problem, state, 1, UNLIMITED)
+    sums = state.dual_sums
+    assert state.whole
+    assert sums is not None
+    p = solver.solution(problem, state).p
+    assert not p[weights == 0].any()
+    np.testing.assert_allclose(sums.v, X.T @ (p * y), rtol=1e-9, atol=1e-9 * p.sum())
+    np.testing.assert_allclose((sums.imbalance, sums.a), (p @ y, p.sum()), rtol=1e-9, atol=1e-9 * p.sum())
+    c = y * (X @ state.w + state.b)
+    assert sums.gap >= 0
+    objective = 0.5 * state.w @ state.w + problem.u @ problem.loss.value(c)
+    assert state.dual + state.gap == pytest.approx(objective, rel=1e-6)
+    solver._direction(problem, state, sums)
+    upper, q = problem.loss.dual_box(problem.u)
+    inside = (p > 0) & (p < upper)
+    Z = np.column_stack([X - state.shift, np.ones(y.size)])[inside]
+    expected = Z.T @ (Z / (q[inside, None] if problem.loss.smooth else 1.0))
+    np.testing.assert_allclose(np.tril(state.products), np.tril(expected), rtol=1e-8, atol=1e-8 * expected.max())
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_same_bits_for_any_number_of_threads(loss: str) -> None:
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(50_000) < 0.5, 1.0, -1.0)
+    X = rng.normal(size=(50_000, 8)) + 0.1 * y[:, None]
+    one, two = (solve(RegularizedSVM(Matrix(X, threads), y, loss=loss), Newton(), random_state=0) for threads in (1, 2))
+    np.testing.assert_array_equal(one.solution.w, two.solution.w)
+    assert one.solution.b == two.solution.b

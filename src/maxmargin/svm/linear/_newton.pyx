@@ -7,7 +7,8 @@ softness times the curvature m of the sample; if both q and the softness are zer
 
 import numpy as np
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
+from scipy.linalg.cython_blas cimport dsyrk
 
 from maxmargin.core._matrix cimport Lines, Matrix
 
@@ -32,16 +33,55 @@ def weigh(
     return np.asarray(a)
 
 
-def gap_of(const double[::1] c, const double[::1] a, const double[::1] upper, const double[::1] q):
-    """The terms of the samples in the gap, loss - a + q a^2 / 2 + a c >= 0."""
-    cdef int64_t i
-    cdef double best
-    cdef double[::1] out = np.empty(c.shape[0])
+cdef inline double gap_term(double c, double a, double upper, double q) noexcept nogil:
+    """The term of a sample in the gap, loss - a + q a^2 / 2 + a c >= 0."""
+    cdef double best = weight(c, 0.0, upper, q, 0.0)
+    return (best - a) * (1.0 - c - 0.5 * q * (best + a))
+
+
+def dual_sums(
+    const double[::1] c,
+    const double[::1] a,
+    const double[::1] y,
+    const double[::1] centre,
+    const double[::1] upper,
+    const double[::1] q,
+    const double[::1] soft,
+    const double[::1] m,
+    const uint8_t[::1] known,
+    const uint8_t[::1] inside,
+):
+    """Sums over samples, in the order of `newton.DualSums`: from `imbalance` to `changed`.
+
+    The gap has terms of the samples whose margins are known: the dual variables of all others are optimal.
+    """
+    cdef double imbalance = 0, total = 0, curvature = 0, gap = 0, moved = 0, kink = 0
+    cdef int64_t i, support = 0, count = 0, changed = 0
+    cdef bint between
     with nogil:
-        for i in range(c.shape[0]):
-            best = weight(c[i], 0.0, upper[i], q[i], 0.0)
-            out[i] = (best - a[i]) * (1.0 - c[i] - 0.5 * q[i] * (best + a[i]))
-    return np.asarray(out)
+        for i in range(a.shape[0]):
+            imbalance += a[i] * y[i]
+            total += a[i]
+            curvature += q[i] * a[i] * a[i]
+            if known[i]:
+                gap += gap_term(c[i], a[i], upper[i], q[i])
+            moved += soft[i] * (a[i] - centre[i]) * (a[i] - centre[i])
+            kink += m[i] * a[i]
+            between = a[i] > 0 and a[i] < upper[i]
+            support += a[i] > 0
+            count += between
+            changed += between != inside[i]
+    return imbalance, total, curvature, gap, moved, kink, support, count, changed
+
+
+def add_dense_products(const double[:, ::1] Z, double sign, double[:, ::1] H):
+    """H <- H + sign Z^T Z, in the lower triangle only."""
+    cdef int n = <int>Z.shape[0], d = <int>Z.shape[1]
+    cdef double one = 1.0
+    if n == 0 or d == 0:
+        return
+    with nogil:  # what is the lower triangle here is the upper one in Fortran's order
+        dsyrk("U", "N", &d, &n, &sign, <double*>&Z[0, 0], &d, &one, &H[0, 0], &d)
 
 
 def reach(

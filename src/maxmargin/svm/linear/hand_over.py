@@ -141,7 +141,7 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
         return passes_left(state.passes, state.gaps, USUAL_TOL) > MARGIN * self.newton_passes
 
     def solution(self, problem: RegularizedSVM, state: HandOverState) -> Solution:
-        if state.newton is None or state.newton.subset is None:
+        if state.newton is None or state.newton.dual_sums is None:
             return Sdca().solution(problem, state.descent)
         return Newton().solution(problem, state.newton)
 
@@ -156,7 +156,7 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
         return state.read >= most > 0 or state.newton_iterations >= MOST_NEWTON_ITERATIONS
 
     def estimated_gap(self, problem: RegularizedSVM, state: HandOverState) -> float:
-        if state.newton is None or state.newton.subset is None:
+        if state.newton is None or state.newton.dual_sums is None:
             return Sdca().estimated_gap(problem, state.descent)
         return Newton().estimated_gap(problem, state.newton)
 

@@ -28,18 +28,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dposv
 
-from maxmargin.core import Matrix
 from maxmargin.core.types import Vector
-from maxmargin.engine.problem import Problem, Solution
+from maxmargin.engine.parts import Parts, Scattered, Sums, in_parts
+from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
-from maxmargin.svm.linear._newton import add_outer_products, gap_of, reach, weigh
+from maxmargin.svm.linear.newton_part import NewtonPart
 from maxmargin.svm.regularized import RegularizedSVM
-
-Places = NDArray[np.int64] | slice  # samples by their position in the subset; slice(None) means all of them
 
 MOST_FEATURES = 5000  # data with more features is refused: the dense Hessian has this many rows and columns
 ROWS_PER_FEATURE = 10  # rows of the first subset per feature, at least
@@ -52,29 +48,53 @@ MANY_STEPS = 12  # with fewer from one centre to the next, the softness is multi
 SHORT_STEP = 0.1  # share of Newton's step below which the squared hinge is softened
 LEAST_KINK = 1e-9  # softness times m times the mean dual variable, at least: an error of a margin is divided by it
 STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness stays as it is: less would only add rounding
-DENSE_ROWS = 1024  # rows converted to a dense block at a time, which bounds the memory for the Hessian
 LEAST_GAIN = 1e-16  # share of the objective; a step that gains less is below rounding and is not made
 SPARSE_DENSITY = 0.25  # below this share of stored entries the Hessian is built from sparse outer products
-MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
+
+
+@dataclass
+class DualSums:
+    """Sums over the samples in use, of their dual variables a and what follows from them."""
+
+    v: Vector  # sum a_i y_i x_i
+    imbalance: float  # sum a_i y_i
+    a: float
+    curvature: float  # sum q_i a_i^2
+    gap: float  # the terms of the samples in the gap
+    moved: float  # sum soft_i (a_i - centre_i)^2
+    kink: float  # sum m_i a_i
+    support: int  # the number of a_i > 0
+    inside: int  # the number of samples strictly between their bounds
+    changed: int  # samples by which the products differ from the sum over those
+    crossed: int  # samples that came between their bounds, or left, in the last step
+
+    def after(self, sums: Sums) -> DualSums:
+        """The sums after a change, of which v is given and all others are given anew."""
+        return DualSums(self.v + sums[0], *sums[1:])
 
 
 @dataclass
 class NewtonState:
-    """The state of Newton's method, which works on the first `size` rows of `order`.
-
-    A sample at a bound is inactive as long as w has moved too little, since all margins were last known, to change its
-    dual variable: its margin need not be known. This is the tighter bound of `shrinking.py`, applied to both bounds.
-    """
+    """The state of Newton's method, but for what it keeps of the samples: that is in `parts`."""
 
     dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
-    order: NDArray[np.int64]
-    size: int
+    parts: Parts  # of NewtonPart
+    n: int  # the number of samples that count
+    weight: float  # the sum of their weights
+    size: int  # how many of them are to be in use
     w: Vector
+    products: Vector  # the sum of (x_i - shift, 1)(x_i - shift, 1)^T / m_i, of which the lower triangle is valid
     b: float = 0.0
     softness: float = 0.0  # tau
     reserve: float = 0.0  # softness that the squared hinge is given at the first short step
-    first_centre: Vector | None = None  # centre for all samples, from an earlier solution
-    subset: Subset | None = None
+    taken: int = 0  # `size` when samples were last taken into use; 0 before
+    in_use: int = 0  # how many samples are, which may be a few more than `size`
+    share: float = 1.0  # their share of the weight
+    mean_square: float = 0.0  # the mean of their |x_i|^2
+    stored: int = 0  # how many entries of them are stored
+    shift: Vector | None = None  # 0, or with dense rows and a free bias about their mean: products keep their digits
+    dual_sums: DualSums | None = None
+    exact: bool = True  # whether `products` seems to be exact: samples that leave it take digits with them
     solved: bool = False  # whether the smoothed problem is solved, so that the centre moves next
     fresh: bool = True  # whether margins, dual variables and v have been computed from w and b since the last step
     steps: int = 0  # since the centre last moved
@@ -84,47 +104,8 @@ class NewtonState:
 
     @property
     def whole(self) -> bool:
-        """Whether the subset is all of the data."""
-        return self.subset is not None and self.subset.rows.size == self.order.size == self.size
-
-    def scaled_dual_variables(self, problem: RegularizedSVM) -> Vector | None:
-        """The dual variables of all samples, scaled with C to another problem with the hinge; None where unknown.
-
-        Those at C stay at C. So w leaves the optimum only as far as the others do not grow with C.
-        """
-        if self.subset is None or not self.whole or problem.loss.smooth:
-            return None
-        p = np.zeros(problem.y.size)
-        p[self.subset.rows] = self.subset.a / self.subset.upper * problem.u[self.subset.rows]
-        return p
-
-
-@dataclass
-class Subset:
-    """The samples in use, their dual variables and their margins."""
-
-    rows: NDArray[np.int64]
-    y: Vector
-    upper: Vector  # upper bounds of the dual variables, with the losses scaled up from the subset to all samples
-    q: Vector  # curvatures of the dual, scaled likewise
-    m: Vector  # q for the squared hinge, ones for the hinge
-    norms: Vector  # |(x_i, 1)| with a bias, |x_i| without
-    centre: Vector  # alpha
-    c: Vector  # margins, valid where `known`
-    a: Vector  # dual variables
-    v: Vector  # sum a_i y_i x_i
-    known: NDArray[np.bool_]  # whether c_i is the margin at the present (w, b): so it is for active samples
-    reach: Vector  # distance of (w, b) from `reference` up to which the dual variable of an inactive sample is fixed
-    reference: Vector  # (w, b) when all margins were last known
-    inside: NDArray[np.bool_]  # the samples strictly between the bounds that `products` sums over
-    shift: Vector  # with dense rows and a free bias about their mean, so that products keep their digits; else 0
-    products: Vector  # lower triangle of the sum of (x_i - shift, 1)(x_i - shift, 1)^T / m_i
-    soft: Vector  # the softness times m
-    exact: bool = True  # whether `products` seems to be exact: samples that leave it take digits with them
-
-    def weight_parameters(self, active: Places) -> tuple[Vector, Vector, Vector, Vector]:
-        """centre, upper, q and soft of some samples: they map a margin to a dual variable."""
-        return self.centre[active], self.upper[active], self.q[active], self.soft[active]
+        """Whether all samples are in use."""
+        return self.dual_sums is not None and self.taken == self.n
 
 
 @dataclass(frozen=True)
@@ -162,6 +143,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
 
     name: ClassVar[str] = "newton"
     solves: ClassVar[type[Problem]] = RegularizedSVM
+    requires: ClassVar[frozenset[Trait]] = frozenset({Trait.PARTS})
     default_tol: ClassVar[float | None] = 1e-3
     resumes: ClassVar[bool] = True
 
@@ -180,157 +162,142 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             )
         if isinstance(warm, NewtonState) and all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
             return warm
-        order = rng.permutation(np.flatnonzero(problem.s))
-        if isinstance(warm, NewtonState | Solution):
-            centre = warm.p if isinstance(warm, Solution) else warm.scaled_dual_variables(problem)
-            signature, w = problem.dual_signature, np.asarray(warm.w)
-            return NewtonState(signature, order, order.size, w, warm.b, first_centre=centre)
-        return NewtonState(problem.dual_signature, order, self._first_size(problem), np.zeros(d))
+        centre, whole, w, b = None, False, np.zeros(d), 0.0
+        if isinstance(warm, NewtonState):
+            # Dual variables at C stay at C. So w leaves the optimum only as far as the others do not grow with C.
+            if warm.whole and not problem.loss.smooth:
+                centre = np.concatenate(warm.parts.collect("dual_shares"))
+            whole, w, b = True, warm.w, warm.b
+        elif isinstance(warm, Solution):
+            centre, whole, w, b = warm.p, True, np.asarray(warm.w), warm.b
+        parts = in_parts(problem.X).place(
+            NewtonPart,
+            Scattered(problem.y),
+            Scattered(problem.s),
+            Scattered(problem.sq_norms()),
+            problem.C,
+            problem.loss,
+            problem.bias,
+            problem.free_bias,
+            problem.features.n_stored < SPARSE_DENSITY * problem.X.shape[0] * d,
+            int(rng.integers(2**62)),
+            None if centre is None else Scattered(centre),
+            isinstance(warm, NewtonState),
+        )
+        n, weight = parts.total("count")
+        size = n if whole else self.first_size(n, d)
+        products = np.zeros((d + 1, d + 1))
+        return NewtonState(problem.dual_signature, parts, n, weight, size, w, products, b)
 
     def first_size(self, n: int, d: int) -> int:
         """The rows of the first subset of n samples with d features."""
         return min(max(self.first, ROWS_PER_FEATURE * d), n)
 
-    def _first_size(self, problem: RegularizedSVM) -> int:
-        return self.first_size(int(np.count_nonzero(problem.s)), problem.X.shape[1])
-
     def deterministic(self, problem: RegularizedSVM) -> bool:
-        return self._first_size(problem) == np.count_nonzero(problem.s)
+        return self.first_size(problem.n_samples, problem.X.shape[1]) == problem.n_samples
 
     def step(self, problem: RegularizedSVM, state: NewtonState, iterations: int, budget: float) -> Step:
         before = problem.X.ledger.cost
         for done in range(iterations):
+            if state.taken != state.size:
+                self._take_samples(state)
             left = budget - (problem.X.ledger.cost - before)
             # An iteration makes seven passes at most: margins, v and mean of a new subset, Hessian, changes of margins,
             # and of v by the step and by more softness.
-            X = problem.features
-            if left < 7 * X.n_stored and left < 7 * int(X.row_sizes()[state.order[: state.size]].sum()):
+            if left < 7 * state.stored:
                 return Step(done, Reason.BUDGET)
             with np.errstate(over="ignore", invalid="ignore"):  # norms of rows may differ by any factor
                 self._iterate(problem, state)
         return Step(iterations)
 
+    def _take_samples(self, state: NewtonState) -> None:
+        """Take `size` samples into use, or a few more, with the losses scaled up to all samples."""
+        state.taken, state.dual_sums = state.size, None
+        state.in_use, weight, square, state.stored = state.parts.update("take", state.size, state.n)
+        state.share, state.mean_square = weight / state.weight, square / state.in_use
+
     def _iterate(self, problem: RegularizedSVM, state: NewtonState) -> None:
-        if state.subset is None or state.subset.rows.size != state.size:
-            state.subset = self._take_subset(problem, state)
-        subset = state.subset
+        sums = state.dual_sums if state.dual_sums is not None else self._begin(problem, state)
         if state.solved:
-            self._move_centre(problem, state, subset)
-        s, s_b = self._direction(problem, state, subset)
+            sums = self._move_centre(problem, state, sums)
+        s, s_b = self._direction(problem, state, sums)
         # The slope of the objective along the step, which is also twice what the step gains in the quadratic model.
         stiffness = _stiffness(problem)
-        first = float((state.w - subset.v) @ s) + (stiffness * state.b - float(subset.a @ subset.y)) * s_b
+        first = float((state.w - sums.v) @ s) + (stiffness * state.b - sums.imbalance) * s_b
         if math.isfinite(state.gap) and not first < -LEAST_GAIN * (abs(state.dual) + state.gap):
-            self._go_on_without_step(problem, state, subset)
+            self._go_on_without_step(problem, state, sums)
             return
-        active = self._activate(problem, state, subset, s, s_b)
-        rows, y, c = subset.rows[active], subset.y[active], subset.c[active]
-        parameters = subset.weight_parameters(active)
-        along = y * (problem.X.dot(s, rows) + s_b)
-
         # Line search: the objective is least where its slope is zero. Inactive samples add a constant to the slope.
-        before = subset.a[active]
-        start = first + float(before @ along)
+        before, whole_step, inactive = state.parts.update("look", s, s_b, state.w, state.b)
         bend = float(s @ s) + stiffness * s_b * s_b
 
         def slope(t: float) -> float:
-            return start + t * bend - float(weigh(c + t * along, *parameters) @ along)
+            after = whole_step if t == 1 else state.parts.total("slope", t)[0]
+            return float(first + before + t * bend - after)
 
-        t = _root(slope, first, 1.0 if rows.size < subset.rows.size else math.inf)
+        t = _root(slope, first, 1.0 if inactive else math.inf)
         state.decrease = 0.5 * t * abs(first)
         state.steps, state.fresh = state.steps + 1, False
         state.w = state.w + t * s
         state.b += t * s_b
-        c = c + t * along
-        a = weigh(c, *parameters)
-        # Rows with an unchanged a_i are not read.
-        subset.v += problem.features.dot_transposed((a - before) * y, rows)
+        sums = sums.after(state.parts.update("move", t))
         # If no sample came between its bounds or left, Newton's step ends at the minimum, if the products are exact.
-        subset.exact = t == 1 or not np.array_equal(_between(a, parameters[1]), _between(before, parameters[1]))
-        subset.c[active], subset.a[active] = c, a  # `before` may be a view of these
-        # Inactive samples add nothing to the gap: their dual variables are optimal.
-        state.gap = float(gap_of(c, a, *parameters[1:3]).sum())
+        state.exact = t == 1 or sums.crossed > 0
         if t < SHORT_STEP and state.reserve:
             state.softness, state.reserve = state.reserve, 0.0
-            subset.soft, subset.centre[:] = state.softness * subset.m, 0.0
-            self._reweigh(problem, subset)
-        self._end_iteration(problem, state, subset)
+            sums = sums.after(state.parts.update("recentre", state.softness, True))
+        self._end_iteration(problem, state, sums)
 
-    def _go_on_without_step(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
+    def _go_on_without_step(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> None:
         """What is left to gain is below rounding: compute all anew, or else let the subset grow or the centre move."""
         if not state.fresh:
-            subset.known[:] = True
-            subset.c = subset.y * (problem.X.dot(state.w, subset.rows) + state.b)
-            subset.a = weigh(subset.c, *subset.weight_parameters(slice(None)))
-            subset.v = problem.features.dot_transposed(subset.a * subset.y, subset.rows)
-            state.gap = float(gap_of(subset.c, subset.a, subset.upper, subset.q).sum())
+            sums = DualSums(*state.parts.update("refresh", state.w, state.b))
             state.fresh = True
         state.decrease = 0.0
-        self._end_iteration(problem, state, subset)
+        self._end_iteration(problem, state, sums)
         state.solved = state.softness > 0
 
-    def _take_subset(self, problem: RegularizedSVM, state: NewtonState) -> Subset:
-        """The first `size` rows, with the losses scaled up to all samples."""
-        rows = np.sort(state.order[: state.size])
-        y, share = problem.y[rows], problem.s[rows].sum() / problem.s.sum()
-        upper, q = problem.loss.dual_box(problem.u[rows] / share)
-        c = y * (problem.X.dot(state.w, rows) + state.b)
-        m = q if problem.loss.smooth else np.ones(rows.size)
-        centre, mean_m = np.zeros(rows.size), float(m.mean())
-        least = FIRST_CURVATURE * float(problem.sq_norms().mean()) / mean_m
-        state.softness, state.solved, state.steps, state.fresh = least, False, 0, True
+    def _begin(self, problem: RegularizedSVM, state: NewtonState) -> DualSums:
+        """The margins and the first dual variables of the samples that were taken into use."""
+        total, rows = state.parts.total("sum_of_some")
+        state.shift = total / max(1, rows)
+        enough = max(KINK_SAMPLES_PER_FEATURE * state.w.size, state.in_use // KINK_SHARE)
+        m, upper, width = state.parts.update("begin", state.w, state.b, state.share, state.shift, enough / state.in_use)
+        least = FIRST_CURVATURE * state.mean_square / (m / state.in_use)
+        state.softness, state.solved, state.steps, state.fresh, state.exact = least, False, 0, True, False
+        centre_share = 0.0
         if problem.loss.smooth:
             state.softness, state.reserve = 0.0, _at_least_1(least)
         else:
             # The kink of the hinge is smoothed over an interval that holds enough samples.
-            enough = min(rows.size - 1, max(KINK_SAMPLES_PER_FEATURE * state.w.size, rows.size // KINK_SHARE))
-            width = max(1.5 * float(np.partition(np.abs(1 - c), enough)[enough]), 1e-9)
-            softness = 2 * width / float(upper.mean())
+            softness = 2 * max(1.5 * width / state.in_use, 1e-9) / (upper / state.in_use)
             if softness >= least:  # else C is so large that U / 2 is no estimate of the dual variables
-                state.softness, centre = softness, 0.5 * upper
-        if state.first_centre is not None:
-            centre = np.clip(state.first_centre[rows], 0.0, upper)
-        soft = state.softness * m
-        a = weigh(c, centre, upper, q, soft)
-        norms = np.sqrt(problem.sq_norms()[rows] + problem.bias)
-        known, reach_of = np.ones(rows.size, dtype=bool), np.zeros(rows.size)
-        v = problem.features.dot_transposed(a * y, rows)
-        inside, products = np.zeros(rows.size, dtype=bool), np.zeros((v.size + 1, v.size + 1))
-        reference, shift = np.append(state.w, state.b), np.zeros(v.size)
-        if problem.free_bias and not _is_sparse(problem.features):
-            shift = problem.features.dense(rows[:: 1 + rows.size // DENSE_ROWS]).mean(axis=0, dtype=np.float64)
-        return Subset(
-            rows, y, upper, q, m, norms, centre, c, a, v, known, reach_of, reference, inside, shift, products, soft
-        )
+                state.softness, centre_share = softness, 0.5
+        return DualSums(*state.parts.update("soften", state.softness, centre_share))
 
-    def _move_centre(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
+    def _move_centre(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> DualSums:
         """Let the dual variables be the next centre, and divide the softness. Inactive samples stay at their bounds."""
-        subset.centre = subset.a.copy()
-        kink = state.softness * float(subset.m @ subset.a) / max(1, int(np.count_nonzero(subset.a)))
+        kink = state.softness * sums.kink / max(1, sums.support)
         if kink > LEAST_KINK and state.gap > STIFF_ENOUGH * (state.dual + state.gap):
             state.softness *= min(1.0, max(1, state.steps) / MANY_STEPS)
             if problem.loss.smooth:
                 state.softness = _at_least_1(state.softness)
-            subset.soft = state.softness * subset.m
         state.solved, state.steps = False, 0
-        self._reweigh(problem, subset)
+        return sums.after(state.parts.update("recentre", state.softness, False))
 
-    def _reweigh(self, problem: RegularizedSVM, subset: Subset) -> None:
-        """Dual variables of the active samples and v, after the centre or the softness has changed."""
-        active = np.flatnonzero(subset.known)
-        a = weigh(subset.c[active], *subset.weight_parameters(active))
-        subset.v += problem.features.dot_transposed((a - subset.a[active]) * subset.y[active], subset.rows[active])
-        subset.a[active] = a
-
-    def _direction(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> tuple[Vector, float]:
+    def _direction(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> tuple[Vector, float]:
         """Newton's step, the solution of the system with the Hessian."""
-        self._update_products(problem, subset)
+        anew = 2 * sums.changed > sums.inside or not state.exact
+        (change,) = state.parts.update("products", anew)
+        state.products = change + np.zeros_like(state.products) if anew else state.products + change
+        state.exact = True
+        assert state.shift is not None
         d = state.w.size
-        H = subset.products / (state.softness + problem.loss.smooth)
+        H = state.products / (state.softness + problem.loss.smooth)
         held = float(H[d, d])
         H[np.arange(d), np.arange(d)] += 1.0
-        g_b = _stiffness(problem) * state.b - float(subset.a @ subset.y)
-        g = np.append(state.w - subset.v - g_b * subset.shift, g_b)  # in w and b + <w, shift>
+        g_b = _stiffness(problem) * state.b - sums.imbalance
+        g = np.append(state.w - sums.v - g_b * state.shift, g_b)  # in w and b + <w, shift>
         # With no sample between the bounds nothing holds a free bias: let its step be one margin.
         H[d, d] = ((1 + 1e-9) * held if held > 0 else abs(g[d]) or 1.0) + _stiffness(problem)
         if not problem.bias:
@@ -339,93 +306,33 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         _, step, failed = dposv(H.T, -g, overwrite_a=True)
         if failed or not np.isfinite(step).all():  # the Hessian is singular by rounding, or overflows
             step = -g / diagonal
-        return step[:d], float(step[d] - step[:d] @ subset.shift)
+        return step[:d], float(step[d] - step[:d] @ state.shift)
 
-    def _update_products(self, problem: RegularizedSVM, subset: Subset) -> None:
-        """Update the outer products of the Hessian by the samples that entered or left the interval of their bounds."""
-        inside = _between(subset.a, subset.upper)
-        changed = np.flatnonzero(inside != subset.inside)
-        if 2 * changed.size > np.count_nonzero(inside) or not subset.exact:
-            subset.products[:] = 0
-            changed, signs = np.flatnonzero(inside), np.ones(np.count_nonzero(inside))
-        else:
-            signs = np.where(inside[changed], 1.0, -1.0)
-        subset.inside, subset.exact = inside, True
-        X, rows, d = problem.features, subset.rows[changed], subset.v.size
-        weights = signs / subset.m[changed]
-        if _is_sparse(X):
-            products = subset.products
-
-            def outer_products(reader: Matrix, part: slice) -> Vector:
-                H = products if part.start == 0 else np.zeros_like(products)
-                add_outer_products(reader, rows[part], weights[part], H)
-                return H
-
-            work = rows.size * (X.n_stored // X.shape[0]) ** 2 // 4
-            for H in X.in_parts(outer_products, rows.size, work - 64 * d**2)[1:]:
-                products += H
-            if problem.bias:
-                subset.products[d, :d] += X.dot_transposed(weights, rows)
-                subset.products[d, d] += weights.sum()
-            return
-        for sign in (1.0, -1.0):
-            these = np.flatnonzero(signs == sign)
-            for start in range(0, these.size, DENSE_ROWS):
-                block = these[start : start + DENSE_ROWS]
-                Z = np.empty((block.size, d + 1))
-                np.subtract(X.dense(rows[block]), subset.shift, out=Z[:, :d])
-                Z[:, d] = problem.bias
-                Z *= np.sqrt(np.abs(weights[block]))[:, None]
-                # Adds sign Z^T Z in place. What is the lower triangle here is the upper one in Fortran's order.
-                dsyrk(sign, Z.T, beta=1.0, c=subset.products.T, overwrite_c=True)
-
-    def _activate(self, problem: RegularizedSVM, state: NewtonState, subset: Subset, s: Vector, s_b: float) -> Places:
-        """The samples whose dual variable a step s could change; their margins are computed."""
-        here, step = np.append(state.w, state.b), math.hypot(float(np.linalg.norm(s)), s_b)
-        most = MOST_ACTIVE * subset.rows.size
-        active = np.flatnonzero(subset.known | (subset.reach <= float(np.linalg.norm(here - subset.reference)) + step))
-        recompute_all = active.size > most
-        unknown = np.flatnonzero(~subset.known) if recompute_all else active[~subset.known[active]]
-        subset.c[unknown] = subset.y[unknown] * (problem.X.dot(state.w, subset.rows[unknown]) + state.b)
-        subset.known[unknown] = True
-        if not recompute_all:
-            return active
-        subset.reference = here
-        subset.reach = reach(subset.c, *subset.weight_parameters(slice(None)), subset.norms)
-        # Samples that this step cannot move become inactive at once, if they are many.
-        active = np.flatnonzero(subset.reach <= step)
-        if active.size > most:
-            return slice(None)
-        subset.known[:] = False
-        subset.known[active] = True
-        return active
-
-    def _end_iteration(self, problem: RegularizedSVM, state: NewtonState, subset: Subset) -> None:
+    def _end_iteration(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> None:
         """Complete the gap on this subset, and decide whether the subset grows or the centre moves next."""
-        imbalance, B = float(subset.a @ subset.y), problem.bias_feature
-        difference = state.w - subset.v
-        state.gap += 0.5 * float(difference @ difference)
+        state.dual_sums = sums
+        imbalance, B = sums.imbalance, problem.bias_feature
+        difference = state.w - sums.v
+        state.gap = sums.gap + 0.5 * float(difference @ difference)
         state.gap += (
             abs(state.b * imbalance) if problem.free_bias else 0.5 * (state.b / B - B * imbalance) ** 2 if B else 0
         )
-        quadratic = float(subset.q @ subset.a**2) + float(subset.v @ subset.v) + (B * imbalance) ** 2
-        state.dual = float(subset.a.sum()) - 0.5 * quadratic
-        n = state.order.size
+        quadratic = sums.curvature + float(sums.v @ sums.v) + (B * imbalance) ** 2
+        state.dual = sums.a - 0.5 * quadratic
         # The subset grows once a step gains less than the sampling error of its objective.
-        if state.size < n and state.decrease <= (state.dual + state.gap) / math.sqrt(state.size):
-            state.size = GROWTH * state.size if 2 * GROWTH * state.size < n else n
+        if state.taken < state.n and state.decrease <= (state.dual + state.gap) / math.sqrt(state.in_use):
+            state.size = GROWTH * state.size if 2 * GROWTH * state.size < state.n else state.n
         elif state.softness > 0:
-            moved = math.sqrt(float(subset.soft @ (subset.a - subset.centre) ** 2))
-            state.solved = (
-                math.hypot(float(np.linalg.norm(difference)), imbalance * problem.free_bias) <= SOLVED * moved
-            )
+            state.solved = math.hypot(
+                float(np.linalg.norm(difference)), imbalance * problem.free_bias
+            ) <= SOLVED * math.sqrt(sums.moved)
 
     def solution(self, problem: RegularizedSVM, state: NewtonState) -> Solution:
-        if not state.whole or state.subset is None:
+        if not state.whole or state.dual_sums is None:
             return Solution(state.w, state.b)
-        p = np.zeros(problem.y.size)
-        p[state.subset.rows] = state.subset.a
-        return Solution(state.w, state.b, p, state.subset.v.copy())
+        return Solution(
+            state.w, state.b, np.concatenate(state.parts.collect("dual_variables")), state.dual_sums.v.copy()
+        )
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 50
@@ -442,16 +349,6 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
 def _stiffness(problem: RegularizedSVM) -> float:
     """The curvature of the penalty of the bias, 1 / B^2; 0 for a free bias or none."""
     return 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
-
-
-def _is_sparse(X: Matrix) -> bool:
-    """Whether the Hessian is built from outer products of sparse rows."""
-    return X.n_stored < SPARSE_DENSITY * X.shape[0] * X.shape[1]
-
-
-def _between(a: Vector, upper: Vector) -> NDArray[np.bool_]:
-    """Which dual variables are strictly between their bounds."""
-    return (a > 0) & (a < upper)
 
 
 def _at_least_1(softness: float) -> float:

@@ -1,0 +1,234 @@
+"""The estimators on a Dask cluster, in the conventions of scikit-learn and of other libraries on Dask."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, Self, TypeVar
+
+import dask
+import numpy as np
+from dask.base import is_dask_collection
+from distributed import Client
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import _check_feature_names, _check_y, check_is_fitted
+
+from maxmargin import estimators as local
+from maxmargin.core.types import Indices, Vector
+from maxmargin.dask.client import client_of
+from maxmargin.dask.inputs import gathered, partitions_of, place
+from maxmargin.dask.rows import ClusterRows
+from maxmargin.dask.training_rows import ClusterFeatureRows
+from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.training_rows import TrainingRows
+from maxmargin.estimators.validation import RowsToPredict, training_data
+
+EstimatorT = TypeVar("EstimatorT", bound="type[OnCluster]")
+
+
+def with_client(cls: EstimatorT) -> EstimatorT:
+    """Let a subclass of an estimator have all parameters of that one, and `client`."""
+    initialise: Any = getattr(cls, "__init__")  # noqa: B009, of the estimator without a cluster
+
+    @wraps(initialise)
+    def __init__(self: Any, *args: Any, client: Client | None = None, **parameters: Any) -> None:
+        initialise(self, *args, **parameters)
+        self.client = client
+
+    signature = inspect.signature(initialise)
+    more = inspect.Parameter("client", inspect.Parameter.KEYWORD_ONLY, default=None)
+    __init__.__signature__ = signature.replace(parameters=[*signature.parameters.values(), more])  # type: ignore[attr-defined]
+    cls.__init__ = __init__  # type: ignore[method-assign]
+    cls._parameter_constraints = {**cls._parameter_constraints, "client": "no_validation"}
+    return cls
+
+
+class OnCluster(BaseEstimator):  # type: ignore[misc]
+    """What the estimators on a cluster share: data on the workers, and predictions that wait until they are needed."""
+
+    client: Client | None
+    n_features_in_: int
+    classes_: NDArray[Any]
+
+    def to_local(self) -> Any:
+        """The fitted model as an ordinary estimator of `maxmargin`, with the same parameters."""
+        check_is_fitted(self)
+        kind: Any = next(
+            parent for parent in type(self).__mro__ if parent.__module__.startswith("maxmargin.estimators")
+        )
+        model = kind.__new__(kind)
+        vars(model).update({name: value for name, value in vars(self).items() if name != "client"})
+        return model
+
+    @classmethod
+    def _local_class(cls) -> Any:
+        """The estimator of one machine with the same name."""
+        return next(parent for parent in cls.__mro__ if parent.__module__.startswith("maxmargin.estimators"))
+
+    def __sklearn_clone__(self) -> Any:
+        """A clone that uses the same client, which cannot be copied."""
+        given, kind = self.get_params(deep=False), type(self)
+        return kind(**{name: value if name == "client" else clone(value, safe=False) for name, value in given.items()})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "client": None}
+
+    def _on_workers(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClusterRows, NDArray[Any], Any]:
+        """X on the workers, y and the weights in this process; what a search has placed stays where it is."""
+        if isinstance(X, ClusterRows):
+            rows, labels, weights = X.fork(), y, sample_weight
+        else:
+            client = client_of(self.client)
+            parts = partitions_of(X, y, sample_weight, partial(training_data, self, **MarginClassifier._readable))
+            if parts.y is None:
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None; or give X as a list of "
+                    "partitions (X, y)"
+                )
+            rows = place(client, parts.X, units_for=self._units(client))
+            labels, weights = (
+                None if values is None else gathered(client, values, rows.partition_rows, name, paired=parts.paired)
+                for values, name in ((parts.y, "y"), (parts.weights, "sample_weight"))
+            )
+            labels = _check_y(labels, estimator=self)
+            if parts.checked:  # the pieces have no names any more
+                rows.feature_names = getattr(self, "feature_names_in_", None)
+        self.n_features_in_ = rows.shape[1]
+        header = None
+        if rows.feature_names is not None:
+            import pandas as pd  # which the partitions are data frames of
+
+            header = pd.DataFrame(columns=rows.feature_names)
+        _check_feature_names(self, header, reset=True)
+        return rows, labels, weights
+
+    def _units(self, client: Client) -> int | None:
+        """How many units of rows there are; None: as many as the number of rows says."""
+        return None
+
+    # Predictions
+
+    def predict(self, X: Any) -> Any:
+        """The class of each row: a dask array for dask data, which computes it when it is needed."""
+        return self._by_blocks("predict", X, self.classes_.dtype)
+
+    def decision_function(self, X: Any, **options: Any) -> Any:
+        """How far each row lies on the side of a class; a dask array for dask data."""
+        return self._by_blocks("decision_function", X, np.dtype(np.float64), **options)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """The share of rows whose class is predicted; a delayed number for dask data."""
+        if not is_dask_collection(X):
+            return super().score(X, y, sample_weight)
+        import dask.array as da
+
+        right = (self._by_blocks("predict", X, self.classes_.dtype) == _as_array(y)).astype(np.float64)
+        if sample_weight is None:
+            return right.mean()
+        return da.average(right, weights=_as_array(sample_weight))
+
+    def _by_blocks(self, method: str, X: Any, dtype: np.dtype[Any], **options: Any) -> Any:
+        if isinstance(X, RowsToPredict) and isinstance(X.X, ClusterRows):
+            return X.X.apply(self.to_local(), method, X.rows)
+        if not is_dask_collection(X):
+            return getattr(super(), method)(X, **options)
+        model = self.to_local()
+        predict: Callable[..., Any] = getattr(model, method)
+        width = 0 if method == "predict" else _width(model, dtype)
+        if hasattr(X, "columns") and hasattr(X, "map_partitions"):
+            parts = X.to_delayed()
+            return _array_of([dask.delayed(predict)(part, **options) for part in parts], width, dtype)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input"
+            )
+        if X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        chunks = (X.chunks[0],) if not width else (X.chunks[0], (width,))
+        drop, new = ([1], None) if not width else ([1], [1])
+        return X.map_blocks(
+            predict,
+            drop_axis=drop,
+            new_axis=new,
+            chunks=chunks,
+            dtype=dtype,
+            meta=np.empty((0,) * len(chunks), dtype),
+            **options,
+        )
+
+
+def _width(model: Any, dtype: np.dtype[Any]) -> int:
+    """How many decision values a row has; 0 where it is one number."""
+    row = np.zeros((1, model.n_features_in_))
+    with_names = hasattr(model, "feature_names_in_")
+    if with_names:
+        import pandas as pd
+
+        row = pd.DataFrame(row, columns=model.feature_names_in_)
+    values = model.decision_function(row)
+    return 0 if values.ndim == 1 else int(values.shape[1])
+
+
+def _array_of(parts: list[Any], width: int, dtype: np.dtype[Any]) -> Any:
+    """Delayed answers of partitions of unknown sizes as one dask array."""
+    import dask.array as da
+
+    shape = (np.nan,) if not width else (np.nan, width)
+    return da.concatenate(
+        [da.from_delayed(part, shape=shape, dtype=dtype) for part in parts], allow_unknown_chunksizes=True
+    )
+
+
+def _as_array(values: Any) -> Any:
+    """Labels of a dask data frame, a dask array or an array, as a dask array or an array."""
+    return values.to_dask_array() if hasattr(values, "to_dask_array") else values
+
+
+class ClassifierOnCluster(OnCluster):
+    """What LinearSVC and SVC share."""
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClusterRows, NDArray[Any], Any]:
+        return self._on_workers(X, y, sample_weight)
+
+    def _for_samples(self, X: Any) -> Any:
+        """A search compares its cells on a few samples first, which are in this process: so is the fit."""
+        if isinstance(X, ClusterRows):
+            return self
+        given = self.get_params(deep=False)
+        return self._local_class()(**{name: value for name, value in given.items() if name != "client"})
+
+
+@with_client
+class LinearSVC(ClassifierOnCluster, local.LinearSVC):
+    """:class:`maxmargin.LinearSVC` on a Dask cluster."""
+
+    def _training_rows(
+        self, X: ClusterRows, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
+    ) -> tuple[TrainingRows, None]:
+        return ClusterFeatureRows(X), None
+
+
+class SearchOnCluster(OnCluster):
+    """What LinearSVCCV and SVCCV share: folds and values are compared on samples that stay on the workers."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, checkpoint: Any = None) -> Self:
+        rows, labels, weights = self._on_workers(X, y, sample_weight)
+        model: Self = super().fit(rows, labels, weights, groups, checkpoint)
+        return model
+
+    def to_local(self) -> Any:
+        model = super().to_local()
+        if self.refit:
+            model.best_estimator_ = self.best_estimator_.to_local()
+        return model
+
+
+@with_client
+class LinearSVCCV(SearchOnCluster, local.LinearSVCCV):
+    """:class:`maxmargin.LinearSVCCV` on a Dask cluster."""
+
+    def _estimator(self) -> LinearSVC:
+        return LinearSVC(**super()._estimator().get_params(deep=False), client=self.client)

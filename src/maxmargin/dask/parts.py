@@ -1,0 +1,252 @@
+"""The objects of parts on a cluster, and how they are called: tasks that Dask places, retries and recovers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+from distributed import Client, Future
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from maxmargin.core import Ledger
+from maxmargin.dask import worker
+from maxmargin.dask.client import LOST, ClusterError, finished, scheduler_gone, worker_threads
+from maxmargin.dask.worker import Answer, Behind, Change, Compact, Request
+from maxmargin.engine.parts import Scattered, Sums, TreeSum
+
+if TYPE_CHECKING:
+    from maxmargin.dask.rows import ClusterRows
+
+LARGE_REQUEST = 200_000  # bytes; larger requests are sent to their worker directly, and not through the scheduler
+MOST_ENDED = 100  # names of placements that have ended which requests carry: a worker has heard of older ones
+MOST_TRIES = 20  # times that the objects of a unit are made again for one call: each time a worker was lost
+
+
+@dataclass
+class Units:
+    """Consecutive rows of the data as futures, each of which lies on one worker.
+
+    Attributes
+    ----------
+    client : Client
+    futures : list of Future
+        Of :class:`maxmargin.dask.worker.Unit`. Dask computes those again that were lost with a worker, from their
+        source.
+    slices : list of slice
+        The rows of each.
+    sources : list of list of int
+        The numbers of the partitions that each consists of.
+    holders : dict
+        The worker that holds each unit, as far as is known; Dask corrects what is out of date.
+    sent_again : function of int, or None
+        Makes a unit again that is lost for Dask, from rows in this process; None, or returns None, if they are not.
+    ended : deque of str
+        Placements whose objects nobody needs any more: each request tells the workers.
+    """
+
+    client: Client
+    futures: list[Future]
+    slices: list[slice]
+    sources: list[list[int]]
+    holders: dict[int, str] = field(default_factory=dict)
+    sent_again: Callable[[int], Future | None] | None = None
+    ended: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
+
+    def locate(self) -> None:
+        """Wait until all units are on workers, and ask where."""
+        for _ in range(MOST_TRIES):
+            if self._finished(self.futures):
+                break
+            self._restore()
+        who = self.client.who_has(self.futures)
+        self.holders = {k: who[future.key][0] for k, future in enumerate(self.futures) if who.get(future.key)}
+
+    def ask(self, request_for: Callable[[Sequence[int], dict[int, int]], Request]) -> list[Answer]:
+        """The answers of all units.
+
+        `request_for` makes the request for some units of one worker; it is given the units whose objects have to be
+        made again, and from which version on.
+        """
+        answers: dict[int, Answer] = {}
+        behind: dict[int, int] = {}
+        for _ in range(MOST_TRIES):
+            left = [k for k in range(len(self.futures)) if k not in answers]
+            if not left:
+                return [answers[k] for k in range(len(self.futures))]
+            if not self.holders:
+                self.locate()
+            shares: dict[str, list[int]] = {}
+            for k in left:
+                shares.setdefault(self.holders.get(k, ""), []).append(k)
+            tasks = {self._submit(request_for(own, behind), own, address): own for address, own in shares.items()}
+            if not self._finished(list(tasks)):
+                self._restore()
+                self.holders = {}
+                continue
+            for own, results in zip(tasks.values(), self._gather(list(tasks)), strict=True):
+                for k, answer in zip(own, results, strict=True):
+                    if isinstance(answer, Behind):
+                        behind[k] = answer.version
+                    else:
+                        answers[k] = answer
+            if any(k not in answers and self._moved(k) for k in left):
+                self.holders = {}
+        names = ", ".join(str(part) for k in left for part in self.sources[k])
+        raise ClusterError(f"partitions {names} were lost with their workers again and again, {MOST_TRIES} times")
+
+    def _moved(self, k: int) -> bool:
+        """Whether a unit is no longer where it was."""
+        return self.holders.get(k) not in self.client.who_has([self.futures[k]])[self.futures[k].key]
+
+    def _submit(self, request: Request, own: Sequence[int], address: str) -> Future:
+        where = {"workers": [address], "allow_other_workers": True} if address else {}
+        sent: Any = request
+        if _size(request) > LARGE_REQUEST and address in worker_threads(self.client):
+            sent = self.client.scatter(request, workers=[address], hash=False)
+        name = f"maxmargin-{request.method}-{uuid4().hex}"
+        return self.client.submit(worker.call, sent, [self.futures[k] for k in own], key=name, pure=False, **where)
+
+    def _gather(self, tasks: list[Future]) -> list[list[Answer | Behind]]:
+        try:
+            answers: list[list[Answer | Behind]] = self.client.gather(tasks)
+        except KilledWorker as error:
+            raise ClusterError(
+                f"the workers that had to do a step of the fit were lost again and again: {error}. A worker that needs "
+                "more memory than it may take is killed: give the workers more, or make the partitions smaller"
+            ) from error
+        except (CommClosedError, OSError) as error:
+            raise scheduler_gone(error) from error
+        except Exception:
+            for k, future in enumerate(self.futures):
+                if future.status == "error":
+                    self._raise_lost(k)
+            raise
+        return answers
+
+    def _finished(self, tasks: list[Future]) -> bool:
+        """Wait for tasks; False if what they need was lost."""
+        return finished(self.client, tasks)
+
+    def _restore(self) -> None:
+        """Send units again that Dask cannot compute again; an error if their rows are not in this process either."""
+        for k, future in enumerate(self.futures):
+            if future.status in LOST:
+                again = None if self.sent_again is None else self.sent_again(k)
+                if again is None:
+                    self._raise_lost(k)
+                else:
+                    self.futures[k] = again
+
+    def _raise_lost(self, k: int) -> None:
+        future, parts = self.futures[k], self.sources[k]
+        which = f"partition {parts[0]}" if len(parts) == 1 else f"one of the partitions {parts[0]} to {parts[-1]}"
+        if future.status == "error":
+            error = future.exception()
+            raise ClusterError(f"{which} of X could not be read: {type(error).__name__}: {error}") from error
+        raise ClusterError(
+            f"{which} of X was lost with its worker, and Dask does not know where it came from ({future.status}): give "
+            "data that can be read again, such as a dask array of files, and not futures of scattered arrays"
+        )
+
+
+@dataclass
+class ClusterParts:
+    """The objects of all parts, on the workers that hold their rows; see :class:`maxmargin.engine.parts.Parts`.
+
+    Attributes
+    ----------
+    rows : ClusterRows
+    per_unit : bool
+        Whether there is one object for each unit.
+    log : list of Change
+        How the objects were made, and what has changed them since: what was lost is made again from this.
+    placement : str
+        The name of these objects on the workers.
+    """
+
+    rows: ClusterRows
+    per_unit: bool
+    log: list[Change]
+    placement: str = field(default_factory=lambda: uuid4().hex)
+
+    def attach(self) -> None:
+        """After a checkpoint was restored: these are other objects than those of the run that was lost."""
+        self.placement = uuid4().hex
+
+    def update(self, method: str, *args: Any) -> Sums:
+        answers = self._ask(method, args, changes=True, summed=True)
+        self.log.append(Change(method, args))
+        return _sum(answers)
+
+    def total(self, method: str, *args: Any) -> Sums:
+        return _sum(self._ask(method, args, changes=False, summed=True))
+
+    def collect(self, method: str, *args: Any) -> list[Any]:
+        return [value for answer in self._ask(method, args, changes=False, summed=False) for value in answer.value]
+
+    def _ask(self, method: str, args: tuple[Any, ...], *, changes: bool, summed: bool) -> list[Answer]:
+        units, version = self.rows.units, len(self.log)
+        plain = Request(self.placement, tuple(units.ended), self.per_unit, version, changes, summed, method, (), (), ())
+
+        def request_for(own: Sequence[int], behind: dict[int, int]) -> Request:
+            where = [units.slices[k] for k in own]
+            return replace(
+                plain,
+                args=[_cut(args, rows) for rows in where],
+                since=[behind.get(k, version) for k in own],
+                missing=[
+                    [Change(change.method, _cut(change.args, rows)) for change in self.log[behind.get(k, version) :]]
+                    for k, rows in zip(own, where, strict=True)
+                ],
+            )
+
+        answers = units.ask(request_for)
+        self.rows.count_reads(answers)
+        return answers
+
+    def __del__(self) -> None:
+        self.rows.units.ended.append(self.placement)
+
+
+def _sum(answers: Sequence[Answer]) -> Sums:
+    tree = TreeSum()
+    for answer in answers:
+        tree.merge(answer.value)
+    return tree.total()
+
+
+def _cut(args: tuple[Any, ...], rows: slice) -> tuple[Any, ...]:
+    """The arguments for the unit with these rows."""
+    return tuple(Compact.of(item.vector[rows]) if isinstance(item, Scattered) else item for item in args)
+
+
+def _size(request: Request) -> int:
+    """The bytes of the arrays of a request, about; arrays that several units share are counted once."""
+    arrays: dict[int, int] = {}
+
+    def count(value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            arrays[id(value)] = value.nbytes
+        elif isinstance(value, Compact):
+            count(value.values)
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                count(item)
+        elif isinstance(value, Change):
+            count(value.args)
+
+    count(request.args)
+    count(request.missing)
+    return sum(arrays.values())
+
+
+def add_reads(ledger: Ledger, answers: Sequence[Answer]) -> None:
+    """Count what the workers have read for these answers."""
+    ledger.add(
+        worker.new_ledger(sum(answer.entries_read for answer in answers), sum(answer.dense_count for answer in answers))
+    )

@@ -1,0 +1,311 @@
+"""Rows in parts: what a solver does with samples, it does part by part, in threads or on the workers of a cluster.
+
+The rows of a matrix are cut into parts of consecutive rows, whose number depends on the number of rows alone. Of each
+part there is an object, which lives where its rows are and holds all that a solver keeps about them. The solver calls
+a method of all objects at once and is given the sum of what they return. It never sees a single row, and so it cannot
+tell whether the objects are in this process (:class:`LocalParts`) or elsewhere (:mod:`maxmargin.dask`).
+
+Sums follow a fixed binary tree (:class:`TreeSum`): the bits are the same for any number of threads and workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from maxmargin.core import Matrix
+from maxmargin.core.types import Indices, Rows, Vector, is_features
+
+T = TypeVar("T")
+Places = Indices | slice  # samples of a part by their place in it
+ALL = slice(None)  # all samples of a part
+
+MOST_ROWS = 16_384  # rows of a part, at most: enough to make the calls of Python for it cheap
+FEWEST_ROWS = 8192  # rows of a part, at least, unless there are fewer in all
+WANTED_PARTS = 8  # parts of data that is too small for parts of MOST_ROWS rows, at least: threads share them
+PARTS_PER_UNIT = 4  # parts that lie together on a worker, at least, if there are several for each of eight workers
+MOST_UNITS = 256  # units of parts that data is divided into, at most: so many workers can take part
+GROUPS = 32  # tasks that the parts of one call are divided into, at most; a thread takes one after the other
+
+Sums = tuple[Any, ...]
+"""Numbers and arrays that are added item by item. The arrays must be new ones: the sum is computed in place."""
+
+
+def rows_per_part(n: int) -> int:
+    """The number of rows of each part but the last one, which depends on the number of rows n alone.
+
+    Examples
+    --------
+    >>> from maxmargin.engine.parts import rows_per_part
+    >>> rows_per_part(500), rows_per_part(20_000), rows_per_part(10_000_000)
+    (8192, 8192, 16384)
+    """
+    rows = FEWEST_ROWS
+    while rows < MOST_ROWS and rows * WANTED_PARTS < n:
+        rows *= 2
+    return rows
+
+
+def rows_per_unit(n: int) -> int:
+    """The number of rows of each unit but the last one: parts that always lie together, on one worker of a cluster.
+
+    Examples
+    --------
+    >>> from maxmargin.engine.parts import rows_per_unit
+    >>> rows_per_unit(20_000), rows_per_unit(1_000_000), rows_per_unit(1_000_000_000)
+    (8192, 65536, 3915776)
+    """
+    parts = -(-n // rows_per_part(n))
+    return rows_per_part(n) * min(max(PARTS_PER_UNIT, -(-parts // MOST_UNITS)), max(1, parts // WANTED_PARTS))
+
+
+def slices(n: int, rows: int) -> list[slice]:
+    """Consecutive slices of so many rows of n, the last of which may have fewer."""
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+
+
+class TreeSum:
+    """A sum over numbered parts whose bits do not depend on the order in which they are added.
+
+    Neighbours are added in pairs, then the sums of neighbouring pairs, and so on; the parts that are left because
+    their number is no power of two are added last, from left to right. Sums over a run of parts that somebody else
+    has begun are handed over as `nodes`.
+
+    Examples
+    --------
+    >>> from maxmargin.engine.parts import TreeSum
+    >>> one, other = TreeSum(), TreeSum()
+    >>> for part in (0, 1, 2):
+    ...     one.add(part, (0.1 * part,))
+    >>> for part in (2, 1):
+    ...     other.add(part, (0.1 * part,))
+    >>> other.add(0, (0.0,))
+    >>> one.total() == other.total()
+    True
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[tuple[int, int], Sums] = {}  # by level and number: the sum over 2^level parts
+
+    def add(self, part: int, sums: Sums) -> None:
+        """Add what one part has returned."""
+        self._add(0, part, sums)
+
+    def merge(self, nodes: dict[tuple[int, int], Sums]) -> None:
+        """Add the sums over other parts."""
+        for (level, number), sums in nodes.items():
+            self._add(level, number, sums)
+
+    def total(self) -> Sums:
+        """The sum over all parts."""
+        if not self.nodes:
+            raise ValueError("there is no part to sum over")
+        first, *others = (self.nodes[key] for key in sorted(self.nodes, key=lambda key: key[1] << key[0]))
+        for other in others:
+            first = _added(first, other)
+        return first
+
+    def _add(self, level: int, number: int, sums: Sums) -> None:
+        while (sibling := self.nodes.pop((level, number ^ 1), None)) is not None:
+            sums = _added(sibling, sums) if number & 1 else _added(sums, sibling)
+            level, number = level + 1, number >> 1
+        self.nodes[level, number] = sums
+
+
+def _added(left: Sums, right: Sums) -> Sums:
+    for item, other in zip(left, right, strict=True):
+        if isinstance(item, np.ndarray):
+            item += other
+    return tuple(
+        item if isinstance(item, np.ndarray) else item + other for item, other in zip(left, right, strict=True)
+    )
+
+
+@dataclass
+class PartRows:
+    """The rows of a part. A row is given by its place in the part.
+
+    Attributes
+    ----------
+    X : Matrix
+        Holds the rows, among others or alone. Each call sets the matrix that its own thread reads.
+    number : int
+        The number of the part.
+    first : int
+        The number of its first row among all rows of the data.
+    own : slice
+        The rows of X that are those of the part.
+    """
+
+    X: Matrix
+    number: int
+    first: int
+    own: slice
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(range(self.own.start, self.own.stop))
+
+    def dot(self, w: Vector, places: Places = ALL) -> Vector:
+        """The products of the rows, or of some, with w."""
+        return self.X.dot(w, self.rows(places))
+
+    def dot_transposed(self, p: Vector, places: Places = ALL) -> Vector:
+        """The sum of p_i x_i over the rows, or over some."""
+        return self.X.sum_rows(p, self.rows(places))
+
+    def dense(self, places: Places) -> Vector:
+        """Some rows as a dense array of float64: a few."""
+        return self.X.dense(self.rows(places))
+
+    def row_sizes(self, places: Places) -> Indices:
+        """The numbers of stored entries of some rows."""
+        return self.X.row_sizes(self.rows(places))
+
+    def rows(self, places: Places) -> Indices:
+        """The rows of X at some places."""
+        return (
+            np.arange(self.own.start, self.own.stop)[places] if isinstance(places, slice) else self.own.start + places
+        )
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """An argument of which each part is given the entries of its own rows.
+
+    Attributes
+    ----------
+    vector : array of shape (n,)
+        A number for each row of the data.
+    """
+
+    vector: Vector
+
+
+class Parts(Protocol):
+    """Objects of one class, one for each part, that live where the rows of the part are.
+
+    The arguments of a method are the same for all objects, but for those that are :class:`Scattered`. A method that
+    changes its object must be called by `update`: that is how an object which was lost with its worker is made again.
+    """
+
+    def update(self, method: str, *args: Any) -> Sums:
+        """The sum over all parts of what a method returns, which may change the objects."""
+
+    def total(self, method: str, *args: Any) -> Sums:
+        """The sum over all parts of what a method returns, which does not change the objects."""
+
+    def collect(self, method: str, *args: Any) -> list[Any]:
+        """What a method of each object returns, in the order of the parts; it does not change the objects."""
+
+
+@runtime_checkable
+class RowsInParts(Protocol):
+    """Rows of features that are read part by part, wherever they are."""
+
+    def place(self, make: Callable[..., Any], *args: Any, units: bool = False) -> Parts:
+        """Make an object ``make(rows, *args)`` of each part, with its :class:`PartRows`, where the rows are.
+
+        With `units`, there is an object for each unit of several parts instead.
+        """
+
+
+def in_parts(X: Rows) -> RowsInParts:
+    """The rows of a problem in parts: those of a matrix in this process, if they are not in parts already."""
+    if isinstance(X, RowsInParts):
+        return X
+    assert is_features(X)
+    return LocalRows(X, X.shape[0])
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Rows in this process, whose parts are shared by threads.
+
+    Attributes
+    ----------
+    X : Matrix
+        The rows: all of them, or those of one unit.
+    n : int
+        The number of rows of all data, which decides how many rows a part has.
+    first : int
+        The number of the first row of X among those.
+    unit_rows : int or None
+        How many rows a unit has; None: as :func:`rows_per_unit` says.
+    """
+
+    X: Matrix
+    n: int
+    first: int = 0
+    unit_rows: int | None = None
+
+    def place(self, make: Callable[..., Any], *args: Any, units: bool = False) -> LocalParts:
+        height = rows_per_part(self.n) if not units else self.unit_rows or rows_per_unit(self.n)
+        parts = [
+            PartRows(self.X, (self.first + rows.start) // height, self.first + rows.start, rows)
+            for rows in slices(self.X.shape[0], height)
+        ]
+        return LocalParts(self.X, parts, [make(part, *cut(args, part)) for part in parts])
+
+
+def cut(args: Sequence[Any], part: PartRows) -> list[Any]:
+    """The arguments for one part of rows in this process."""
+    return [item.vector[part.own] if isinstance(item, Scattered) else item for item in args]
+
+
+@dataclass
+class LocalParts:
+    """The objects of all parts in this process."""
+
+    X: Matrix
+    rows: list[PartRows]
+    objects: list[Any]
+
+    def update(self, method: str, *args: Any) -> Sums:
+        return self.total(method, *args)
+
+    def total(self, method: str, *args: Any) -> Sums:
+        tree = TreeSum()
+        tree.merge(self.nodes(method, *args))
+        return tree.total()
+
+    def nodes(self, method: str, *args: Any) -> dict[tuple[int, int], Sums]:
+        """The sums over these parts, as nodes of a tree over the parts of all data."""
+        tree = TreeSum()
+        for nodes in self._in_groups(lambda some: self._sum(some, method, args)):
+            tree.merge(nodes)
+        return tree.nodes
+
+    def collect(self, method: str, *args: Any) -> list[Any]:
+        groups = self._in_groups(lambda some: [self._call(k, method, args) for k in some])
+        return [answer for group in groups for answer in group]
+
+    def _sum(self, some: range, method: str, args: Sequence[Any]) -> dict[tuple[int, int], Sums]:
+        tree = TreeSum()
+        for k in some:
+            tree.add(self.rows[k].number, self._call(k, method, args))
+        return tree.nodes
+
+    def _call(self, k: int, method: str, args: Sequence[Any]) -> Any:
+        return getattr(self.objects[k], method)(*cut(args, self.rows[k]))
+
+    def _in_groups(self, work: Callable[[range], T]) -> list[T]:
+        """What `work` returns for groups of neighbouring parts, which threads share."""
+        size = -(-len(self.objects) // GROUPS)
+
+        def task(some: range, reader: Matrix) -> T:
+            try:
+                for k in some:
+                    self.rows[k].X = reader
+                return work(some)
+            finally:
+                for k in some:
+                    self.rows[k].X = self.X
+
+        every = range(len(self.objects))
+        return self.X.side_by_side([partial(task, every[start : start + size]) for start in every[::size]])

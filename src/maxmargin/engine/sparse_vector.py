@@ -1,0 +1,108 @@
+"""Vectors of which most entries may be zero, on their way between the driver and the parts of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.core.types import Vector
+
+SPARSE_SHARE = (
+    0.5  # of the entries that may be stored with their indices, at most: with more, it is smaller as an array
+)
+
+
+@dataclass(frozen=True)
+class SparseVector:
+    """A vector as its entries that are not zero, or as an array where that is smaller.
+
+    It is an item of `Sums`: the sum of two is a third one, whose bits depend on nothing but those of the two.
+
+    Attributes
+    ----------
+    size : int
+        How many entries it has, with the zeros.
+    values : array
+        The entries that are stored.
+    where : array of int or None
+        Their indices, which increase; None: all are stored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.engine.sparse_vector import SparseVector
+    >>> one = SparseVector.of(np.array([0.0, 2.0, 0.0, 0.0, 0.0]))
+    >>> both = one + SparseVector.of(np.array([0.0, 1.0, 0.0, 5.0, 0.0]))
+    >>> both.where, both.values
+    (array([1, 3], dtype=int32), array([3., 5.]))
+    >>> w = np.ones(5)
+    >>> both.add_to(w, 0.5)
+    >>> w
+    array([1. , 2.5, 1. , 3.5, 1. ])
+    """
+
+    size: int
+    values: Vector
+    where: NDArray[np.int32] | NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, dense: Vector) -> SparseVector:
+        """The vector that an array holds. The array must not be changed afterwards."""
+        count = int(np.count_nonzero(dense))
+        if count > SPARSE_SHARE * dense.size:
+            return cls(dense.size, dense, None)
+        where = np.flatnonzero(dense)
+        return cls(dense.size, dense[where], where.astype(np.int32) if dense.size <= 2**31 else where)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it takes."""
+        return self.values.nbytes + (0 if self.where is None else self.where.nbytes)
+
+    def __add__(self, other: SparseVector) -> SparseVector:
+        if self.size != other.size:
+            raise ValueError(f"vectors of {self.size} and {other.size} entries cannot be added")
+        if self.where is not None and other.where is not None:
+            if self.values.size + other.values.size <= SPARSE_SHARE * self.size:
+                return self._merged(other)
+        dense = self.dense()
+        other.add_to(dense)
+        return SparseVector.of(dense)
+
+    def _merged(self, other: SparseVector) -> SparseVector:
+        """The sum of two vectors with few entries each."""
+        assert self.where is not None
+        assert other.where is not None
+        where = np.concatenate([self.where, other.where])
+        order = np.argsort(where, kind="stable")  # of two runs that increase, it is a merge
+        where, values = where[order], np.concatenate([self.values, other.values])[order]
+        new = np.ones(where.size, dtype=bool)
+        new[1:] = where[1:] != where[:-1]
+        again = np.flatnonzero(~new)
+        values[again - 1] += values[again]
+        return SparseVector(self.size, values[new], where[new])
+
+    def add_to(self, dense: Vector, factor: float = 1.0) -> None:
+        """Add a multiple of it to an array."""
+        if self.where is None:
+            dense += factor * self.values
+        else:
+            dense[self.where] += factor * self.values
+
+    def dot(self, dense: Vector) -> float:
+        """The inner product with an array."""
+        return float(self.values @ (dense if self.where is None else dense[self.where]))
+
+    def square(self) -> float:
+        """The squared norm."""
+        return float(self.values @ self.values)
+
+    def dense(self) -> Vector:
+        """The vector as a new array."""
+        if self.where is None:
+            return self.values.copy()
+        dense = np.zeros(self.size)
+        dense[self.where] = self.values
+        return dense

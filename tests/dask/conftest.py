@@ -1,0 +1,86 @@
+"""One cluster of two processes for all tests that do not kill its workers."""
+
+import logging
+import os
+import signal
+
+import dask.array as da
+import numpy as np
+import pytest
+from cluster_data import CHUNK, cloud
+from distributed import Client, LocalCluster
+
+from maxmargin import LinearSVC as Local
+from maxmargin.dask.parts import ClusterParts
+
+
+def start(workers):
+    """A cluster of processes of one thread each."""
+    return LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+    )
+
+
+@pytest.fixture(scope="session")
+def client():
+    with start(2) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def data():
+    return cloud()
+
+
+@pytest.fixture(scope="session")
+def three():
+    """Three classes."""
+    return cloud(classes=3)
+
+
+@pytest.fixture
+def lazy(client, data):
+    """The data as dask arrays."""
+    X, y = data
+    return da.from_array(X, chunks=(CHUNK, -1)), da.from_array(y, chunks=CHUNK)
+
+
+@pytest.fixture(scope="session")
+def whole(data):
+    """The model that one machine finds."""
+    return Local(solver="newton", random_state=0).fit(*data)
+
+
+@pytest.fixture
+def at_call(monkeypatch):
+    """Do something just before the workers are asked for the k-th time, or just after they were."""
+
+    def when(number, act, *, after=False):
+        ask, calls = ClusterParts._ask, []
+
+        def counted(self, method, args, **options):
+            calls.append(method)
+            if len(calls) == number and not after:
+                act()
+            answers = ask(self, method, args, **options)
+            if len(calls) == number and after:
+                act()
+            return answers
+
+        monkeypatch.setattr(ClusterParts, "_ask", counted)
+        return calls
+
+    return when
+
+
+def kill_one(client):
+    """Kill the process of a worker, and wait until it is dead; its nanny starts another one."""
+    address, pid = next(iter(client.run(os.getpid).items()))
+    os.kill(pid, signal.SIGKILL)
+    return address
+
+
+def same(model, other):
+    """Two models are equal to the bit."""
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.intercept_, other.intercept_)

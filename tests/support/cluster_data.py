@@ -1,0 +1,39 @@
+"""Data for the tests on a cluster, and functions that the workers run: they import this module."""
+
+import os
+import signal
+
+import numpy as np
+
+N, D = 20_000, 5  # three parts, and as many units of rows
+CHUNK = 7_001  # rows of a partition: no multiple of those of a part
+
+
+def cloud(classes=2, n=N, d=D, seed=0):
+    """Clouds that overlap, and their labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(classes, size=n)
+    return rng.normal(size=(n, d)) + rng.normal(size=(classes, d))[y], y
+
+
+def partition(k, n=N, chunk=CHUNK):
+    """The rows and labels of partition k of the cloud, computed where they are needed."""
+    X, y = cloud(n=n)
+    return X[k * chunk : (k + 1) * chunk], y[k * chunk : (k + 1) * chunk]
+
+
+def rows_of(k):
+    return partition(k)[0]
+
+
+def labels_of(k):
+    return partition(k)[1]
+
+
+def cannot(k):
+    raise RuntimeError(f"the disk of partition {k} is broken")
+
+
+def die():
+    """End this process as the kernel does when memory is short."""
+    os.kill(os.getpid(), signal.SIGKILL)
