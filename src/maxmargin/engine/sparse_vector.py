@@ -64,9 +64,9 @@ class SparseVector:
     def __add__(self, other: SparseVector) -> SparseVector:
         if self.size != other.size:
             raise ValueError(f"vectors of {self.size} and {other.size} entries cannot be added")
-        if self.where is not None and other.where is not None:
-            if self.values.size + other.values.size <= SPARSE_SHARE * self.size:
-                return self._merged(other)
+        sparse = self.where is not None and other.where is not None
+        if sparse and self.values.size + other.values.size <= SPARSE_SHARE * self.size:
+            return self._merged(other)
         dense = self.dense()
         other.add_to(dense)
         return SparseVector.of(dense)

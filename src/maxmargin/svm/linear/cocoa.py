@@ -3,7 +3,7 @@ r"""CoCoA+."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,7 +63,6 @@ class CocoaState:
     imb_step: float = 0.0
     stay: int = 0
     base: Any = None
-    log: list = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
 
     def _round(self, problem: RegularizedSVM, state: CocoaState) -> None:
         beta = state.beta
-        delta, linear, bend, imbalance_d, _, square_k, square_bk, gap, state.active_stored, passes, clipped = (
+        delta, linear, bend, imbalance_d, _, square_k, square_bk, gap, state.active_stored, passes, _ = (
             state.parts.update(
                 "round",
                 state.t,
@@ -157,7 +156,6 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         best = slope / curve if curve > 0 else 1.0
         t = min(1.0, max(0.0, best))
         gain = t * slope - 0.5 * t * t * curve
-        local = slope - 0.5 * (square_k + bend + state.rho * square_bk)
         eff = square / square_k if square_k else 1.0
         eff_b = imbalance_d**2 / square_bk if square_bk else 1.0
         pull = 0.5 * beta**2 * (float(state.step @ state.step) + state.rho * state.imb_step**2) if beta else 0.0
@@ -181,28 +179,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             state.theta = theta
         state.change = SparseVector.of(state.v + state.beta * state.step - base)
         whole = state.all_active
-        dual = self.dual(state)
         gap_total = gap + pull + (abs(state.b * state.imbalance) if problem.free_bias else 0.0)
-        state.log.append(
-            dict(
-                t=t,
-                best=best,
-                beta=beta,
-                sigma=state.sigma,
-                sigma_b=state.sigma_b,
-                eff=eff,
-                eff_b=eff_b,
-                keep=gain / local if local > 0 else 1,
-                passes=passes,
-                gap=gap_total,
-                dual=dual,
-                active=state.active_stored / max(1, state.stored),
-                nbytes=state.change.nbytes,
-                limit=state.passes,
-                clipped=clipped,
-                gain=gain,
-            )
-        )
         state.gap = max(0.0, gap_total - gain)
         state.rounds += 1
         state.sigma = self.adapted(state.sigma, SAFETY * eff, state.units)
