@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import dask
 import numpy as np
@@ -52,12 +52,14 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     classes_: NDArray[Any]
 
+    if TYPE_CHECKING:  # what `with_client` makes of the constructor
+
+        def __init__(self, *, client: Client | None = None, **parameters: Any) -> None: ...
+
     def to_local(self) -> Any:
         """The fitted model as an ordinary estimator of `maxmargin`, with the same parameters."""
         check_is_fitted(self)
-        kind: Any = next(
-            parent for parent in type(self).__mro__ if parent.__module__.startswith("maxmargin.estimators")
-        )
+        kind = self._local_class()
         model = kind.__new__(kind)
         vars(model).update({name: value for name, value in vars(self).items() if name != "client"})
         return model
@@ -130,8 +132,9 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
         return da.average(right, weights=_as_array(sample_weight))
 
     def _by_blocks(self, method: str, X: Any, dtype: np.dtype[Any], **options: Any) -> Any:
-        if isinstance(X, RowsToPredict) and isinstance(X.X, ClusterRows):
-            return X.X.apply(self.to_local(), method, X.rows)
+        placed: Any = X.X if isinstance(X, RowsToPredict) else None
+        if isinstance(placed, ClusterRows):
+            return placed.apply(self.to_local(), method, X.rows)
         if not is_dask_collection(X):
             return getattr(super(), method)(X, **options)
         model = self.to_local()
