@@ -1,24 +1,13 @@
 """One cluster of two processes for all tests that do not kill its workers."""
 
-import logging
-import os
-import signal
-
 import dask.array as da
-import numpy as np
 import pytest
 from cluster_data import CHUNK, cloud
-from distributed import Client, LocalCluster
+from clusters import start
+from distributed import Client
 
 from maxmargin import LinearSVC as Local
 from maxmargin.dask.parts import ClusterParts
-
-
-def start(workers):
-    """A cluster of processes of one thread each."""
-    return LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
-    )
 
 
 @pytest.fixture(scope="session")
@@ -71,16 +60,3 @@ def at_call(monkeypatch):
         return calls
 
     return when
-
-
-def kill_one(client):
-    """Kill the process of a worker, and wait until it is dead; its nanny starts another one."""
-    address, pid = next(iter(client.run(os.getpid).items()))
-    os.kill(pid, signal.SIGKILL)
-    return address
-
-
-def same(model, other):
-    """Two models are equal to the bit."""
-    np.testing.assert_array_equal(model.coef_, other.coef_)
-    np.testing.assert_array_equal(model.intercept_, other.intercept_)
