@@ -1,16 +1,16 @@
-"""Some columns of a kernel matrix, those of the samples of one worker: computed, kept and added up where the samples are.
+"""Some columns of a kernel matrix, those of the samples of one worker: computed, kept and added up where these are.
 
-All that an object here keeps between calls is a copy of what can be computed again: rows of K in a cache, and samples of
-other workers. The driver decides what it keeps (:class:`maxmargin.kernels.parted_matrix.PartedKernelMatrix`), and each
-call says what it builds upon. An object that was lost and made again, and so lacks the samples that it needs, answers
-with their numbers (:class:`Missing`) and is called again.
+All that an object here keeps between calls is a copy of what can be computed again: rows of K in a cache, and samples
+of other workers. The driver decides what it keeps (:class:`maxmargin.kernels.parted_matrix.PartedKernelMatrix`), and
+each call says what it builds upon. An object that was lost and made again, and so lacks the samples that it needs,
+answers with their numbers (:class:`Missing`) and is called again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from maxmargin.kernels.nearby import NearbyTiles
 from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.kernels.row_cache import BATCH, RowView
 from maxmargin.kernels.row_store import RowStore, Sent
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,11 @@ class KernelPart:
 
     def copies(self, request: Request, slots: Indices, columns: slice) -> Block | Missing:
         """The unit's own among some columns of rows of K."""
-        return self._after(request, lambda: self._rows[slots, self._between(columns)])
+
+        def copy() -> Block:
+            return self._rows[slots, self._between(columns)]
+
+        return self._after(request, copy)
 
     def hold(self, request: Request) -> Missing | None:
         """Compute what the request wants to be in the cache, and nothing else."""
@@ -203,25 +209,29 @@ class KernelPart:
             f = np.zeros(samples.size) if begun is None else begun[self._order[samples]]
             if not (samples.size and rows.size):
                 return f, 0
-            if columns.low is None or columns.high is None:
-                nearby = NearbyTiles.of(np.empty((samples.size, 0)))
-            else:
-                given = columns.tiles[self._among(which)] if columns.tiles is not None else None
-                tiles = own_tiles[self._order[samples]] if given is None and own_tiles is not None else given
-                assert tiles is not None
-                nearby = _grouped(tiles.astype(np.int64), columns.low, columns.high)
+            nearby = self._tiles(columns, samples, own_tiles)
             packed = self._pack(request.mode.computed)
             return f, packed.add_products_of(self._store.take(rows), points, factors, own, nearby, f, dtype)
 
         return self._with_samples(request, rows, add)
 
+    def _tiles(self, columns: Columns, samples: Indices, own_tiles: Vector | None) -> NearbyTiles:
+        """The tiles of the unit's own among some columns, given by their places."""
+        which, tiles = columns.which, columns.tiles
+        if columns.low is None or columns.high is None:
+            return NearbyTiles.of(np.empty((samples.size, 0)))
+        if tiles is not None and not isinstance(which, slice):
+            return _grouped(tiles[self._among(which)], columns.low, columns.high)
+        assert own_tiles is not None
+        return _grouped(own_tiles[self._order[samples]].astype(np.int64), columns.low, columns.high)
+
     def precise_kernels(self, request: Request, which: Indices, rows: Indices) -> Block | Missing:
         """The kernels of those of some samples that are in this unit with each of some rows, in float64."""
-        return self._with_samples(
-            request,
-            rows,
-            lambda: self._pack(request.mode.computed).precise_block(self._own(which), self._store.take(rows)),
-        )
+
+        def compute() -> Block:
+            return self._pack(request.mode.computed).precise_block(self._own(which), self._store.take(rows))
+
+        return self._with_samples(request, rows, compute)
 
     # What calls have in common
 
@@ -247,7 +257,7 @@ class KernelPart:
         self._row_in = np.full(capacity, -1)
         self._width = np.zeros(capacity, dtype=np.int64)  # how many of the unit's own columns are known
 
-    def _after(self, request: Request, answer: Callable[[], Any]) -> Any:
+    def _after(self, request: Request, answer: Callable[[], T]) -> T | Missing:
         """The answer, once all rows are in the cache; or which samples that takes."""
         self._adopt(request)
         lacking = [self._lacking(fill) for fill in request.fills]
@@ -258,7 +268,7 @@ class KernelPart:
             self._fill(fill)
         return answer()
 
-    def _with_samples(self, request: Request, rows: Indices, answer: Callable[[], Any]) -> Any:
+    def _with_samples(self, request: Request, rows: Indices, answer: Callable[[], T]) -> T | Missing:
         """The answer, if the samples of these rows were sent."""
         self._adopt(request)
         missing = self._store.missing(rows)

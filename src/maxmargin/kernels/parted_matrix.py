@@ -1,4 +1,4 @@
-"""The kernel matrix of samples that are spread over the workers of a cluster: each worker has the columns of its own."""
+"""The kernel matrix of samples that are spread over the workers of a cluster: each has the columns of its own."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ from maxmargin.kernels.row_cache import BATCH, RowLookup, RowSlots, RowsView, ca
 from maxmargin.kernels.row_store import SentSamples
 from maxmargin.kernels.rows import KernelRows
 
-# Bytes of samples that the driver and each worker keep, apart from the worker's own, to compute kernels with them: those
-# of the working set of a solver, most of which are needed again. If more are needed at once, they are sent in turns.
+# Bytes of samples that the driver and each worker keep, apart from the worker's own, to compute kernels with them:
+# those of the working set of a solver, most of which are needed again. If more are needed at once, they are sent in
+# turns.
 MOST_SAMPLE_BYTES = 1 << 26
 FEWEST_SAMPLES = 2 * BATCH  # that are kept, however large they are
 # Kernels of samples with rows, in float64, that workers send at a time where the driver adds them up.
@@ -197,7 +198,8 @@ class PartedKernelMatrix(KernelProducts):
             KernelPart, Scattered(positions), self.kernel, self.layout, self.worker_threads, units=True
         )
         self.cache_bytes = self.unit_bytes * n // max(own.size for own in self._columns)
-        self._diagonal, self._measured, self._sq_norms = None, None, None
+        self._diagonal, self._measured = None, None
+        self._sq_norms: Vector | None = None
         self._points: Floats | None = None  # coordinates of the samples, see `nearby`
         self._tiles: tuple[slice, NearbyTiles] | None = None
         self._generation, self._computed = 0, computed or max(self._parts.collect("precision"), key=_itemsize)
@@ -272,7 +274,7 @@ class PartedKernelMatrix(KernelProducts):
     def fetch(self, indices: Indices, width: int | None = None) -> RowsView:
         """K[indices], or the first `width` entries of these rows, at most `cached_rows` rows.
 
-        What workers do not hold they compute when something is asked of the view, which is valid until the next `fetch`.
+        What workers do not hold they compute when something is asked of the view; it is valid until the next `fetch`.
         """
         width = self.shape[0] if width is None else width
 
@@ -473,14 +475,15 @@ class PartedKernelMatrix(KernelProducts):
 
     @property
     def sizes(self) -> PartedSizes:
-        if self._sq_norms is None:
-            self._sq_norms = self._gathered("sq_norms", self._mode)
+        sq_norms: Vector = self._gathered("sq_norms", self._mode) if self._sq_norms is None else self._sq_norms
+        self._sq_norms = sq_norms
         centred = self.kernel.explicit and self.layout is not None and self.layout.centre is not None
         centre = self.layout.full_centre if centred and self.layout is not None else None
-        return PartedSizes(self.kernel, self.samples.shape[1], self._sq_norms, centre)
+        return PartedSizes(self.kernel, self.samples.shape[1], sq_norms, centre)
 
     def _compute_diagonal(self) -> Vector:
-        return self._gathered("diagonal", self._mode)
+        diagonal: Vector = self._gathered("diagonal", self._mode)
+        return diagonal
 
     def _change_precision(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
@@ -544,8 +547,8 @@ class PartedKernelMatrix(KernelProducts):
         return np.flatnonzero(self._unit_of[columns] == unit)
 
 
-def _itemsize(dtype: Any) -> int:
-    return np.dtype(dtype).itemsize
+def _itemsize(dtype: DTypeLike) -> int:
+    return int(np.dtype(dtype).itemsize)
 
 
 def _tile_of(nearby: NearbyTiles, size: int) -> Indices:

@@ -74,7 +74,7 @@ class PartedSamples:
         self._parts = rows.place(SamplePart, units=True)
         shapes = self._parts.collect("shape")
         self.slices = [slice(first, first + count) for first, count, *_ in shapes]
-        self.shape = sum(count for _, count, *_ in shapes), shapes[0][2]
+        self.shape: tuple[int, int] = sum(count for _, count, *_ in shapes), shapes[0][2]
         self.dtype: np.dtype[Any] = np.dtype(shapes[0][3])
         self.sparse: bool = shapes[0][4]
 
@@ -87,7 +87,8 @@ class PartedSamples:
     @cached_property
     def stored_per_row(self) -> float:
         """How many entries of a row are stored, on average."""
-        return sum(self._parts.collect("stored")) / max(1, self.shape[0])
+        stored: float = sum(self._parts.collect("stored"))
+        return stored / max(1, self.shape[0])
 
     def gamma(self) -> float:
         """gamma="scale" of a kernel, 1 / (d * variance of all entries): the same bits as for samples in one place."""
