@@ -114,11 +114,11 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """The class of each row: a dask array for dask data, which computes it when it is needed."""
-        return self._by_blocks("predict", X, self.classes_.dtype)
+        return self._by_blocks("predict", X)
 
     def decision_function(self, X: Any, **options: Any) -> Any:
         """How far each row lies on the side of a class; a dask array for dask data."""
-        return self._by_blocks("decision_function", X, np.dtype(np.float64), **options)
+        return self._by_blocks("decision_function", X, **options)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """The share of rows whose class is predicted; a delayed number for dask data."""
@@ -126,12 +126,15 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             return super().score(X, y, sample_weight)
         import dask.array as da
 
-        right = (self._by_blocks("predict", X, self.classes_.dtype) == _as_array(y)).astype(np.float64)
+        right = (self.predict(X) == _as_array(y)).astype(np.float64)
         if sample_weight is None:
             return right.mean()
         return da.average(right, weights=_as_array(sample_weight))
 
-    def _by_blocks(self, method: str, X: Any, dtype: np.dtype[Any], **options: Any) -> Any:
+    def _by_blocks(self, method: str, X: Any, **options: Any) -> Any:
+        check_is_fitted(self)
+        if isinstance(X, ClusterRows):  # those of the fit, which callbacks ask about
+            return X.apply(self.to_local(), method, np.arange(X.shape[0]))
         placed: Any = X.X if isinstance(X, RowsToPredict) else None
         if isinstance(placed, ClusterRows):
             return placed.apply(self.to_local(), method, X.rows)
@@ -139,7 +142,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             return getattr(super(), method)(X, **options)
         model = self.to_local()
         predict: Callable[..., Any] = getattr(model, method)
-        width = 0 if method == "predict" else _width(model, dtype)
+        width, dtype = (0, self.classes_.dtype) if method == "predict" else (_width(model), np.dtype(np.float64))
         if hasattr(X, "columns") and hasattr(X, "map_partitions"):
             parts = X.to_delayed()
             return _array_of([dask.delayed(predict)(part, **options) for part in parts], width, dtype)
@@ -163,7 +166,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _width(model: Any, dtype: np.dtype[Any]) -> int:
+def _width(model: Any) -> int:
     """How many decision values a row has; 0 where it is one number."""
     row = np.zeros((1, model.n_features_in_))
     with_names = hasattr(model, "feature_names_in_")
@@ -193,6 +196,29 @@ def _as_array(values: Any) -> Any:
 class ClassifierOnCluster(OnCluster):
     """What LinearSVC and SVC share."""
 
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
+        """Fit the model on the workers.
+
+        Parameters
+        ----------
+        X : dask array or data frame, list of partitions, path or paths, array or sparse matrix
+            The samples. Partitions are futures, delayed objects or paths, which the workers open. Each is a pair
+            (X, y) or a triple with weights if `y` is not given, and else an X. Chunks of an array are dense or CSR.
+        y : dask array or series, list of partitions, array, str or None
+            Their labels, of any type. With paths, the name of the column that holds them; None: the last one.
+        sample_weight : like y, or None
+            Weights of the samples: 2 is the same as the row twice.
+        checkpoint : str, path, Checkpoint or None
+            As in :meth:`maxmargin.LinearSVC.fit`: a fit whose scheduler was lost goes on from it, with another client.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        model: Self = super().fit(*self._on_workers(X, y, sample_weight), checkpoint)
+        return model
+
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClusterRows, NDArray[Any], Any]:
         return self._on_workers(X, y, sample_weight)
 
@@ -218,8 +244,9 @@ class SearchOnCluster(OnCluster):
     """What LinearSVCCV and SVCCV share: folds and values are compared on samples that stay on the workers."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, checkpoint: Any = None) -> Self:
-        rows, labels, weights = self._on_workers(X, y, sample_weight)
-        model: Self = super().fit(rows, labels, weights, groups, checkpoint)
+        """Compare all values on the workers, and fit the best one; parameters as of LinearSVC and LinearSVCCV."""
+        self._validate_params()
+        model: Self = super().fit(*self._on_workers(X, y, sample_weight), groups, checkpoint)
         return model
 
     def to_local(self) -> Any:

@@ -378,5 +378,6 @@ def fit_checkpoint(checkpoint: Any) -> FitCheckpoint:
 
 
 def decisive_parameters(estimator: BaseEstimator) -> dict[str, Any]:
-    """The parameters that decide what is fitted: neither how many threads do it, nor what is printed."""
-    return {name: of for name, of in estimator.get_params(deep=False).items() if name not in ("n_jobs", "verbose")}
+    """The parameters that decide what is fitted: neither which threads or workers do it, nor what is printed."""
+    given: dict[str, Any] = estimator.get_params(deep=False)
+    return {name: value for name, value in given.items() if name not in ("n_jobs", "client", "verbose")}

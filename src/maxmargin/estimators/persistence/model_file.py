@@ -67,7 +67,8 @@ def save_model(
     Parameters
     ----------
     model : LinearSVC, SVC or EnclosingBall
-        A fitted model. Its labels are numbers, booleans or strings; its kernel, if any, is one with a name.
+        A fitted model, of one machine or of a cluster. Its labels are numbers, booleans or strings; its kernel, if any,
+        is one with a name.
     path : str or path
         The file, by custom with the extension .mm.
     notes : mapping of str to str, number or None, optional
@@ -89,6 +90,8 @@ def save_model(
     >>> load_model(path).predict([[0.1, 0.9]]).tolist()
     ['up']
     """
+    if hasattr(model, "to_local"):  # fitted on a cluster
+        model = model.to_local()
     if type(model) not in (layout.estimator for layout in LAYOUTS.values()):
         raise TypeError(f"expected a fitted {_ESTIMATORS}; got {type(model).__name__}")
     check_is_fitted(model, "certificate_")

@@ -1,0 +1,166 @@
+"""LinearSVC on a cluster: the model of one machine to the bit, with the same parameters and stop rules."""
+
+import inspect
+import pickle
+
+import dask.array as da
+import numpy as np
+import pytest
+from cluster_data import CHUNK, D, N
+from clusters import same
+from ctrl_c import ctrl_c_at_look
+from sklearn.base import clone
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from maxmargin import LinearSVC as Local
+from maxmargin import load_model, save_model
+from maxmargin.dask import LinearSVC
+from maxmargin.solvers import Newton
+
+
+def lazily(*arrays):
+    return [da.from_array(array, chunks=(CHUNK, -1)[: array.ndim]) for array in arrays]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_model_has_the_bits_of_one_machine(client, data, lazy, loss):
+    model = LinearSVC(loss=loss, random_state=0, tol=1e-6).fit(*lazy)
+    local = Local(solver="newton", loss=loss, random_state=0, tol=1e-6).fit(*data)
+    same(model, local)
+    assert model.certificate_.relative_gap <= 1e-6
+    assert model.solver_ == "newton"
+    assert model.certificate_ == local.certificate_
+    assert model.entries_read_ == local.entries_read_
+    assert model.n_iter_ == local.n_iter_
+
+
+def test_several_classes_and_weights(client, three):
+    X, y = three
+    weight = np.random.default_rng(1).uniform(0, 2, size=y.size)
+    options = {"random_state": 0, "class_weight": {"a": 1.0, "b": 2.0, "c": 0.5}}
+    names = np.array(["a", "b", "c"])[y]
+    model = LinearSVC(**options).fit(*lazily(X, names, weight))
+    same(model, Local(solver="newton", **options).fit(X, names, weight))
+    assert model.classes_.tolist() == ["a", "b", "c"]
+
+
+def test_the_slack_form(client, data, lazy):
+    options = {"slack": 0.3, "random_state": 0}
+    model = LinearSVC(**options).fit(*lazy)
+    same(model, Local(solver="newton", **options).fit(*data))
+
+
+def test_early_stopping(client, data, lazy):
+    options = {"early_stopping": True, "random_state": 0}
+    model = LinearSVC(**options).fit(*lazy)
+    same(model, Local(solver="newton", **options).fit(*data))
+
+
+# Stop rules
+
+
+def test_a_warm_start_begins_at_the_earlier_model(client, data, lazy):
+    model, local = LinearSVC(warm_start=True, random_state=0), Local(solver="newton", warm_start=True, random_state=0)
+    for C in (0.1, 0.2):
+        model.set_params(C=C).fit(*lazy)
+        local.set_params(C=C).fit(*data)
+        same(model, local)
+    cold = LinearSVC(C=0.2, random_state=0).fit(*lazy)
+    assert model.n_iter_ <= cold.n_iter_
+
+
+def test_a_limit_of_iterations(client, data, lazy):
+    options = {"max_iter": 2, "random_state": 0}
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        model = LinearSVC(**options).fit(*lazy)
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        same(model, Local(solver="newton", **options).fit(*data))
+    assert model.stopped_ == "max_iter"
+
+
+@pytest.mark.parametrize("budget", [3 * N * D, 6 * N * D])
+def test_a_budget_is_kept(client, data, lazy, budget):
+    options = {"budget": budget, "tol": 1e-9, "random_state": 0}
+    model = LinearSVC(**options).fit(*lazy)
+    local = Local(solver="newton", **options).fit(*data)
+    same(model, local)
+    assert model.entries_read_ == local.entries_read_ <= budget
+    assert model.stopped_ == local.stopped_
+
+
+def test_hardly_any_time(client, lazy):
+    model = LinearSVC(max_time=1e-6, tol=1e-12, random_state=0).fit(*lazy)
+    assert model.stopped_ == "max_time"
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("look", [20, 40])
+def test_ctrl_c_keeps_the_model(client, data, lazy, monkeypatch, look):
+    with ctrl_c_at_look(monkeypatch, look):
+        model = LinearSVC(tol=1e-12, random_state=0).fit(*lazy)
+    assert model.stopped_ == "interrupted"
+    assert model.score(*data) > 0.5
+
+
+# Conventions
+
+
+def test_callbacks_hear_of_the_fit(client, data, lazy, capsys):
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = LinearSVC(random_state=0).set_callbacks(ProgressBar(), monitor).fit(*data)
+    assert "100%" in capsys.readouterr().out
+    assert monitor.get_logs().data_as_pandas["accuracy"].iloc[0] == pytest.approx(model.score(*data))
+
+
+def test_verbose_prints_a_line_for_each_check(client, lazy, capsys):
+    model = LinearSVC(random_state=0, verbose=2).fit(*lazy)
+    assert len(capsys.readouterr().out.splitlines()) == len(model.trace_)
+
+
+def test_parameters(client):
+    model = LinearSVC(C=2.0, client=client)
+    assert model.get_params() == {**Local(C=2.0).get_params(), "client": client}
+    assert list(inspect.signature(LinearSVC).parameters)[-1] == "client"
+    copy = clone(model)
+    assert copy.client is client
+    assert copy.get_params() == model.get_params()
+    assert repr(LinearSVC(C=2.0)) == "LinearSVC(C=2.0)"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'clients'"):
+        LinearSVC(clients=client)
+
+
+def test_the_fitted_model_is_an_ordinary_one(client, data, lazy, whole, tmp_path):
+    model = LinearSVC(random_state=0, client=client).fit(*lazy)
+    local = model.to_local()
+    assert type(local) is Local
+    assert local.get_params() == {**Local(random_state=0).get_params()}
+    same(local, whole)
+    save_model(model, tmp_path / "model.mm")
+    loaded = load_model(tmp_path / "model.mm")
+    assert type(loaded) is Local
+    same(loaded, whole)
+    unpickled = pickle.loads(pickle.dumps(model))
+    assert unpickled.client is None
+    np.testing.assert_array_equal(unpickled.predict(data[0]), whole.predict(data[0]))
+    with pytest.raises(NotFittedError):
+        LinearSVC().to_local()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"C": -1.0}, ValueError, "'C' parameter of LinearSVC must be.*Got -1"),
+        ({"solver": "sdca"}, TypeError, "solver 'sdca' .*Solvers that take this problem: .*newton"),
+        ({"solver": "newtonian"}, ValueError, "solver must be 'auto', a Solver, or one of .*; got 'newtonian'"),
+    ],
+)
+def test_parameters_that_cannot_be(client, lazy, parameters, error, message):
+    with pytest.raises(error, match=message):
+        LinearSVC(**parameters).fit(*lazy)
+
+
+def test_a_solver_object(client, lazy, whole):
+    model = LinearSVC(solver=Newton(first=3000), random_state=0).fit(*lazy)
+    assert model.solver_ == "newton"
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=0.05)
