@@ -13,5 +13,6 @@ except ImportError as error:
     ) from error
 
 from maxmargin.dask.estimators import LinearSVC, LinearSVCCV
+from maxmargin.dask.kernel import SVC, SVCCV
 
-__all__ = ["LinearSVC", "LinearSVCCV"]
+__all__ = ["SVC", "SVCCV", "LinearSVC", "LinearSVCCV"]

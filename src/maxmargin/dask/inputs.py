@@ -173,7 +173,8 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
     X : list
         The partitions, as in :class:`Partitions`.
     units_for : int or None
-        None: units whose size depends on the number of rows alone. A number: so many units of about equal size.
+        None: units whose size depends on the number of rows alone. A number: so many units of about equal size, spread
+        evenly over the workers, wherever the partitions are.
     """
     threads = workers_of(client)
     places = [address for address, count in threads.items() for _ in range(count)]
@@ -194,12 +195,12 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
     who = client.who_has(futures)
 
     def assembled(number: int, pieces: Sequence[Future]) -> Future:
-        """Unit `number`, from its partitions, on the worker that holds most of its rows."""
+        """Unit `number`, from its partitions, on the worker that holds most of its rows or, with `units_for`, in turn."""
         rows, own = cuts[number], sources[number]
         parts = [slice(max(rows.start - starts[k], 0), min(rows.stop, starts[k + 1]) - starts[k]) for k in own]
         each = zip(own, pieces, parts, strict=True)
         where = _place_of_most([(who.get(piece.key), cut) for k, piece, cut in each if not told[k].stored])
-        if where is None and all(told[k].stored for k in own):  # any worker can read it
+        if units_for is not None or (where is None and all(told[k].stored for k in own)):  # any worker can read it
             where = places[number * len(places) // len(cuts)]
         near = {"workers": [where], "allow_other_workers": True} if where else {}
         facts = (parts, rows.start, n, height, str(dtype))

@@ -349,8 +349,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     def _training_rows(
         self, X: Any, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
     ) -> tuple[TrainingRows, Indices | None]:
-        if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
-            raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
+        self._refuse_pairs_of_one_vs_rest()
         if lies_elsewhere(X):
             X = rows_at_hand(X, MOST_IN_MEMORY)
         self._refuse_not_finite(as_matrix(X))
@@ -379,6 +378,11 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         # A matrix that the user has computed is not copied into another order.
         order = None if self.kernel == "precomputed" else strategy.sample_order(label, held_out)
         return self._kernel_rows(X, order), order
+
+    def _refuse_pairs_of_one_vs_rest(self) -> None:
+        """Refuse decision values for each two classes where models are one for each class."""
+        if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
+            raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
 
     def _kernel_rows(self, X: Any, order: Indices | None) -> KernelRows:
         """The rows of a kernel matrix of samples in this order; None: that of X."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Block, Indices
 
 PROBED_SHAPE = 700, 97  # columns and terms of the product by which a rule is tried out
-PROBED_ROWS = (1, 5, 19, 24)  # numbers of rows that it is tried out for
+PROBED_ROWS = (1, 5, 19, 24, 130)  # numbers of rows that it is tried out for
+PROBED_COLUMNS = (700, 350, 129, 30, 2, 1)  # and of columns
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class ProductRule:
     ----------
     period : int
         Rows are computed so many at a time, the rest of them by other loops.
+    group : int
+        The same of columns.
+    least : int
+        Blocks of fewer entries are computed by other loops.
     chunk : int
         Columns are computed so many at a time; 0: all in the same way.
     edge : int
@@ -36,40 +42,49 @@ class ProductRule:
     """
 
     period: int
+    group: int = 2
+    least: int = 0
     chunk: int = 0
     edge: int = 0
 
-    def rows(self, m: int) -> int:
-        """The least number of rows, not below m, that are computed in one way."""
-        return -(-m // self.period) * self.period
-
     def product(self, left: Block, right: Block, out: Block) -> None:
         """out <- left @ right.T"""
-        rows, n = self.rows(len(left)), len(right)
+        if not out.size:
+            return
+        rows = _rounded_up(len(left), self.period)
         if rows > len(left):
-            padded = np.zeros((rows, left.shape[1]), left.dtype)
-            padded[: len(left)] = left
-            block = np.empty((rows, n), out.dtype)
+            padded, block = _extended(left, rows), np.empty((rows, len(right)), out.dtype)
             self.product(padded, right, block)
             out[...] = block[: len(out)]
-        elif not self.edge:
-            self._product(left, right, out)
-        elif n:
-            for start, stop in self._calls(n):
-                np.matmul(left, right[start:stop].T, out=out[:, start:stop])
-            off = self._off(n)
-            for start in range(0, off.size, self.chunk - 2 * self.edge):
-                some = off[start : start + self.chunk - 2 * self.edge]
-                size = -(-some.size // self.edge) * self.edge + 2 * self.edge
-                middle = np.zeros((size, right.shape[1]), right.dtype)
-                middle[self.edge : self.edge + some.size] = right[some]
-                out[:, some] = (left @ middle.T)[:, self.edge : self.edge + some.size]
-
-    def _product(self, left: Block, right: Block, out: Block) -> None:
-        if len(right) == 1:  # a product of a matrix with a vector would take another way
-            out[...] = (left @ np.repeat(right, 2, axis=0).T)[:, :1]
+        elif self.edge:
+            self._by_chunks(left, right, out)
         else:
-            np.matmul(left, right.T, out=out)
+            self._by_groups(left, right, out)
+
+    def _by_groups(self, left: Block, right: Block, out: Block) -> None:
+        """Whole groups of columns, and then the rest, which zeros make a group."""
+        whole = len(right) // self.group * self.group
+        if whole * len(left) < self.least:
+            whole = 0
+        if whole:
+            np.matmul(left, right[:whole].T, out=out[:, :whole])
+        if whole < len(right):
+            rest = right[whole:]
+            columns = _rounded_up(max(len(rest), -(-self.least // len(left))), self.group)
+            out[:, whole:] = (left @ _extended(rest, columns).T)[:, : len(rest)]
+
+    def _by_chunks(self, left: Block, right: Block, out: Block) -> None:
+        """All columns, and then once more those at the ends of chunks, at places in the middle of others."""
+        n = len(right)
+        for start, stop in self._calls(n):
+            np.matmul(left, right[start:stop].T, out=out[:, start:stop])
+        off = self._off(n)
+        for start in range(0, off.size, self.chunk - 2 * self.edge):
+            some = off[start : start + self.chunk - 2 * self.edge]
+            size = _rounded_up(some.size, self.edge) + 2 * self.edge
+            middle = np.zeros((size, right.shape[1]), right.dtype)
+            middle[self.edge : self.edge + some.size] = right[some]
+            out[:, some] = (left @ middle.T)[:, self.edge : self.edge + some.size]
 
     def _calls(self, n: int) -> list[tuple[int, int]]:
         """Columns that are computed by one call: whole chunks, then the rest, unless it is computed again anyway."""
@@ -86,9 +101,21 @@ class ProductRule:
         return np.flatnonzero((place < self.edge) | (place >= size // self.edge * self.edge - self.edge))
 
 
-# Found by experiment with OpenBLAS 0.3.31 and its kernels for Haswell, the cheapest first. In float64 it is enough that
-# the number of rows is even, which costs nothing. In float32, blocks of 512 rows take a sixth longer than without.
-RULES = (ProductRule(2), ProductRule(12, chunk=320, edge=8))
+def _rounded_up(count: int, period: int) -> int:
+    return -(-count // period) * period
+
+
+def _extended(X: Block, rows: int) -> Block:
+    """X with rows of zeros appended, so that there are so many."""
+    extended = np.zeros((rows, X.shape[1]), X.dtype)
+    extended[: len(X)] = X
+    return extended
+
+
+# Found by experiment with OpenBLAS 0.3.31, the cheapest first. Its kernels for AVX-512 have small blocks computed by
+# other loops, and columns beyond whole groups of 8; both rules cost next to nothing. Those for AVX2 need nothing but an
+# even number of rows in float64; in float32, blocks of 512 rows take a sixth longer by the last rule than without.
+RULES = (ProductRule(2), ProductRule(2, group=8, least=4096), ProductRule(12, chunk=320, edge=8))
 
 
 @cache
@@ -106,20 +133,22 @@ def _holds(rule: ProductRule, dtype: np.dtype[Any]) -> bool:
     left = rng.normal(size=(max(PROBED_ROWS), terms)).astype(dtype)
     wanted = np.empty((len(left), n), dtype)
     rule.product(left, right, wanted)
-    for rows in PROBED_ROWS:
-        for columns in (n, n // 2, 30, 1):
-            which, some = rng.permutation(len(left))[:rows], rng.permutation(n)[:columns]
-            found = np.empty((rows, columns), dtype)
-            rule.product(left[which], right[some], found)
-            if not np.array_equal(found, wanted[np.ix_(which, some)]):
-                return False
+    for rows, columns in product(PROBED_ROWS, PROBED_COLUMNS):
+        which, some = rng.permutation(len(left))[:rows], rng.permutation(n)[:columns]
+        found = np.empty((rows, columns), dtype)
+        rule.product(left[which], right[some], found)
+        if not np.array_equal(found, wanted[np.ix_(which, some)]):
+            return False
     return True
 
 
-def entry_product(left: Block, right: Block, out: Block) -> None:
-    """out <- left @ right.T, whose entries do not depend on the block where a rule for that is known."""
+def entry_product(left: Block, right: Block, out: Block, *, reproducible: bool) -> None:
+    """out <- left @ right.T, whose entries do not depend on the block where a rule for that is known.
+
+    A rule that takes time is followed only if the product is to be `reproducible`; one that costs nothing always is.
+    """
     rule = product_rule(right.dtype)
-    if rule is None:
+    if rule is None or (rule.edge and not reproducible):
         np.matmul(left, right.T, out=out)
     else:
         rule.product(left, right, out)

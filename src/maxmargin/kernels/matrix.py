@@ -47,8 +47,9 @@ class KernelMatrix(KernelProducts):
         bias that changes only the bias, by `shift`. None: if it changes nothing but rounding, as for kernels of
         differences.
     reproducible : bool
-        Whether kernels of samples in float32 have the same bits in whatever block they are computed, which takes a
-        sixth longer: those of samples that are spread over workers, a `PartedKernelMatrix`, always have.
+        Whether kernels of samples in float32 have the same bits in whatever block they are computed, even on a
+        processor where that takes a sixth longer: those of samples that are spread over workers, a
+        `PartedKernelMatrix`, always have.
 
     Attributes
     ----------

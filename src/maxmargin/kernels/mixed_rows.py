@@ -44,7 +44,7 @@ class ColumnLayout:
     centre : array or None
         Subtracted from the common columns of each row: rows around zero lose least to rounding.
     reproducible : bool
-        Whether products of rows in float32 have the same bits in whatever block they are computed, which takes a sixth
+        Whether products of rows in float32 have the same bits in whatever block they are computed, even if that takes
         longer; those in float64 always have. See :mod:`maxmargin.kernels.dense_products`.
 
     Examples
@@ -177,10 +177,8 @@ class MixedRows:
     def products(self, left: MixedRows, out: Floats) -> None:
         """out <- the products of each row on the left with each of these rows."""
         dense = self.common.shape[1] > 0
-        if dense and (self.reproducible or self.dtype == np.float64):
-            entry_product(left.common, self.common, out)
-        elif dense:
-            np.matmul(left.common, self.common.T, out=out)
+        if dense:
+            entry_product(left.common, self.common, out, reproducible=self.reproducible or self.dtype == np.float64)
         if self.rare.width or not dense:
             self.rare.products(left.rare, out, add=dense)
 

@@ -117,7 +117,7 @@ class PartedKernelMatrix(KernelProducts):
     Each worker computes and keeps the columns of K that belong to its own samples. The driver, this object, knows which
     rows they keep, sends them the samples of rows that are to be computed, and adds up nothing but vectors. Kernels
     have the same bits for any number of workers, and so has whatever is computed of them; those of a
-    ``KernelMatrix(..., reproducible=True)`` with as much memory in all are the same.
+    ``KernelMatrix(..., reproducible=True)`` with as large a cache are the same.
 
     Parameters
     ----------
@@ -126,7 +126,8 @@ class PartedKernelMatrix(KernelProducts):
     kernel : Kernel
         The kernel function, which workers are sent.
     cache_size : float
-        How many megabytes of rows of K each worker keeps.
+        How many megabytes of rows of K all workers together keep, each the columns of its own samples. Solvers choose
+        the size of a working set by it, and so it is no property of the cluster.
     threads : int
         How many threads the driver uses.
     worker_threads : int
@@ -173,7 +174,7 @@ class PartedKernelMatrix(KernelProducts):
         if centred and kernel.explicit and samples.sparse:
             raise TypeError("a linear kernel can be centred for dense data only; got a sparse matrix")
         self.samples, self.kernel, self.threads, self.worker_threads = samples, kernel, threads, worker_threads
-        self.unit_bytes = round(1e6 * float(min(cache_size, MAX_CACHE_SIZE)))
+        self.cache_bytes = round(1e6 * float(min(cache_size, MAX_CACHE_SIZE)))
         self.dtype, self._keeps_released = np.dtype(np.float32), False
         self.layout: ColumnLayout | None = None
         if kernel.of_products:
@@ -197,7 +198,6 @@ class PartedKernelMatrix(KernelProducts):
         self._parts = self.samples.rows.place(
             KernelPart, Scattered(positions), self.kernel, self.layout, self.worker_threads, units=True
         )
-        self.cache_bytes = self.unit_bytes * n // max(own.size for own in self._columns)
         self._diagonal, self._measured = None, None
         self._sq_norms: Vector | None = None
         self._points: Floats | None = None  # coordinates of the samples, see `nearby`
@@ -218,7 +218,7 @@ class PartedKernelMatrix(KernelProducts):
     def part(self, indices: Indices) -> PartedKernelMatrix:
         """The matrix of some samples, with a ledger and a cache of its own, which is empty."""
         other = object.__new__(type(self))
-        shared = ("samples", "kernel", "threads", "worker_threads", "unit_bytes", "dtype", "layout", "_keeps_released")
+        shared = ("samples", "kernel", "threads", "worker_threads", "cache_bytes", "dtype", "layout", "_keeps_released")
         vars(other).update({name: vars(self)[name] for name in shared})
         other._place(self.order[indices], self._computed)
         other._diagonal = None if self._diagonal is None else self._diagonal[indices]
