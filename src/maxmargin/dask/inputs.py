@@ -195,7 +195,7 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
     who = client.who_has(futures)
 
     def assembled(number: int, pieces: Sequence[Future]) -> Future:
-        """Unit `number`, from its partitions, on the worker that holds most of its rows or, with `units_for`, in turn."""
+        """Unit `number`, from its partitions, on the worker that holds most of its rows; with `units_for`, in turn."""
         rows, own = cuts[number], sources[number]
         parts = [slice(max(rows.start - starts[k], 0), min(rows.stop, starts[k + 1]) - starts[k]) for k in own]
         each = zip(own, pieces, parts, strict=True)
