@@ -212,12 +212,12 @@ def _held_unit(request: Request, unit: Unit, threads: int) -> Held:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows in a store, which a worker opens where it needs them; on its way to the workers there is only the path.
+    """Rows in a file or a store, which a worker opens where it needs them: only the path is sent.
 
     Attributes
     ----------
     path : str
-        As :func:`maxmargin.data.open_store` takes it.
+        As :func:`maxmargin.data.read_table` takes it.
     label_column : str or None
         The column that holds the labels, which is no feature; None: there is none.
     """
@@ -226,13 +226,11 @@ class StoredRows:
     label_column: str | None = None
 
     def open(self) -> Matrix:
-        """The rows, of which nothing is read yet."""
+        """The rows; of a store and of a .npy file, nothing is read yet."""
         from maxmargin.data import as_matrix as wrapped
-        from maxmargin.data import open_store, read_table
+        from maxmargin.data import load_table
 
-        if self.label_column is None:
-            return wrapped(open_store(self.path))
-        return wrapped(read_table(self.path, label_column=self.label_column)[0])
+        return wrapped(load_table(self.path, label_column=self.label_column).X)
 
 
 def assemble(pieces: Sequence[Any], cuts: Sequence[slice], first: int, n: int, unit_rows: int, dtype: str) -> Unit:
