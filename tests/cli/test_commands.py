@@ -290,8 +290,8 @@ def test_the_training_error_is_that_of_the_model(run, tmp_path, monkeypatch, ker
     assert f"training error {wrong:.2%} of all 300 rows" in text
     assert "300 rows, 6 features, 1,800 entries stored; labels: the last of 7 columns" in text
     # Where all rows would cost too much, some of them are predicted, evenly spread.
-    monkeypatch.setattr("maxmargin.cli.train.TRAINING_ERROR_MULTIPLICATIONS", 100)
-    monkeypatch.setattr("maxmargin.cli.train.TRAINING_ERROR_ROWS", 30)
+    monkeypatch.setattr("maxmargin.cli.samples.TRAINING_ERROR_MULTIPLICATIONS", 100)
+    monkeypatch.setattr("maxmargin.cli.samples.TRAINING_ERROR_ROWS", 30)
     about = json.loads(run("train", "rows.csv", "--random-state", "0", *kernel, "--json", "--quiet").stdout)
     some = np.linspace(0, 299, 30).astype(int)
     assert about["training_error_rows"] == 30

@@ -6,27 +6,13 @@ import sys
 
 import numpy as np
 import pytest
+from commands import start_command
 
 from maxmargin import __version__, load_model, save_model
 from maxmargin.estimators import LinearSVC
 
-# A process that was started in the background ignores Ctrl-C, and so would its children.
-START = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maxmargin.cli import main; main()"
-)
-
 # Training that goes on until its time is up.
 ENDLESS = ("--solver", "simba", "--slack", "0.1", "--max-iter", "1000000000", "--max-time", "90", "--no-certify")
-
-
-def start(*args, **options):
-    return subprocess.Popen(
-        [sys.executable, "-c", START, *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
 
 
 @pytest.fixture
@@ -54,7 +40,7 @@ def test_without_its_libraries_the_command_says_how_to_get_them(library):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process there")
 def test_ctrl_c_keeps_the_best_model_so_far(rows, tmp_path):
-    with start("train", rows, *ENDLESS, cwd=tmp_path) as process:
+    with start_command("train", rows, *ENDLESS, cwd=tmp_path) as process:
         assert "maxmargin: training for 2 s; " in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -71,7 +57,7 @@ def test_a_pipe_that_is_closed_is_no_error(tmp_path):
     labels = np.tile(["a label that is long", "another one"], 200_000)
     save_model(LinearSVC(slack=0.0, max_iter=5).fit(X[:10], labels[:10]), tmp_path / "m.mm")
     np.savez(tmp_path / "rows.npz", X=X, y=np.zeros(len(X)))
-    with start("predict", tmp_path / "m.mm", tmp_path / "rows.npz") as process:
+    with start_command("predict", tmp_path / "m.mm", tmp_path / "rows.npz") as process:
         assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""

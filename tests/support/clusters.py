@@ -9,10 +9,9 @@ from distributed import LocalCluster
 
 
 def start(workers):
-    """A cluster of processes of one thread each."""
-    return LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
-    )
+    """A cluster of processes of one thread each; its web server takes any free port, as other tests may have one."""
+    quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+    return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **quiet)
 
 
 def kill_one(client):

@@ -37,6 +37,7 @@ from maxmargin.cli.common import (
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
+from maxmargin.core.source import is_source
 from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators import EnclosingBall, save_model
 from maxmargin.estimators.ball import BALL_KERNELS, BALL_SOLVERS
@@ -103,7 +104,7 @@ def ball(
     algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
     table = read(data, label_column, header, absent_chunks=absent_chunks, cache_size=cache_size)
     if kernel is None:
-        refuse_without_kernel(kernel_options, table.X)
+        refuse_without_kernel(kernel_options, cached_blocks=is_source(table.X))
     if table.y is not None and not quiet:
         which = f" ({table.labels_in})" if table.labels_in else ""
         say(f"note: the labels of {source_name(data)}{which} are left out")

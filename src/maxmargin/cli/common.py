@@ -57,14 +57,11 @@ AbsentChunksOption = Annotated[
         help="What chunks of a Zarr or HDF5 store that are not there mean: an error, or the fill value.",
     ),
 ]
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="LIBSVM, CSV, .npy or .npz, compressed or not; a pipe will do, and - is standard input. Or a store, which "
-        "is not loaded: Zarr, HDF5 (data.h5::/path/in/it), Parquet, Arrow.",
-    ),
-]
+DATA_HELP = (
+    "LIBSVM, CSV, .npy or .npz, compressed or not; a pipe will do, and - is standard input. Or a store, which is not "
+    "loaded: Zarr, HDF5 (data.h5::/path/in/it), Parquet, Arrow."
+)
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
 Gamma = Annotated[str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")]
 Degree = Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")]
 Coef0 = Annotated[float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")]
@@ -198,12 +195,11 @@ def parts_of(X: Any, m: int) -> Iterator[tuple[Any, NDArray[np.int64]]]:
         yield (X if m >= n else X[which]), which
 
 
-def check_classes(path: Path, table: Table) -> None:
+def check_classes(name: str, y: NDArray[Any], labels_in: str = "") -> None:
     """Refuse labels that are not classes, and say where they were found: often the label column is wrong."""
-    name, y = source_name(path), table.y
-    where = f" ({table.labels_in})" if table.labels_in else ""
-    remedy = " If the labels are in another column, say which with --label-column." if table.labels_in else ""
-    if y is None or y.size == 0:
+    where = f" ({labels_in})" if labels_in else ""
+    remedy = " If the labels are in another column, say which with --label-column." if labels_in else ""
+    if y.size == 0:
         return
     if y.dtype.kind == "f" and (some := y[y != np.floor(y)]).size:
         raise ValueError(
@@ -285,9 +281,9 @@ def refuse(options: Mapping[str, Any], why: str) -> None:
         raise ValueError(f"--{name.replace('_', '-')} {why}")
 
 
-def refuse_without_kernel(options: Mapping[str, Any], X: Any) -> None:
-    """Refuse the options of a kernel where there is none; the `cache_size` of a store is that of its blocks."""
-    refuse({**options, "cache_size": None} if is_source(X) else options, "needs --kernel")
+def refuse_without_kernel(options: Mapping[str, Any], *, cached_blocks: bool) -> None:
+    """Refuse the options of a kernel where there is none; `cached_blocks`: `cache_size` is that of a store."""
+    refuse({**options, "cache_size": None} if cached_blocks else options, "needs --kernel")
 
 
 def number_or_name(gamma: str | None) -> str | float | None:

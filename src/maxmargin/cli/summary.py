@@ -66,6 +66,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         f", {about['stored']:,} entries stored" if "stored" in about else "",
         f"; labels: {about['labels_in']}" if about.get("labels_in") else "",
     )
+    if "workers" in about:
+        yield _line("cluster", f"{count(about['workers'], 'worker')}, {count(about['partitions'], 'partition')}")
     if "cv_folds" in about:
         yield _line("chosen", _chosen(about))
     if about.get("kernel"):
@@ -165,7 +167,7 @@ _SHOWN = {
     *("traces", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
     *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
     *("n_rows", "learned", "cv_C", "cv_gamma", "cv_accuracy", "cv_standard_error", "cv_folds", "cv_cells"),
-    *("cv_left_early", "cv_stopped"),
+    *("cv_left_early", "cv_stopped", "workers", "partitions"),
 }
 
 

@@ -1,22 +1,22 @@
-"""`maxmargin train`: a model file from a data file."""
+"""`maxmargin train`: a model file from a data file, or from many files on the workers of a cluster."""
 
 from __future__ import annotations
 
 import time
+from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from maxmargin.cli.common import (
+    DATA_HELP,
     AbsentChunksOption,
     AsJson,
     Budget,
     CacheSize,
     Coef0,
-    Data,
     Degree,
     Gamma,
     Header,
@@ -27,14 +27,12 @@ from maxmargin.cli.common import (
     Quiet,
     as_json,
     check_can_write,
-    check_classes,
     check_features,
     error_rate,
     given,
     number_or_name,
     one_line_errors,
     one_of,
-    parts_of,
     read,
     refuse,
     refuse_same_stream,
@@ -42,11 +40,12 @@ from maxmargin.cli.common import (
     result_path,
     say,
     source_name,
-    stored_entries,
 )
 from maxmargin.cli.progress import ShowProgress
+from maxmargin.cli.samples import LOCAL, cluster_samples, local_samples
 from maxmargin.cli.summary import lines, summary
 from maxmargin.data import atomic_write, required_labels
+from maxmargin.data.stores import store_kind
 from maxmargin.display import ConvergenceDisplay, SearchDisplay
 from maxmargin.estimators import SVC, SVCCV, LinearSVC, LinearSVCCV, save_model
 from maxmargin.kernels.functions import KERNELS
@@ -60,18 +59,20 @@ _CHOICES = {
     "class_weight": ("balanced",),
     "multi_class": ("ovo", "ovr"),
 }
-
+CV_KERNEL_OPTIONS = ("degree", "coef0", "cache_size")  # those that a search does not choose
 
 _one_of_the_choices = one_of(_CHOICES)
-
-# The training error is measured on as many rows as take this many multiplications (some tenths of a second), but on at
-# least this many rows.
-TRAINING_ERROR_MULTIPLICATIONS, TRAINING_ERROR_ROWS = 300_000_000, 1000
 
 
 @one_line_errors
 def train(
-    data: Data,
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATA...",
+            help=f"{DATA_HELP} With --dask as many files or stores as you like, and patterns such as 'data-*.parquet'.",
+        ),
+    ],
     slack: Annotated[float | None, typer.Option(help="The mean slack allowed, of rows scaled to norm 1.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="The weight of the losses; 1 without --slack.")] = None,
     kernel: Annotated[
@@ -146,9 +147,18 @@ def train(
             help="Save the run here every ten seconds or so. After a crash the same command goes on from there.",
         ),
     ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            metavar="ADDRESS|local",
+            help="Train on a Dask cluster, whose workers open DATA: the address of its scheduler, such as "
+            "tcp://10.0.0.1:8786, or local, which starts a process for each processor of this machine.",
+        ),
+    ] = None,
     n_jobs: Annotated[
         int | None,
-        typer.Option(help="Threads, at most.", show_default="as many as pay"),
+        typer.Option(help="Threads, at most; with --dask local, processes.", show_default="as many as pay"),
     ] = None,
     random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
     label_column: LabelColumn = "last",
@@ -163,19 +173,15 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model on DATA, and say how good it provably is. Ctrl-C keeps the best model so far."""
-    target = result_path(model, "--model", data, ".mm")
+    first, several = data[0], len(data) > 1 or (dask is not None and has_magic(str(data[0])))
+    if several and dask is None:
+        raise ValueError(f"{len(data)} files were given; several need --dask, where each is a partition")
+    if several and model is None:
+        raise ValueError("DATA is no single file to name the result after; give its name: --model FILE")
+    target = result_path(model, "--model", first, ".mm")
     if plot is not None:
-        check_can_write(plot, data)
+        check_can_write(plot, first)
         _check_can_plot(plot, something=certify or early_stopping or cv is not None)
-    if test is not None:
-        refuse_same_stream(data, test)
-    table = read(data, label_column, header, labels=labels, absent_chunks=absent_chunks, cache_size=cache_size)
-    X, y = table.X, required_labels(source_name(data), table)
-    check_classes(data, table)
-    if test is not None:
-        tested = read(test, label_column, header, X.shape[1], absent_chunks=absent_chunks)
-        check_features(test, tested, X.shape[1], f"{source_name(data)} has")
-        y_test = required_labels(source_name(test), tested)
     kernel_options = {
         "gamma": number_or_name(gamma),
         "degree": degree,
@@ -187,7 +193,7 @@ def train(
     if C is not None and slack is not None:
         raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
     if kernel is None:
-        refuse_without_kernel(kernel_options, X)
+        refuse_without_kernel(kernel_options, cached_blocks=dask is None and store_kind(first) is not None)
     else:
         refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
     both: dict[str, Any] = {
@@ -195,7 +201,7 @@ def train(
         "tol": tol,
         "max_time": max_time,
         "class_weight": class_weight,
-        "n_jobs": n_jobs,
+        "n_jobs": n_jobs if dask is None else None,
         "random_state": random_state,
     }
     # With --cv the search says what they are, or its fits have no such option.
@@ -207,41 +213,44 @@ def train(
         "budget": budget,
         "early_stopping": early_stopping or None,
     }
-    estimator: LinearSVC | SVC | LinearSVCCV | SVCCV
     if cv is not None:
         refuse_with_cv = {**without_cv, "gamma": gamma, "multi_class": multi_class}
         refuse_with_cv |= {"intercept_scaling": intercept_scaling, "no_certify": None if certify else True}
         refuse(refuse_with_cv, "does not go with --cv, which chooses C and gamma and solves to --tol")
         if cv < 2:
             raise ValueError(f"--cv {cv}: give two folds or more")
-        searched = {**both, "cv": cv}
-        if kernel is None:
-            estimator = LinearSVCCV(**given({"loss": loss}), **searched)
-        else:
-            names = ("degree", "coef0", "cache_size")
-            estimator = SVCCV(kernel=kernel, **given({name: kernel_options[name] for name in names}), **searched)
+        own = {"loss": loss} if kernel is None else {name: kernel_options[name] for name in CV_KERNEL_OPTIONS}
+        parameters = {**given(own), **both, "cv": cv}
     else:
-        common = {**given(without_cv), **both, "certify": "checks" if certify and plot is not None else certify}
-        if kernel is None:
-            estimator = LinearSVC(**given(linear_options), **common)
-        else:
-            estimator = SVC(kernel=kernel, **given(kernel_options), **common)
-    if not quiet:
-        estimator.set_callbacks(ShowProgress())
-    started = time.perf_counter()
-    estimator.fit(X, y, checkpoint=checkpoint)
-    notes: dict[str, Any] = {
-        "data": source_name(data),
-        "rows": X.shape[0],
-        "stored": stored_entries(X),
-        "seconds": time.perf_counter() - started,
-    }
-    fitted = estimator.best_estimator_ if isinstance(estimator, (LinearSVCCV, SVCCV)) else estimator
-    if isinstance(estimator, (LinearSVCCV, SVCCV)):
-        notes |= chosen(estimator)
-    notes |= training_error(fitted, X, y)
-    if table.labels_in:
-        notes["labels_in"] = table.labels_in
+        own = linear_options if kernel is None else kernel_options
+        certified = "checks" if certify and plot is not None else certify
+        parameters = {**given(own), **given(without_cv), **both, "certify": certified}
+    if kernel is not None:
+        parameters["kernel"] = kernel
+    name = ("LinearSVC" if kernel is None else "SVC") + ("" if cv is None else "CV")
+    if dask is None:
+        if test is not None:
+            refuse_same_stream(first, test)
+        reading = {"labels": labels, "absent_chunks": absent_chunks, "cache_size": cache_size}
+        opened = local_samples(first, label_column, header, **reading)
+    else:
+        elsewhere = {"labels": labels, "header": header, "n_jobs": None if dask == LOCAL else n_jobs}
+        elsewhere["absent_chunks"] = None if absent_chunks == "error" else absent_chunks
+        refuse(elsewhere, "does not go with --dask, whose workers read DATA")
+        opened = cluster_samples(dask, data, label_column, processes=n_jobs, quiet=quiet)
+    with opened as samples:
+        estimator = samples.prepare(name, parameters)
+        if test is not None:
+            tested = read(test, label_column, header, samples.n_features, absent_chunks=absent_chunks)
+            check_features(test, tested, samples.n_features, f"{samples.name} has")
+            y_test = required_labels(source_name(test), tested)
+        if not quiet:
+            estimator.set_callbacks(ShowProgress())
+        started = time.perf_counter()
+        samples.fit(estimator, checkpoint)
+        seconds = time.perf_counter() - started
+        fitted = samples.local(estimator if cv is None else estimator.best_estimator_)
+        notes = {**samples.notes(fitted), "seconds": seconds, **({} if cv is None else chosen(estimator))}
     if test is not None:
         error = error_rate(fitted.predict(tested.X), y_test)
         notes |= {"test_data": source_name(test), "test_rows": y_test.size, "test_error": error}
@@ -271,19 +280,6 @@ def chosen(search: LinearSVCCV | SVCCV) -> dict[str, Any]:
         "cv_left_early": int(table["left_early"].sum()),
         "cv_stopped": search.search_stopped_,
     }
-
-
-def training_error(estimator: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:
-    """The share of training rows that are predicted wrong, from all rows or, if that is slow, evenly spaced ones."""
-    n = X.shape[0]
-    vectors = estimator.support_.size if isinstance(estimator, SVC) else estimator.coef_.shape[0]
-    cost = max(1, vectors * stored_entries(X) // n)  # multiplications for one row
-    m = min(n, max(TRAINING_ERROR_ROWS, TRAINING_ERROR_MULTIPLICATIONS // cost))
-    wrong = rows = 0
-    for part, which in parts_of(X, m):
-        wrong += int(np.count_nonzero(estimator.predict(part) != y[which]))
-        rows += which.size
-    return {"training_error": wrong / rows, "training_error_rows": rows}
 
 
 def _check_can_plot(path: Path, *, something: bool) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 from distributed import Client, Future, LocalCluster, get_client, wait
 from distributed.comm import CommClosedError
 
+from maxmargin.dask.local_cluster import shield_from_ctrl_c
+
 LOST = ("cancelled", "lost")  # status of futures that Dask does not compute again
 LOOK_SECONDS = 5.0  # time without an answer after which the driver looks whether there are workers left
 MOST_LOOKS = 12  # times in a row that it finds none before it gives up
@@ -45,13 +47,14 @@ def client_of(client: Client | None) -> Client:
         )
     if client.status != "running":
         raise ValueError(f"client is {client.status}: its connection to the scheduler has ended; make a new one")
+    shield_from_ctrl_c(client)
     return client
 
 
 def _local_client() -> Client:
     """A client of a new cluster on this machine, a process for each processor; it ends with this process."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    client = Client(LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None))
+    client = Client(LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0"))
     warnings.warn(
         f"no Dask client was given and none is current: started a cluster of {count} processes on this machine, at "
         f"{client.scheduler.address}, which ends with this process. Make a Client yourself to choose another one",

@@ -185,7 +185,9 @@ class ClusterRows:
 
     def apply(self, model: Any, method: str, rows: Indices) -> NDArray[Any]:
         """What a method of a fitted model, such as `predict`, says of some rows, computed by the workers."""
-        found = [each for each in self._products.collect("apply", model, method, rows) if each is not None]
+        sent = copy.copy(model).set_callbacks()  # callbacks may hold what cannot be sent, such as a terminal
+        vars(sent).pop("feature_names_in_", None)  # the rows on the workers are arrays, without names
+        found = [each for each in self._products.collect("apply", sent, method, rows) if each is not None]
         order = np.argsort(np.concatenate([own for own, _ in found]))
         return np.asarray(np.concatenate([values for _, values in found])[order])
 

@@ -1,0 +1,235 @@
+"""The samples that `maxmargin train` learns from: a table in this process, or files on the workers of a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin import estimators
+from maxmargin.cli.common import (
+    check_classes,
+    count,
+    parts_of,
+    position_or_name,
+    read,
+    say,
+    source_name,
+    stored_entries,
+)
+from maxmargin.core.threads import thread_count
+from maxmargin.data import Table, required_labels
+from maxmargin.estimators import SVC, LinearSVC
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from maxmargin.dask.rows import ClusterRows
+
+# The training error is measured on as many rows as take this many multiplications (some tenths of a second), but on at
+# least this many rows.
+TRAINING_ERROR_MULTIPLICATIONS, TRAINING_ERROR_ROWS = 300_000_000, 1000
+
+LOCAL = "local"  # the address that stands for a new cluster on this machine
+SECONDS_TO_CONNECT = 5.0  # time that a scheduler has to answer before its address counts as wrong
+
+
+class Samples(Protocol):
+    """Where the samples are decides how an estimator is made, fitted and tried on them."""
+
+    name: str
+    """Of the data, in summaries and messages."""
+
+    @property
+    def n_features(self) -> int:
+        """The number of features, known once an estimator is prepared."""
+
+    def prepare(self, estimator: str, parameters: Mapping[str, Any]) -> Any:
+        """The estimator of this name for these samples, which are brought to where it needs them."""
+
+    def fit(self, estimator: Any, checkpoint: Path | None) -> None:
+        """Fit an estimator that was prepared."""
+
+    def local(self, model: Any) -> Any:
+        """A fitted model as one that needs no cluster."""
+
+    def notes(self, model: LinearSVC | SVC) -> dict[str, Any]:
+        """What the model file says of the samples, and of the error of the model on them."""
+
+
+class LocalSamples:
+    """Samples of one file or store, in this process.
+
+    Parameters
+    ----------
+    data : path
+        Where they were read from.
+    table : Table
+    """
+
+    def __init__(self, data: Path, table: Table) -> None:
+        self.name, self.table = source_name(data), table
+        self.y = required_labels(self.name, table)
+        check_classes(self.name, self.y, table.labels_in)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.table.X.shape[1])
+
+    def prepare(self, estimator: str, parameters: Mapping[str, Any]) -> Any:
+        return getattr(estimators, estimator)(**parameters)
+
+    def fit(self, estimator: Any, checkpoint: Path | None) -> None:
+        estimator.fit(self.table.X, self.y, checkpoint=checkpoint)
+
+    def local(self, model: Any) -> Any:
+        return model
+
+    def notes(self, model: LinearSVC | SVC) -> dict[str, Any]:
+        X = self.table.X
+        about = {"data": self.name, "rows": X.shape[0], "stored": stored_entries(X)}
+        if self.table.labels_in:
+            about["labels_in"] = self.table.labels_in
+        return about | training_error(model, X, self.y)
+
+
+@contextmanager
+def local_samples(data: Path, label_column: str, header: bool | None, **reading: Any) -> Iterator[Samples]:
+    """The samples of a file or store, as a context; parameters are those of :func:`maxmargin.cli.common.read`."""
+    yield LocalSamples(data, read(data, label_column, header, **reading))
+
+
+def training_error(model: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:
+    """The share of training rows that are predicted wrong, from all rows or, if that is slow, evenly spaced ones."""
+    wrong = rows = 0
+    for part, which in parts_of(X, rows_to_try(model, X.shape[0], stored_entries(X))):
+        wrong += int(np.count_nonzero(model.predict(part) != y[which]))
+        rows += which.size
+    return {"training_error": wrong / rows, "training_error_rows": rows}
+
+
+def rows_to_try(model: LinearSVC | SVC, n: int, stored: int) -> int:
+    """The number of rows, of n with so many stored entries, that the training error is measured on."""
+    vectors: int = model.support_.size if isinstance(model, SVC) else model.coef_.shape[0]
+    cost = max(1, vectors * stored // n)  # multiplications for one row
+    return min(n, max(TRAINING_ERROR_ROWS, TRAINING_ERROR_MULTIPLICATIONS // cost))
+
+
+class ClusterSamples:
+    """Samples of files that the workers of a cluster open, a partition each.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    data : list of paths
+        Files, stores and patterns. The workers must find them by the same paths.
+    label_column : str or int
+        As :func:`maxmargin.data.read_table` takes it.
+    """
+
+    rows: ClusterRows
+    y: NDArray[Any]
+
+    def __init__(self, client: Client, data: Sequence[Path], label_column: str | int) -> None:
+        import dask
+
+        from maxmargin.dask.inputs import files_of
+        from maxmargin.dask.worker import read_pair
+
+        more = f" and {len(data) - 1:,} more" if len(data) > 1 else ""
+        self.client, self.name = client, source_name(data[0]) + more
+        # A worker looks which files there are: this machine need not see them.
+        found = client.gather([client.submit(files_of, os.path.abspath(path), pure=False) for path in data])
+        files = [file for some in found for file in some]
+        self.partitions = [dask.delayed(read_pair, pure=False)(file, label_column) for file in files]
+
+    @property
+    def n_features(self) -> int:
+        return self.rows.shape[1]
+
+    def prepare(self, estimator: str, parameters: Mapping[str, Any]) -> Any:
+        import maxmargin.dask
+
+        made = getattr(maxmargin.dask, estimator)(**parameters, client=self.client)
+        self.rows, self.y, _ = made._on_workers(self.partitions, None, None)
+        check_classes(self.name, self.y)
+        return made
+
+    def fit(self, estimator: Any, checkpoint: Path | None) -> None:
+        estimator.fit(self.rows, self.y, checkpoint=checkpoint)
+
+    def local(self, model: Any) -> Any:
+        return model.to_local()
+
+    def notes(self, model: LinearSVC | SVC) -> dict[str, Any]:
+        n, stored = self.rows.shape[0], self.rows.n_stored
+        tried = np.linspace(0, n - 1, rows_to_try(model, n, stored)).astype(np.int64)
+        wrong = np.count_nonzero(self.rows.apply(model, "predict", tried) != self.y[tried])
+        return {
+            "data": self.name,
+            "rows": n,
+            "stored": stored,
+            "partitions": len(self.partitions),
+            "workers": len(self.client.nthreads()),
+            "training_error": float(wrong / tried.size),
+            "training_error_rows": tried.size,
+        }
+
+
+@contextmanager
+def cluster_samples(
+    address: str, data: Sequence[Path], label_column: str, *, processes: int | None, quiet: bool
+) -> Iterator[Samples]:
+    """The samples of files on a cluster, as a context; see :class:`ClusterSamples` and :func:`cluster_client`."""
+    with cluster_client(address, processes, quiet=quiet) as client:
+        from maxmargin.dask.client import ClusterError
+
+        try:
+            yield ClusterSamples(client, data, position_or_name(label_column))
+        except ClusterError as error:  # its message says all that a user needs to know
+            raise ValueError(str(error)) from error
+
+
+@contextmanager
+def cluster_client(address: str, processes: int | None, *, quiet: bool) -> Iterator[Client]:
+    """A client of the cluster at an address; "local" starts one of so many processes, and ends it afterwards.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler, or "local".
+    processes : int or None
+        Workers of a local cluster; None: one for each processor.
+    quiet : bool
+        Whether not to say where the dashboard is.
+    """
+    if find_spec("distributed") is None:
+        raise ValueError("--dask needs dask and distributed; install them: pip install 'maxmargin[dask]'")
+    from distributed import Client, LocalCluster
+
+    if address == LOCAL:
+        workers = thread_count(processes)
+        # The dashboard is served at any free port. Errors of workers come back to this process, which reports them.
+        options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
+            if not quiet:
+                shown = f"; dashboard: {client.dashboard_link}" if find_spec("bokeh") is not None else ""
+                say(f"started {count(workers, 'worker')} on this machine{shown}")
+            yield client
+    else:
+        try:
+            client = Client(address, timeout=SECONDS_TO_CONNECT)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"--dask {address}: no scheduler answers there ({error}). Start one with `dask scheduler`, and workers "
+                "with `dask worker ADDRESS`; or give --dask local for a cluster on this machine"
+            ) from error
+        with client:
+            yield client
