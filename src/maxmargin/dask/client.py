@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
 from distributed import Client, Future, LocalCluster, get_client, wait
@@ -14,8 +15,8 @@ from distributed.comm import CommClosedError
 from maxmargin.dask.local_cluster import shield_from_ctrl_c
 
 LOST = ("cancelled", "lost")  # status of futures that Dask does not compute again
-LOOK_SECONDS = 5.0  # time without an answer after which the driver looks whether there are workers left
-MOST_LOOKS = 12  # times in a row that it finds none before it gives up
+LOOK_SECONDS = 1.0  # time without an answer after which the driver looks whether there are workers left
+MOST_LOOKS = 60  # times in a row that it finds none before it gives up
 SECONDS_FOR_A_WORKER = 60.0  # time to wait for the first worker of a cluster that has none
 
 
@@ -90,7 +91,8 @@ def finished(client: Client, tasks: Sequence[Future]) -> bool:
     while True:
         error: BaseException | None = None
         try:
-            wait(list(tasks), timeout=LOOK_SECONDS)
+            with client.as_current():  # `wait` asks the current client, which may be another one
+                wait(list(tasks), timeout=LOOK_SECONDS)
             return not any(task.status in LOST for task in tasks)
         except TimeoutError:
             pass
@@ -123,6 +125,19 @@ def _let_others_do_it(dask_scheduler: Any) -> None:
     for worker in list(dask_scheduler.running)[:1]:
         ready = dask_scheduler.bulk_schedule_unrunnable_after_adding_worker(worker)
         dask_scheduler.transitions(ready, stimulus_id="maxmargin-workers-lost")
+
+
+@contextmanager
+def connected(client: Client) -> Iterator[None]:
+    """Whatever fails inside because the scheduler has ended ends in an error that says so."""
+    try:
+        yield
+    except ClusterError:
+        raise
+    except Exception as error:
+        if client.status == "running":
+            raise
+        raise scheduler_gone(error) from error
 
 
 def scheduler_gone(error: BaseException | None) -> ClusterError:

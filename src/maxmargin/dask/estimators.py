@@ -140,7 +140,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             return placed.apply(self.to_local(), method, X.rows)
         if not is_dask_collection(X):
             return getattr(super(), method)(X, **options)
-        model = self.to_local()
+        model = self.to_local().set_callbacks()  # they may hold what cannot be sent, such as a terminal
         predict: Callable[..., Any] = getattr(model, method)
         width, dtype = (0, self.classes_.dtype) if method == "predict" else (_width(model), np.dtype(np.float64))
         if hasattr(X, "columns") and hasattr(X, "map_partitions"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,12 +11,11 @@ from uuid import uuid4
 
 import numpy as np
 from distributed import Client, Future
-from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from maxmargin.core import Ledger
 from maxmargin.dask import worker
-from maxmargin.dask.client import LOST, ClusterError, finished, scheduler_gone, worker_threads
+from maxmargin.dask.client import LOST, ClusterError, connected, finished, worker_threads
 from maxmargin.dask.worker import Answer, Behind, Change, Compact, Request
 from maxmargin.engine.parts import Scattered, Sums, TreeSum
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LARGE_REQUEST = 200_000  # bytes; larger requests are sent to their worker directly, and not through the scheduler
 MOST_ENDED = 100  # names of placements that have ended which requests carry: a worker has heard of older ones
+SPREAD_SECONDS = 5.0  # time between two looks, at least, whether there are workers that hold no unit
 MOST_TRIES = 20  # times that the objects of a unit are made again for one call: each time a worker was lost
 
 
@@ -47,6 +48,8 @@ class Units:
         Makes a unit again that is lost for Dask, from rows in this process; None, or returns None, if they are not.
     ended : deque of str
         Placements whose objects nobody needs any more: each request tells the workers.
+    looked : float
+        When it was last looked whether there are workers that hold no unit.
     """
 
     client: Client
@@ -56,6 +59,7 @@ class Units:
     holders: dict[int, str] = field(default_factory=dict)
     sent_again: Callable[[int], Future | None] | None = None
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
+    looked: float = field(default_factory=time.perf_counter)
 
     def locate(self) -> None:
         """Wait until all units are on workers, and ask where."""
@@ -72,6 +76,8 @@ class Units:
         `request_for` makes the request for some units of one worker; it is given the units whose objects have to be
         made again, and from which version on.
         """
+        if self.holders and time.perf_counter() - self.looked >= SPREAD_SECONDS:
+            self._spread()
         answers: dict[int, Answer] = {}
         behind: dict[int, int] = {}
         for _ in range(MOST_TRIES):
@@ -99,6 +105,32 @@ class Units:
         names = ", ".join(str(part) for k in left for part in self.sources[k])
         raise ClusterError(f"partitions {names} were lost with their workers again and again, {MOST_TRIES} times")
 
+    def _spread(self) -> None:
+        """Give units to workers that hold none, such as one that was added or started again, if others hold several.
+
+        The objects of these units are made again there, which takes about as long as all calls so far took for them.
+        """
+        self.looked = time.perf_counter()
+        threads = worker_threads(self.client)
+        held = {address: [k for k, holder in self.holders.items() if holder == address] for address in threads}
+        if all(held.values()):
+            return
+
+        def load(address: str, more: int = 0) -> float:
+            return (len(held[address]) + more) / threads[address]
+
+        while True:
+            most, least = max(threads, key=load), min(threads, key=load)
+            if load(least, 1) >= load(most):
+                return
+            k = held[most].pop()
+            held[least].append(k)
+            near = {"workers": [least], "allow_other_workers": True}
+            self.futures[k], self.holders[k] = (
+                self.client.submit(worker.moved, self.futures[k], pure=False, **near),
+                least,
+            )
+
     def _moved(self, k: int) -> bool:
         """Whether a unit is no longer where it was."""
         return self.holders.get(k) not in self.client.who_has([self.futures[k]])[self.futures[k].key]
@@ -119,8 +151,6 @@ class Units:
                 f"the workers that had to do a step of the fit were lost again and again: {error}. A worker that needs "
                 "more memory than it may take is killed: give the workers more, or make the partitions smaller"
             ) from error
-        except (CommClosedError, OSError) as error:
-            raise scheduler_gone(error) from error
         except Exception:
             for k, future in enumerate(self.futures):
                 if future.status == "error":
@@ -205,7 +235,8 @@ class ClusterParts:
                 ],
             )
 
-        answers = units.ask(request_for)
+        with connected(units.client):
+            answers = units.ask(request_for)
         self.rows.count_reads(answers)
         return answers
 

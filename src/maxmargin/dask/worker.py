@@ -47,6 +47,10 @@ class Unit:
     n: int
     unit_rows: int
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Called on the worker that a unit has come to."""
+        vars(self).update(state, X=aligned(state["X"]))
+
     def __sizeof__(self) -> int:
         X = self.X
         return int(X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
@@ -239,6 +243,11 @@ def assemble(pieces: Sequence[Any], cuts: Sequence[slice], first: int, n: int, u
     return Unit(rows[0] if len(rows) == 1 else stacked(rows), first, n, unit_rows)
 
 
+def moved(unit: Unit) -> Unit:
+    """The same rows on the worker that runs this: Dask brings them there."""
+    return unit
+
+
 def stacked(rows: Sequence[Any]) -> Any:
     """Rows one below the other, dense or CSR as they are; CSR where they are of both kinds."""
     import scipy.sparse as sp
@@ -274,7 +283,14 @@ def readable(X: Any, dtype: str | None = None, rows: slice = ALL) -> Any:
     wanted = np.dtype(dtype) if dtype is not None else float_type(X.dtype)
     if X.dtype != wanted:
         return X.astype(wanted)
-    # What has come over the network may begin anywhere in memory, and compiled code reads whole numbers.
+    return aligned(X)
+
+
+def aligned(X: Any) -> Any:
+    """The same rows, copied if they are not aligned.
+
+    What has come over the network may begin anywhere in memory, and compiled code reads whole numbers.
+    """
     arrays = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
     return X if all(array.flags.aligned for array in arrays) else X.copy()
 

@@ -1,0 +1,120 @@
+"""Workers that are killed, added or slow, lost data, and a lost scheduler: the same bits, or an error that says why."""
+
+import os
+import signal
+import threading
+
+import dask
+import pytest
+from cluster_data import CHUNK, N, die, partition
+from clusters import kill_one, same, start
+from distributed import Client
+
+from maxmargin.dask import LinearSVC
+from maxmargin.dask.client import ClusterError
+from maxmargin.dask.parts import Units
+from maxmargin.solvers import Checkpoint
+
+PARTITIONS = range(-(-N // CHUNK))
+
+
+@pytest.fixture(scope="module")
+def fragile():
+    """A cluster whose workers the tests kill; their nannies start others."""
+    with start(2) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def both(fragile):
+    """The cluster with both of its workers, for the tests that need them."""
+    fragile.wait_for_workers(2)
+    return fragile
+
+
+def from_source():
+    """Data that Dask can compute again."""
+    return [dask.delayed(partition)(k) for k in PARTITIONS]
+
+
+def fit(client, *data, **options):
+    return LinearSVC(random_state=0, client=client).fit(*data, **options)
+
+
+def kill_all(client):
+    for pid in client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("number", "after"), [(1, False), (9, False), (15, True)])
+def test_a_worker_is_killed(both, whole, at_call, number, after):
+    at_call(number, lambda: kill_one(both), after=after)
+    same(fit(both, from_source()), whole)
+
+
+def test_all_workers_are_killed_at_once(both, whole, at_call):
+    at_call(12, lambda: kill_all(both))
+    same(fit(both, from_source()), whole)
+
+
+def test_rows_of_this_process_are_sent_again(both, data, whole, at_call):
+    at_call(12, lambda: kill_one(both))
+    same(fit(both, *data), whole)
+
+
+def test_data_that_is_lost_for_good(both, data, at_call):
+    parts = both.scatter([data[0][k * CHUNK : (k + 1) * CHUNK] for k in PARTITIONS], hash=False)
+    at_call(8, lambda: kill_one(both))
+    with pytest.raises(ClusterError, match=r"partitions? \d.* of X was lost with its worker.*give data that"):
+        fit(both, parts, data[1])
+
+
+def test_workers_that_are_added_take_part(whole, at_call, monkeypatch):
+    asked, submit = [], Units._submit
+
+    def recorded(self, request, own, address):
+        asked.append(address)
+        return submit(self, request, own, address)
+
+    monkeypatch.setattr(Units, "_submit", recorded)
+    monkeypatch.setattr("maxmargin.dask.parts.SPREAD_SECONDS", 0.0)
+    with start(1) as cluster, Client(cluster, set_as_default=False) as client:
+
+        def add():
+            cluster.scale(4)
+            client.wait_for_workers(4)
+
+        same(fit(client, from_source()), whole)
+        assert len(set(asked)) == 1
+        asked.clear()
+        at_call(10, add)
+        same(fit(client, from_source()), whole)
+        assert len(set(asked)) == len(PARTITIONS)  # as many as there are units of rows
+
+
+def test_a_slow_worker(both, whole, at_call):
+    def pause():
+        pid = next(iter(both.run(os.getpid).values()))
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.5, os.kill, (pid, signal.SIGCONT)).start()
+
+    at_call(10, pause)
+    same(fit(both, from_source()), whole)
+
+
+def test_a_partition_that_kills_its_worker(both, monkeypatch):
+    monkeypatch.setattr(both.cluster.scheduler, "allowed_failures", 1)
+    with pytest.raises(ClusterError, match=r"partition 1 of X could not be computed: KilledWorker"):
+        fit(both, [dask.delayed(partition)(0), dask.delayed(die)()])
+
+
+def test_a_scheduler_that_is_lost(client, whole, at_call, tmp_path, monkeypatch):
+    monkeypatch.setattr(Checkpoint, "affords", lambda self, size: True)  # saved at each check
+    checkpoint = Checkpoint(tmp_path / "fit", every_seconds=0)
+    with start(1) as cluster, Client(cluster, set_as_default=False) as other:
+        calls = at_call(20, cluster.close)
+        with pytest.raises(ClusterError, match=r"connection to the scheduler was lost.*checkpoint="):
+            fit(other, from_source(), checkpoint=checkpoint)
+    before = len(calls)
+    same(fit(client, from_source(), checkpoint=checkpoint), whole)
+    assert "count" not in calls[before:]  # it went on where it was saved
