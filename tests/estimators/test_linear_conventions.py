@@ -65,6 +65,16 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
+def test_rows_that_begin_where_no_number_can(quick_of_each_form):
+    """Arrays that have come over a network may be views into bytes, at any place."""
+    X, y = clouds()
+    shifted = np.empty(X.nbytes + 1, dtype=np.uint8)[1:].view(X.dtype).reshape(X.shape)
+    shifted[:] = X
+    assert not shifted.flags.aligned
+    expected = clone(quick_of_each_form).fit(X, y)
+    np.testing.assert_array_equal(quick_of_each_form.fit(shifted, y).coef_, expected.coef_)
+
+
 # Bad input
 
 

@@ -41,6 +41,8 @@ def training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True, **reada
     Arrays and CSR matrices of floats with whole numbers or strings for labels have nothing that scikit-learn would have
     to convert. Without `reset`, X must have the features of an earlier call.
     """
+    if type(X) is np.ndarray and not X.flags.aligned:
+        X = X.copy()  # what has come over a network, as a result of Dask, may begin where no number can
     if reset and _plain_rows(X) and _plain_labels(y) and X.shape[0] == y.size:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
