@@ -47,15 +47,13 @@ def fitted(estimator, *data):
             return None
 
 
-def kernel_of(model, A, B):
-    A, B = A.astype(Exact), B.astype(Exact)
-    if model.kernel == "rbf":
-        squares = ((A[:, None] - B) ** 2).sum(axis=2)
-        return np.exp(-Exact(model.gamma_) * squares)
-    products = A @ B.T
-    return (
-        products if model.kernel == "linear" else (Exact(model.gamma_) * products + Exact(model.coef0)) ** model.degree
-    )
+def rbf_of(model, A, B):
+    squares = ((A.astype(Exact)[:, None] - B.astype(Exact)) ** 2).sum(axis=2)
+    return np.exp(-Exact(model.gamma_) * squares)
+
+
+def poly_of(model, A, B):
+    return (Fraction(model.gamma_) * (fractions(A) @ fractions(B).T) + Fraction(model.coef0)) ** model.degree
 
 
 def fractions(X):
@@ -77,8 +75,14 @@ def decisions(model, X):
         else:
             w = fractions(model.dual_coef_)[0] @ fractions(model.support_vectors_)
         return exact(w @ w), np.array([exact(row @ w + b) for row in rows])
-    beta, V = model.dual_coef_[0].astype(Exact), model.support_vectors_
-    return beta @ kernel_of(model, V, V) @ beta, kernel_of(model, X, V) @ beta + Exact(model.intercept_[0])
+    V = model.support_vectors_
+    if model.kernel == "poly":
+        # Nor where a solver that is not at its end has coefficients which cancel each other.
+        beta, b = fractions(model.dual_coef_)[0], Fraction(float(model.intercept_[0]))
+        square, f = beta @ poly_of(model, V, V) @ beta, poly_of(model, X, V) @ beta + b
+        return exact(square), np.array([exact(value) for value in f])
+    beta = model.dual_coef_[0].astype(Exact)
+    return beta @ rbf_of(model, V, V) @ beta, rbf_of(model, X, V) @ beta + Exact(model.intercept_[0])
 
 
 def objective(model, X, y, weights, C, loss):
@@ -201,8 +205,8 @@ def test_balls(data, nu, kernel):
             centre = ball._weights.astype(Exact) @ ball._vectors.astype(Exact)
             squares = ((X.astype(Exact) - centre) ** 2).sum(axis=1)
         else:
-            K, p = kernel_of(ball, X, ball._vectors), ball._weights.astype(Exact)
-            squares = 1 - 2 * K @ p + p @ kernel_of(ball, ball._vectors, ball._vectors) @ p
+            K, p = rbf_of(ball, X, ball._vectors), ball._weights.astype(Exact)
+            squares = 1 - 2 * K @ p + p @ rbf_of(ball, ball._vectors, ball._vectors) @ p
         count = max(1.0, nu * len(X))
         largest = np.sort(squares)[::-1]
         whole = int(count)

@@ -327,7 +327,7 @@ def test_an_online_solver_goes_on_after_loading(name, tmp_path):
         (
             {},
             {"solver": "hybrid"},
-            "solver 'hybrid' cannot begin at an earlier model, only 'newton', 'sdca', 'sdca_newton' can",
+            "solver 'hybrid' cannot begin at an earlier model, only 'cocoa', 'newton', 'sdca', 'sdca_newton' can",
         ),
         ({}, {"budget": 300, "solver": "sdca"}, r"budget of 300 is below the 1,200"),
         ({}, {"solver": "pegasos"}, "not one of an online solver"),

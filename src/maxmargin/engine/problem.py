@@ -69,8 +69,8 @@ def length(w: Point) -> float:
 class Trait(Enum):
     """What a problem has that a solver may require."""
 
-    FEATURES = "rows of features in this process, a Matrix"
-    PARTS = "rows of features, in this process or on a cluster"
+    FEATURES = "rows of features, a Matrix"
+    PARTS = "rows of features, a Matrix or rows on a cluster"
     KERNEL = "rows of a kernel, a KernelMatrix"
     SMOOTH_LOSS = "a smooth loss, such as 'squared_hinge'"
     SEPARABLE = "slack 0, for separable data"

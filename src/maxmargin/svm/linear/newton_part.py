@@ -11,7 +11,7 @@ from maxmargin.engine.parts import ALL, PartRows, Places, Sums
 from maxmargin.svm.linear._newton import add_dense_products, add_outer_products, dual_sums, reach, weigh
 from maxmargin.svm.losses import Loss
 
-DENSE_ROWS = 1024  # rows converted to a dense block at a time, which bounds the memory for the Hessian
+DENSE_ROWS = 512  # rows that a thread converts to a dense block at a time, which bounds the memory for the Hessian
 SHIFT_ROWS = 64  # rows of each part, at most, whose mean is subtracted from rows to keep the digits of their products
 MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
 
