@@ -11,7 +11,8 @@ from maxmargin.engine.parts import ALL, PartRows, Places, Sums
 from maxmargin.svm.linear._newton import add_dense_products, add_outer_products, dual_sums, reach, weigh
 from maxmargin.svm.losses import Loss
 
-DENSE_ROWS = 512  # rows that a thread converts to a dense block at a time, which bounds the memory for the Hessian
+DENSE_ENTRIES = 1 << 16  # entries that a thread converts to a dense block at a time, to add their products to the Hessian
+DENSE_ROWS = 256  # rows of such a block, at least: with fewer, adding to the Hessian takes longer than their products
 SHIFT_ROWS = 64  # rows of each part, at most, whose mean is subtracted from rows to keep the digits of their products
 MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
 
@@ -163,8 +164,9 @@ class NewtonPart:
                 H[d, :d] += self.rows.dot_transposed(weights, places)
                 H[d, d] += weights.sum()
             return (H,)
-        for start in range(0, changed.size, DENSE_ROWS):
-            block = slice(start, start + DENSE_ROWS)
+        height = max(DENSE_ROWS, DENSE_ENTRIES // (d + 1))
+        for start in range(0, changed.size, height):
+            block = slice(start, start + height)
             Z = np.empty((changed[block].size, d + 1))
             np.subtract(self.rows.dense(self.places[changed[block]]), self.shift, out=Z[:, :d])
             Z[:, d] = self.bias
