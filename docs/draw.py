@@ -1,9 +1,11 @@
 """Draws the pictures of the pages into docs/pictures, as SVG: `.venv/bin/python docs/draw.py`."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib
 import matplotlib.pyplot as plt
+from matplotlib.patches import FancyBboxPatch
 from sklearn.datasets import load_iris, make_moons
 
 from maxmargin import SVC, SVCCV, LinearSVCCV, slack_path
@@ -34,7 +36,46 @@ def pictures() -> dict[str, object]:
         "three_regions": RegionsDisplay.from_estimator(
             SVC().fit(flowers[:, 2:], kinds), flowers[:, 2:], kinds, grid_resolution=150
         ),
+        "cluster": SimpleNamespace(figure_=cluster()),
     }
+
+
+def cluster() -> plt.Figure:
+    """What lies where during a fit on a cluster, and what is sent."""
+    figure, axes = plt.subplots(figsize=(7.6, 3.6), layout="constrained")
+    axes.set(xlim=(-1, 101), ylim=(-1, 51))
+    axes.axis("off")
+
+    def box(x: float, y: float, width: float, height: float, title: str, *lines: str) -> None:
+        shape = "round,pad=0,rounding_size=1"
+        axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=shape, fill=False, edgecolor=INK))
+        axes.text(x + 1.5, y + height - 1.2, title, va="top", weight="bold", size=9)
+        axes.text(x + 1.5, y + height - 5, "\n".join(lines), va="top", size=8, linespacing=1.35)
+
+    def arrow(start: tuple[float, float], end: tuple[float, float]) -> None:
+        axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": INK})
+
+    box(
+        0,
+        15,
+        27,
+        20,
+        "driver",
+        "w and b, the Hessian,",
+        "the kernel's working set,",
+        "labels, norms;",
+        "proof and model",
+    )
+    for k in range(3):
+        y = 34 - 17 * k
+        box(55, y, 28, 13.5, f"worker {k + 1}", "its rows of X", "their margins and duals", "its part of kernel rows")
+        box(89, y + 2.75, 11, 8, "files", "of rows")
+        arrow((89, y + 6.75), (83.3, y + 6.75))
+        arrow((27.3, 26.5), (54.7, y + 8.5))
+        arrow((54.7, y + 6.5), (27.3, 23.5))
+    axes.text(30, 38, "w, a step,\nnew samples", size=8, ha="left", va="center")
+    axes.text(30, 10, "sums over rows", size=8, ha="left", va="center")
+    return figure
 
 
 def main() -> None:

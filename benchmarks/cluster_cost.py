@@ -1,0 +1,336 @@
+"""What a fit on a cluster would take: a model of its cost, measured here, checked here, and applied to larger clusters.
+
+    python benchmarks/cluster_cost.py --json cluster_cost.json
+    python benchmarks/cluster_cost.py --quick
+
+A linear fit by Newton's method of n rows on W workers of one thread each is predicted to take
+
+    seconds = calls (call + W per_worker + U per_unit + 4 latency)    messages: U units of rows, see engine/parts.py
+            + rows_of_the_busiest_worker worker_row                   passes over the data, side by side
+            + n driver_row                                            vectors over the rows, in the driver
+            + bytes / bandwidth                                       through the network card of the driver
+
+`call`, `per_worker` and `per_unit` come from calls that do nothing, on 1, 2 and 4 workers with few and with many units.
+`worker_row` and `driver_row` are CPU seconds a row in the workers and in the driver, the slopes between two fits on one
+worker. The number of calls, and the bytes, are those of the same fits; calls grow with log n, bytes with n. A call
+takes four messages one after another: the task, word that it is done, the request for its answer, and the answer.
+Latency and bandwidth are 0 and infinite here, where all processes are on one machine, and assumed for larger clusters
+(--latency, --bandwidth). Workers beyond the processors of this machine share them, which the prediction allows for.
+
+A call of the decomposition solver with a kernel computes B new rows of the kernel matrix:
+
+    seconds = call + W per_worker + W per_unit + 4 latency + B n / W evaluation
+            + (W B d 4 + 8 n) (1 / bandwidth + per_byte)
+
+with `evaluation` the worker's CPU seconds for one kernel of d features, and `per_byte` those to pack, send and unpack a
+byte. HIGGS-like samples of 28 features, float32, as in cluster_linear.py. All fits but those with one worker and the
+first two numbers of rows are predicted without being looked at: the table shows prediction, measurement and error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import clusters
+import numpy as np
+from common import markdown
+
+D = clusters.FEATURES
+CALLS = 50  # that do nothing, of which the median is taken
+FEW_ROWS = 20_000  # data of three units
+PAYLOAD = 1 << 25  # bytes that are sent to a worker and back, to time them
+LARGER_WORKERS = (4, 16, 64, 256)
+LARGER_ROWS = (10**7, 10**8, 10**9)
+KERNEL_ROWS = (10**5, 10**6, 10**7)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What was measured; seconds and bytes."""
+
+    call: float
+    per_worker: float
+    per_unit: float
+    per_byte: float
+    worker_row: float
+    driver_row: float
+    first_calls: float  # calls of a fit: this
+    more_calls: float  # and so many for each factor e of rows
+    first_bytes: float  # of all messages of a fit: so many
+    row_bytes: float  # and so many for each row
+    evaluation: float  # of a kernel
+    new_rows: float  # of the kernel matrix that a call of the decomposition solver asks for
+
+    def empty_call(self, workers: int, units: int) -> float:
+        return self.call + workers * self.per_worker + units * self.per_unit
+
+    def calls(self, n: int) -> float:
+        return self.first_calls + self.more_calls * math.log(n)
+
+    def bytes(self, n: int) -> float:
+        return self.first_bytes + self.row_bytes * n
+
+
+@dataclass(frozen=True)
+class Network:
+    """Between the machines of a cluster: seconds of a message one way, bytes a second, processors in all."""
+
+    latency: float
+    bandwidth: float
+    processors: float = math.inf
+
+
+def linear_seconds(found: Constants, n: int, workers: int, network: Network) -> dict[str, float]:
+    """The predicted time of a linear fit, by what takes it."""
+    from maxmargin.engine.parts import rows_per_unit
+
+    units = -(-n // rows_per_unit(n))
+    busiest = min(n, -(-units // workers) * rows_per_unit(n))
+    crowded = max(1.0, min(workers, units) / network.processors)
+    return {
+        "calls": found.calls(n) * (found.empty_call(workers, units) + 4 * network.latency),
+        "workers": busiest * found.worker_row * crowded,
+        "driver": n * found.driver_row,
+        "network": found.bytes(n) / network.bandwidth,
+    }
+
+
+def kernel_seconds(found: Constants, n: int, workers: int, network: Network) -> float:
+    """The predicted time of a call of the decomposition solver."""
+    moved = workers * found.new_rows * D * 4 + 8 * n
+    crowded = max(1.0, workers / network.processors)
+    compute = found.new_rows * n / workers * found.evaluation * crowded
+    messages = found.empty_call(workers, workers) + 4 * network.latency
+    return messages + compute + moved * (1 / network.bandwidth + found.per_byte)
+
+
+# Measurements, with one number of workers in a process of its own
+
+
+def measure_alone(
+    workers: int, rows: Sequence[int], kernel_rows: Sequence[int], repeats: int, C: float, loss: str, tol: float
+) -> dict[str, Any]:
+    """Empty calls, a payload, and fits, on a cluster of so many workers."""
+    from maxmargin.dask import SVC, LinearSVC
+
+    with clusters.cluster_of(workers) as client:
+        answer: dict[str, Any] = {"empty": [empty_call(client, n) for n in (FEW_ROWS, max(rows))]}
+        answer["per_byte"] = payload_seconds(client)
+        linear = partial(LinearSVC, C=C, loss=loss, tol=tol, random_state=0, client=client)
+        answer["linear"] = [fit(client, linear, n, repeats) for n in rows]
+        kernel = partial(SVC, C=1.0, gamma=1 / D, client=client)
+        answer["kernel"] = [fit(client, kernel, n, repeats) for n in kernel_rows]
+        return answer
+
+
+def empty_call(client: Any, n: int) -> dict[str, float]:
+    """The median of calls of all units that do nothing: each is asked for those rows of an empty list that it has."""
+    import time
+
+    from maxmargin.dask.inputs import place
+
+    rows = place(client, clusters.on_workers(client, [partial(only_rows, load) for load in partitions(n)]))
+    nothing, parts, seconds = np.empty(0, dtype=np.int64), rows._products, []
+    for _ in range(CALLS):
+        start = time.perf_counter()
+        parts.collect("some", nothing)
+        seconds.append(time.perf_counter() - start)
+    return {"units": len(rows.units.futures), "seconds": float(np.median(seconds))}
+
+
+def only_rows(load: Any) -> Any:
+    """The rows of a partition without their labels."""
+    return load()[0]
+
+
+def payload_seconds(client: Any) -> float:
+    """Seconds a byte to a worker and back, half of both."""
+    import time
+
+    payload, address = np.random.default_rng(0).random(PAYLOAD // 8), min(client.nthreads())
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        client.gather(client.scatter(payload, workers=[address], hash=False))
+        took.append(time.perf_counter() - start)
+    return min(took) / (2 * PAYLOAD)
+
+
+def partitions(n: int) -> list[Any]:
+    """HIGGS-like samples in partitions, at least four."""
+    size = min(clusters.PARTITION, -(-n // 4))
+    return [partial(clusters.higgs_partition, k, min(size, n - start)) for k, start in enumerate(range(0, n, size))]
+
+
+def fit(client: Any, make: Any, n: int, repeats: int) -> dict[str, Any]:
+    """The quickest of some fits of data that the workers hold: what it used, how many calls, what was read."""
+    pairs = clusters.on_workers(client, partitions(n))
+    runs = []
+    for _ in range(repeats):
+        with counted_calls() as calls:
+            model, run = clusters.measure(client, lambda: make().fit(pairs, None))
+        moved = run["sent_driver"] + run["received_driver"]
+        evaluations = getattr(model, "kernel_evaluations_", 0)
+        about = {"rows": n, "calls": len(calls), "bytes": moved, "evaluations": evaluations}
+        runs.append(run | about | {"iterations": int(np.max(model.n_iter_)), "entries": sum(model.reads_.values())})
+    return min(runs, key=lambda run: run["wall"])
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[str]]:
+    """The names of the methods that all units are asked for, one after another."""
+    from maxmargin.dask.parts import ClusterParts
+
+    ask, calls = ClusterParts._ask, []
+
+    def counting(self: Any, method: str, args: Any, **options: Any) -> Any:
+        calls.append(method)
+        return ask(self, method, args, **options)
+
+    ClusterParts._ask = counting  # type: ignore[method-assign]
+    try:
+        yield calls
+    finally:
+        ClusterParts._ask = ask  # type: ignore[method-assign]
+
+
+# The model
+
+
+def constants_of(measured: dict[int, dict[str, Any]]) -> Constants:
+    """From all empty calls, and from the first two linear fits and the first kernel fit on one worker."""
+    empty = [(1, workers, each["units"], each["seconds"]) for workers, m in measured.items() for each in m["empty"]]
+    known, seconds = np.array(empty)[:, :3], np.array(empty)[:, 3]
+    call, per_worker, per_unit = np.maximum(np.linalg.lstsq(known, seconds, rcond=None)[0], 0.0)
+    one = measured[1]
+    small, large = one["linear"][:2]
+    more = large["rows"] - small["rows"]
+    kernel = one["kernel"][0]
+    more_calls = (large["calls"] - small["calls"]) / math.log(large["rows"] / small["rows"])
+    row_bytes = (large["bytes"] - small["bytes"]) / more
+    units = one["empty"][1]["units"] / one["linear"][-1]["rows"]  # a row
+    driver_row = (large["cpu_driver"] - small["cpu_driver"]) / more - large["calls"] * per_unit * units
+    return Constants(
+        call=float(call),
+        per_worker=float(per_worker),
+        per_unit=float(per_unit),
+        per_byte=min(m["per_byte"] for m in measured.values()),
+        worker_row=(sum(large["cpu_workers"]) - sum(small["cpu_workers"])) / more,
+        driver_row=max(0.0, driver_row),
+        first_calls=large["calls"] - more_calls * math.log(large["rows"]),
+        more_calls=more_calls,
+        first_bytes=large["bytes"] - row_bytes * large["rows"],
+        row_bytes=row_bytes,
+        evaluation=sum(kernel["cpu_workers"]) / kernel["evaluations"],
+        new_rows=kernel["evaluations"] / kernel["rows"] / kernel["calls"],
+    )
+
+
+def check(found: Constants, measured: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Prediction and measurement of all fits here."""
+    here = Network(0.0, math.inf, len(os.sched_getaffinity(0)))
+    checks = []
+    for workers, each in measured.items():
+        for k, run in enumerate(each["linear"]):
+            told = sum(linear_seconds(found, run["rows"], workers, here).values())
+            used = workers == 1 and k < 2
+            checks.append(compared("linear fit", workers, run["rows"], told, run["wall"], used))
+        for k, run in enumerate(each["kernel"]):
+            told = kernel_seconds(found, run["rows"], workers, here)
+            outside = run["wall"] - run["cpu_driver"]  # the driver solves the working sets meanwhile
+            used = workers == 1 and k == 0
+            checks.append(compared("kernel call", workers, run["rows"], told, outside / run["calls"], used))
+    return checks
+
+
+def compared(what: str, workers: int, n: int, told: float, took: float, used: bool) -> dict[str, Any]:
+    error = told / took - 1
+    return {"what": what, "workers": workers, "rows": n, "predicted": told, "measured": took, "error": error} | {
+        "used": used
+    }
+
+
+# Tables
+
+
+def report(found: Constants, checks: Sequence[dict[str, Any]], network: Network) -> None:
+    print("\nMeasured:\n")
+    print(markdown(["constant", "value"], [[name, f"{value:.4g}"] for name, value in asdict(found).items()]))
+    print("\nChecked here; * marks fits that the constants were taken from:\n")
+    header = ["", "workers", "rows", "predicted s", "measured s", "error"]
+    rows = [
+        [
+            each["what"] + " *" * each["used"],
+            each["workers"],
+            f"{each['rows']:,}",
+            f"{each['predicted']:#.3g}",
+            f"{each['measured']:#.3g}",
+            f"{each['error']:+.0%}",
+        ]
+        for each in checks
+    ]
+    print(markdown(header, rows))
+    print(
+        f"\nPredicted with {1e3 * network.latency:g} ms a message and {network.bandwidth / 1e9:g} GB/s: seconds of a "
+        f"linear fit of {D} features (of which calls, workers, driver, network):\n"
+    )
+    table = []
+    for n in LARGER_ROWS:
+        cells = []
+        for workers in LARGER_WORKERS:
+            parts = linear_seconds(found, n, workers, network)
+            cells.append(f"{sum(parts.values()):#.3g} ({', '.join(f'{value:#.2g}' for value in parts.values())})")
+        table.append([f"{n:.0e} rows", *cells])
+    print(markdown(["", *(f"{workers} workers" for workers in LARGER_WORKERS)], table))
+    print(f"\nSeconds of a call of the decomposition solver that asks for {found.new_rows:.0f} rows of the kernel:\n")
+    table = [
+        [f"{n:.0e} rows", *(f"{kernel_seconds(found, n, workers, network):#.3g}" for workers in LARGER_WORKERS)]
+        for n in KERNEL_ROWS
+    ]
+    print(markdown(["", *(f"{workers} workers" for workers in LARGER_WORKERS)], table), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[500_000, 1_000_000, 2_000_000, 4_000_000])
+    parser.add_argument("--kernel-rows", type=int, nargs="+", default=[20_000, 40_000])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--C", type=float, default=1.0)
+    parser.add_argument("--loss", default="squared_hinge")
+    parser.add_argument("--tol", type=float, default=1e-4)
+    parser.add_argument("--latency", type=float, default=1e-4, help="seconds of a message one way: 0.1 ms")
+    parser.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second of the driver: 10 Gbit/s")
+    parser.add_argument("--quick", action="store_true", help="few rows, one repeat: does it run?")
+    parser.add_argument("--json", dest="file", help="a file for all figures")
+    clusters.add_alone(parser)
+    chosen = parser.parse_args()
+    if chosen.one:
+        print(json.dumps(measure_alone(**chosen.one)))
+        return
+    if chosen.quick:
+        chosen.rows, chosen.kernel_rows, chosen.repeats = [100_000, 200_000, 400_000], [3000, 6000], 1
+    if chosen.workers[0] != 1 or len(chosen.rows) < 2:
+        parser.error("the first of --workers must be 1, and --rows two numbers or more: the constants come from these")
+    same = {name: getattr(chosen, name) for name in ("rows", "kernel_rows", "repeats", "C", "loss", "tol")}
+    measured = {
+        workers: clusters.alone(__file__, {"workers": workers} | same, one_thread=True) for workers in chosen.workers
+    }
+    found = constants_of(measured)
+    checks = check(found, measured)
+    report(found, checks, Network(chosen.latency, chosen.bandwidth))
+    if chosen.file:
+        with open(chosen.file, "w", encoding="utf-8") as file:
+            json.dump({"constants": asdict(found), "checks": checks, "measured": measured}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
