@@ -14,9 +14,7 @@ def visit(
     b: float,
     rho: float,
     sigma: float,
-    sigma_b: float,
     clearly_out: float,
-    w_0: Vector | None = None,
-    b_0: float = 0.0,
-    alpha_0: Vector | None = None,
+    primal_w: Vector | None,
+    primal_b: float,
 ) -> tuple[int, float, float, float]: ...

@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The visits of CoCoA to the samples of one unit. Symbols as in `cocoa.py`.
+"""The visits of CoCoA+ to the samples of one unit. Symbols as in `cocoa.py`.
 
-A visit to sample i maximises the unit's own subproblem over alpha_i alone, which costs one row. With w and b those of the unit,
-which its own changes move sigma and sigma_b times as far as those of w and b proper,
+A visit to sample i maximises the unit's own subproblem over alpha_i alone, which costs one row. With w and b those of the
+unit, which its own changes move sigma times as far as those of the driver,
 
   c = y_i (<w, x_i> + b),
-  alpha_i <- alpha_i + (1 - c - q_i alpha_i) / (sigma |x_i|^2 + sigma_b rho + q_i), clipped to [0, U_i].
+  alpha_i <- alpha_i + (1 - c - q_i alpha_i) / (sigma (|x_i|^2 + rho) + q_i), clipped to [0, U_i].
 
-With sigma = sigma_b = 1, this is the visit of `_sdca.pyx`.
+With sigma = 1, this is the visit of `_sdca.pyx`.
 """
 
 from libc.math cimport fabs, fmax, fmin
@@ -38,15 +38,14 @@ def visit(
     double b,
     double rho,
     double sigma,
-    double sigma_b,
     double clearly_out,
-    const double[::1] w_0=None,
-    double b_0=0.0,
-    const double[::1] alpha_0=None,
+    const double[::1] primal_w,
+    double primal_b,
 ):
     """Visit the rows `order` of X, of which row `first` is that of sample 0; change alpha and w.
 
-    A sample at a bound whose gradient points out of the box, and is larger than `clearly_out`, becomes inactive.
+    A sample at a bound whose gradient points out of the box, and is larger than `clearly_out`, becomes inactive. The gap
+    is that of `primal_w` and `primal_b`; it is not computed if `primal_w` is None.
 
     Returns
     -------
@@ -55,7 +54,7 @@ def visit(
     b : float
         The bias of the unit after its own changes.
     gap : float
-        The sum of the terms of the samples in the gap, each as of its visit.
+        The sum of the terms of the samples in the gap, with each dual variable as it was before its visit.
     violation : float
         The sum of the absolute projected gradients of the samples that stay active.
     """
@@ -77,8 +76,8 @@ def visit(
                 projected = fmin(gradient, 0.0)
             elif a >= upper[i]:
                 projected = fmax(gradient, 0.0)
-            if w_0 is not None:
-                gap += gap_term(1.0 - y[i] * (rows.dot(row, &w_0[0]) + b_0), alpha_0[i], upper[i], q[i])
+            if primal_w is not None:
+                gap += gap_term(1.0 - y[i] * (rows.dot(row, &primal_w[0]) + primal_b), a, upper[i], q[i])
             if projected == 0 and fabs(gradient) > clearly_out:
                 continue
             order[position] = order[active]
@@ -86,10 +85,10 @@ def visit(
             active += 1
             violation += fabs(projected)
             if fabs(projected) > LEAST_VIOLATION:
-                change = sigma * sq_norms[i] + sigma_b * rho + q[i]
+                change = sigma * (sq_norms[i] + rho) + q[i]
                 change = fmin(fmax(a - gradient / change, 0.0), upper[i]) - a
                 alpha[i] = a + change
                 change *= y[i]
                 rows.axpy(row, sigma * change, &w[0])
-                b += sigma_b * rho * change
+                b += sigma * rho * change
     return active, b, gap, violation
