@@ -20,7 +20,6 @@ from maxmargin.dask.rows import ClusterRows
 from maxmargin.estimators.cross_validated import GAMMAS
 from maxmargin.estimators.recipe import solver_named
 from maxmargin.estimators.training_rows import KernelRows, TrainingRows
-from maxmargin.kernels.mixed_rows import SAMPLED_ROWS, some_rows
 from maxmargin.kernels.parted_matrix import PartedKernelMatrix
 from maxmargin.kernels.parted_samples import PartedSamples
 from maxmargin.problems import KernelMatrix
@@ -119,16 +118,16 @@ class SVC(KernelOnCluster, ClassifierOnCluster, local.SVC):
         strategy, samples = self._strategy, PartedSamples(X)
         order = strategy.sample_order(label, held_out)
         kernel = samples.kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        some = samples.take(some_rows(np.arange(X.shape[0]), SAMPLED_ROWS))
         K = PartedKernelMatrix(
             samples,
             kernel,
             cache_size=self.cache_size,
             threads=thread_count(self.n_jobs),
             rows=order,
-            centred=self._centred(kernel, some),
+            centred=self._centred(kernel, samples.sampled),
         )
-        return ClusterKernelRows(cast("KernelMatrix", K), kernel.operations(some), strategy, ahead=False), order
+        operations = kernel.operations(samples.sampled)
+        return ClusterKernelRows(cast("KernelMatrix", K), operations, strategy, ahead=False), order
 
 
 @with_client

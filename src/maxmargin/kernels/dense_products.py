@@ -51,12 +51,20 @@ class ProductRule:
         """out <- left @ right.T"""
         if not out.size:
             return
-        rows = _rounded_up(len(left), self.period)
-        if rows > len(left):
-            padded, block = _extended(left, rows), np.empty((rows, len(right)), out.dtype)
-            self.product(padded, right, block)
-            out[...] = block[: len(out)]
-        elif self.edge:
+        whole = len(left) // self.period * self.period
+        if whole * len(right) < self.least:
+            whole = 0
+        if whole:
+            self._whole_rows(left[:whole], right, out[:whole])
+        if whole < len(left):  # the rest, which zeros make whole
+            rest = left[whole:]
+            rows = _rounded_up(max(len(rest), -(-self.least // len(right))), self.period)
+            block = np.empty((rows, len(right)), out.dtype)
+            self._whole_rows(_extended(rest, rows), right, block)
+            out[whole:] = block[: len(rest)]
+
+    def _whole_rows(self, left: Block, right: Block, out: Block) -> None:
+        if self.edge:
             self._by_chunks(left, right, out)
         else:
             self._by_groups(left, right, out)

@@ -108,12 +108,14 @@ class KernelPart:
         The kernel function.
     layout : ColumnLayout or None
         How samples are packed, if the kernel is a function of products.
+    n : int
+        The number of all samples of K.
     threads : int
         How many threads compute; 0: as many as the matrix that holds the rows uses.
     """
 
     def __init__(
-        self, rows: PartRows, positions: Vector, kernel: Kernel, layout: ColumnLayout | None, threads: int
+        self, rows: PartRows, positions: Vector, kernel: Kernel, layout: ColumnLayout | None, n: int, threads: int
     ) -> None:
         own = np.asarray(positions).astype(np.int64)  # on its way to a worker it has become floats
         order = np.argsort(own)[np.count_nonzero(own < 0) :]
@@ -121,7 +123,7 @@ class KernelPart:
         self._X, self._order, self._threads = rows.X[rows.own], order, threads or rows.X.threads
         self._packed: PackedRows | None = None
         self._mode: Mode | None = None
-        self._store = RowStore()
+        self._store = RowStore(n)
 
     # Samples
 
@@ -305,7 +307,8 @@ class KernelPart:
 
     def _among(self, positions: Indices) -> NDArray[np.bool_]:
         """Which of some samples are in this unit."""
-        return np.isin(positions, self.positions)
+        places = np.searchsorted(self.positions, positions)
+        return np.asarray(np.append(self.positions, -1)[places] == positions)
 
     def _own(self, positions: Indices) -> Indices:
         """The places of those of some samples that are in this unit."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,20 +17,13 @@ from maxmargin.kernels.functions import Kernel, Precomputed
 from maxmargin.kernels.kernel_part import Columns, Fill, KernelPart, Missing, Mode, Request
 from maxmargin.kernels.kernel_products import SUMMED_ROWS, KernelProducts
 from maxmargin.kernels.matrix import MAX_CACHE_SIZE
-from maxmargin.kernels.mixed_rows import (
-    SAMPLED_ROWS,
-    ColumnLayout,
-    Floats,
-    Samples,
-    Selection,
-    as_dense,
-    some_rows,
-)
+from maxmargin.kernels.mixed_rows import ColumnLayout, Floats, Samples, Selection, as_dense, some_rows
 from maxmargin.kernels.nearby import FEWEST_SAMPLES as FEWEST_FOR_TILES
 from maxmargin.kernels.nearby import SAMPLED_ROWS as SAMPLED_FOR_TILES
 from maxmargin.kernels.nearby import NearbyTiles, widest_columns
 from maxmargin.kernels.packed_rows import PackedRows
-from maxmargin.kernels.parted_samples import PartedSamples, assembled
+from maxmargin.kernels.parted_rows import PartedRows
+from maxmargin.kernels.parted_samples import PartedSamples, PartedSizes, assembled
 from maxmargin.kernels.row_cache import BATCH, RowLookup, RowSlots, RowsView, capacity_of
 from maxmargin.kernels.row_store import SentSamples
 from maxmargin.kernels.rows import KernelRows
@@ -43,72 +35,6 @@ MOST_SAMPLE_BYTES = 1 << 26
 FEWEST_SAMPLES = 2 * BATCH  # that are kept, however large they are
 # Kernels of samples with rows, in float64, that workers send at a time where the driver adds them up.
 MOST_KERNELS = 1 << 21
-
-
-@dataclass(frozen=True)
-class PartedSizes:
-    """The samples, as far as bounds of rounding errors depend on them."""
-
-    kernel: Kernel
-    d: int
-    sq_norms: Vector
-    centre: Vector | None
-
-
-@dataclass(frozen=True)
-class PartedRows:
-    """Some rows of K whose columns are spread over workers, which compute what they lack when something is asked for.
-
-    Attributes
-    ----------
-    K : PartedKernelMatrix
-    indices : array of int
-        The rows of K.
-    slots : array of int
-        Where they are in the caches of the workers.
-    own : slice
-        The columns that the view is restricted to.
-    """
-
-    K: PartedKernelMatrix
-    indices: Indices
-    slots: Indices
-    own: slice
-
-    def __getitem__(self, which: Indices | slice) -> PartedRows:
-        return replace(self, indices=self.indices[which], slots=self.slots[which])
-
-    def columns(self, columns: slice) -> PartedRows:
-        """The same rows, restricted to some columns."""
-        start, stop, _ = columns.indices(self.own.stop - self.own.start)
-        return replace(self, own=slice(self.own.start + start, self.own.start + stop))
-
-    def copy(self) -> Block:
-        """The rows as an array of their own."""
-        parts = self._ask("copies", self.slots, self.own)
-        out = np.empty((self.indices.size, self.own.stop - self.own.start), self.K.dtype)
-        for columns, part in zip(self.K.columns_between(self.own), parts, strict=True):
-            out[:, columns] = part
-        return out
-
-    def copy_columns(self, columns: Indices, out: Block, threads: int = 1) -> None:
-        """out <- these columns of the rows: few, and so the driver computes them once more."""
-        self.K.compute_block(self.indices, self.own.start + columns, out)
-
-    def add_to(self, f: Vector, factors: Vector, threads: int = 1) -> None:
-        """f <- f + sum_k factors[k] * row k, of each row as many leading entries as f has."""
-        columns = slice(self.own.start, self.own.start + f.size)
-        if not (self.indices.size and f.size):
-            return
-        sums = np.empty(f.size)
-        for own, part in zip(
-            self.K.columns_between(columns), self._ask("sums", self.slots, factors, columns), strict=True
-        ):
-            sums[own] = part
-        f += sums
-
-    def _ask(self, method: str, *args: Any) -> list[Any]:
-        return self.K.ask(method, self.indices[:0], *args, fills=(Fill(self.indices, self.slots, self.own.stop),))
 
 
 class PartedKernelMatrix(KernelProducts):
@@ -178,9 +104,8 @@ class PartedKernelMatrix(KernelProducts):
         self.dtype, self._keeps_released = np.dtype(np.float32), False
         self.layout: ColumnLayout | None = None
         if kernel.of_products:
-            some = samples.take(some_rows(np.arange(samples.shape[0]), SAMPLED_ROWS))
             centred = kernel.of_differences if centred is None else centred
-            self.layout = ColumnLayout.for_rows_like(some, centred, reproducible=True)
+            self.layout = ColumnLayout.for_rows_like(samples.sampled, centred, reproducible=True)
         self._place(np.arange(samples.shape[0]) if rows is None else np.asarray(rows, dtype=np.int64), "")
         if not kernel.of_products and kernel.inner_product is None:
             self._refuse_asymmetric()
@@ -196,16 +121,15 @@ class PartedKernelMatrix(KernelProducts):
         for unit, own in enumerate(self._columns):
             self._unit_of[own] = unit
         self._parts = self.samples.rows.place(
-            KernelPart, Scattered(positions), self.kernel, self.layout, self.worker_threads, units=True
+            KernelPart, Scattered(positions), self.kernel, self.layout, n, self.worker_threads, units=True
         )
         self._diagonal, self._measured = None, None
         self._sq_norms: Vector | None = None
         self._points: Floats | None = None  # coordinates of the samples, see `nearby`
         self._tiles: tuple[slice, NearbyTiles] | None = None
         self._generation, self._computed = 0, computed or max(self._parts.collect("precision"), key=_itemsize)
-        sample_bytes = self.samples.dtype.itemsize * self.samples.stored_per_row
-        most = max(FEWEST_SAMPLES, int(MOST_SAMPLE_BYTES / max(1.0, sample_bytes)))
-        self._sent = SentSamples(self.rows_of, most)
+        most = max(FEWEST_SAMPLES, int(MOST_SAMPLE_BYTES / max(1.0, self.samples.bytes_per_row)))
+        self._sent = SentSamples(n, self.rows_of, most)
         self._empty_cache()
 
     def _empty_cache(self) -> None:
@@ -372,8 +296,8 @@ class PartedKernelMatrix(KernelProducts):
         If rows are few, it is cheaper to send their samples to all workers, and to be sent kernels, than to send the
         samples of all coefficients.
         """
-        sample_bytes = self.samples.dtype.itemsize * self.samples.stored_per_row
-        few = 8 * rows.size <= sample_bytes * len(self._columns) and rows.size <= min(BATCH, self._sent.most)
+        few = 8 * rows.size <= self.samples.bytes_per_row * len(self._columns)
+        few = few and rows.size <= min(BATCH, self._sent.most)
         if self.kernel.explicit or not few:
             return super().dot_precisely(beta, rows)
         f, nonzero, points = np.zeros(rows.size), np.flatnonzero(beta), self._coordinates()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.parts import PartRows, RowsInParts
 from maxmargin.kernels.functions import Kernel, gamma_of_entries, make_kernel, row_sums, rows_of_squares
-from maxmargin.kernels.mixed_rows import Samples
+from maxmargin.kernels.mixed_rows import SAMPLED_ROWS, Samples, some_rows
 
 
 class SamplePart:
@@ -21,9 +22,10 @@ class SamplePart:
     def __init__(self, rows: PartRows) -> None:
         self.first, self.X = rows.first, rows.X[rows.own]
 
-    def shape(self) -> tuple[int, int, int, str, bool]:
-        """The first row, how many rows there are, the number of features, the data type, and whether X is sparse."""
-        return self.first, *self.X.shape, self.X.dtype.str, sp.issparse(self.X)
+    def facts(self) -> tuple[slice, int, str, int | None]:
+        """The rows, the number of features, the data type, and of a sparse matrix the number of stored entries."""
+        rows = slice(self.first, self.first + self.X.shape[0])
+        return rows, self.X.shape[1], self.X.dtype.str, int(self.X.nnz) if sp.issparse(self.X) else None
 
     def some(self, rows: Indices) -> Samples:
         """Those of some rows of the data that are in this unit."""
@@ -36,10 +38,6 @@ class SamplePart:
     def rows_of_squares(self, mean: float) -> Vector:
         """The sum of the squared differences of the stored entries of each row from the mean."""
         return rows_of_squares(self.X, mean)
-
-    def stored(self) -> int:
-        """How many entries are stored."""
-        return int(self.X.nnz if sp.issparse(self.X) else self.X.size)
 
 
 class PartedSamples:
@@ -55,6 +53,8 @@ class PartedSamples:
     shape : (n, d)
     dtype : data type
     sparse : bool
+    n_stored : int
+        The number of stored entries.
     slices : list of slice
         The rows of each unit.
 
@@ -72,11 +72,12 @@ class PartedSamples:
     def __init__(self, rows: RowsInParts) -> None:
         self.rows = rows
         self._parts = rows.place(SamplePart, units=True)
-        shapes = self._parts.collect("shape")
-        self.slices = [slice(first, first + count) for first, count, *_ in shapes]
-        self.shape: tuple[int, int] = sum(count for _, count, *_ in shapes), shapes[0][2]
-        self.dtype: np.dtype[Any] = np.dtype(shapes[0][3])
-        self.sparse: bool = shapes[0][4]
+        facts = self._parts.collect("facts")
+        self.slices: list[slice] = [rows for rows, *_ in facts]
+        self.shape: tuple[int, int] = self.slices[-1].stop, facts[0][1]
+        self.dtype: np.dtype[Any] = np.dtype(facts[0][2])
+        self.sparse = facts[0][3] is not None
+        self.n_stored = sum(each[3] for each in facts) if self.sparse else self.shape[0] * self.shape[1]
 
     def take(self, rows: Indices) -> Samples:
         """The samples of some rows, in this order, as they are given: dense or CSR."""
@@ -85,16 +86,20 @@ class PartedSamples:
         return assembled(self._parts.collect("some", rows), unit)
 
     @cached_property
-    def stored_per_row(self) -> float:
-        """How many entries of a row are stored, on average."""
-        stored: float = sum(self._parts.collect("stored"))
-        return stored / max(1, self.shape[0])
+    def sampled(self) -> Samples:
+        """Some samples, by which properties of all are estimated."""
+        return self.take(some_rows(np.arange(self.shape[0]), SAMPLED_ROWS))
+
+    @property
+    def bytes_per_row(self) -> float:
+        """The memory that the numbers of a sample take, on average."""
+        return self.dtype.itemsize * self.n_stored / max(1, self.shape[0])
 
     def gamma(self) -> float:
         """gamma="scale" of a kernel, 1 / (d * variance of all entries): the same bits as for samples in one place."""
         return gamma_of_entries(
             self.shape,
-            round(self.stored_per_row * self.shape[0]),
+            self.n_stored,
             lambda: np.concatenate(self._parts.collect("row_sums")),
             lambda mean: np.concatenate(self._parts.collect("rows_of_squares", mean)),
         )
@@ -104,6 +109,16 @@ class PartedSamples:
         if kernel in ("rbf", "poly", "sigmoid") and parameters.get("gamma", "scale") == "scale":
             parameters["gamma"] = self.gamma()
         return make_kernel(kernel, np.empty((0, self.shape[1])), **parameters)
+
+
+@dataclass(frozen=True)
+class PartedSizes:
+    """The samples, as far as bounds of rounding errors depend on them."""
+
+    kernel: Kernel
+    d: int
+    sq_norms: Vector
+    centre: Vector | None
 
 
 def assembled(parts: list[Samples], unit: Indices) -> Samples:

@@ -32,11 +32,16 @@ class Sent:
 class RowStore:
     """Samples, dense or CSR, by the number of their row.
 
+    Parameters
+    ----------
+    n : int
+        The number of all rows.
+
     Examples
     --------
     >>> import numpy as np
     >>> from maxmargin.kernels.row_store import RowStore
-    >>> store = RowStore()
+    >>> store = RowStore(10)
     >>> store.add(np.array([7, 2]), np.array([[0.7], [0.2]]))
     >>> store.add(np.array([5]), np.array([[0.5]]))
     >>> store.missing(np.array([5, 6, 5, 4])), store.take(np.array([5, 7])).ravel()
@@ -46,81 +51,54 @@ class RowStore:
     array([7])
     """
 
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all samples."""
+    def __init__(self, n: int) -> None:
         self._blocks: list[Samples] = []
-        self._starts = np.zeros(1, dtype=np.int64)  # where each block begins among all samples, and their number
-        self._rows = np.empty(0, dtype=np.int64)  # ascending
-        self._places = np.empty(0, dtype=np.int64)  # of these rows among all samples
-        self._last_used = np.empty(0, dtype=np.int64)  # on a clock
-        self._clock = 0
-
-    @property
-    def size(self) -> int:
-        """How many samples there are."""
-        return self._rows.size
+        # Of each row, the number of the block that its sample is in, -1 if it is not here, and its place in the block.
+        self._block_of = np.full(n, -1, dtype=np.int32)
+        self._place_of = np.zeros(n, dtype=np.int32)
 
     @property
     def rows(self) -> Indices:
         """The rows whose samples are here, ascending."""
-        return self._rows
+        return np.flatnonzero(self._block_of >= 0)
 
     def missing(self, rows: Indices) -> Indices:
         """Those of some rows that are not here, ascending and each once."""
-        return np.setdiff1d(rows, self._rows)
+        return np.unique(rows[self._block_of[rows] < 0])
 
     def add(self, rows: Indices, X: Samples) -> None:
         """Keep these samples too; rows that are here already are left as they are."""
-        new = np.isin(rows, self._rows, invert=True)
+        new = self._block_of[rows] < 0
         if not new.any():
             return
         if not new.all():
             rows, X = rows[new], X[np.flatnonzero(new)]
+        self._block_of[rows], self._place_of[rows] = len(self._blocks), np.arange(rows.size)
         self._blocks.append(X)
-        places = self._starts[-1] + np.arange(rows.size)
-        self._starts = np.append(self._starts, self._starts[-1] + rows.size)
-        used = np.concatenate([self._last_used, np.full(rows.size, self._clock)])
-        rows, places = np.concatenate([self._rows, rows]), np.concatenate([self._places, places])
-        order = np.argsort(rows)
-        self._rows, self._places, self._last_used = rows[order], places[order], used[order]
-
-    def touch(self, rows: Indices) -> None:
-        """Say that those of these rows that are here are used now."""
-        self._clock += 1
-        self._last_used[np.isin(self._rows, rows)] = self._clock
-
-    def recent(self, count: int) -> Indices:
-        """So many rows of those here, the most recently used."""
-        return self._rows[np.argsort(-self._last_used, kind="stable")[:count]]
 
     def take(self, rows: Indices) -> Samples:
         """The samples of these rows, all of which must be here."""
-        places = self._places[np.searchsorted(self._rows, rows)]
-        number = np.searchsorted(self._starts, places, side="right") - 1
-        used = np.unique(number)
+        number, places = self._block_of[rows], self._place_of[rows]
+        used = np.flatnonzero(np.bincount(number, minlength=1))
         if used.size == 1:
-            return self._blocks[used[0]][places - self._starts[used[0]]]
+            return self._blocks[used[0]][places]
         own = [np.flatnonzero(number == k) for k in used]
-        parts = [self._blocks[k][places[which] - self._starts[k]] for k, which in zip(used, own, strict=True)]
-        if not sp.issparse(parts[0]):
-            taken = np.empty((rows.size, parts[0].shape[1]), parts[0].dtype)
-            for which, part in zip(own, parts, strict=True):
-                taken[which] = part
-            return taken
-        return sp.vstack(parts, format="csr")[np.argsort(np.concatenate(own))]
+        parts = [self._blocks[k][places[which]] for k, which in zip(used, own, strict=True)]
+        if sp.issparse(parts[0]):
+            return sp.vstack(parts, format="csr")[np.argsort(np.concatenate(own))]
+        taken = np.empty((rows.size, parts[0].shape[1]), parts[0].dtype)
+        for which, part in zip(own, parts, strict=True):
+            taken[which] = part
+        return taken
 
     def keep(self, rows: Indices) -> None:
         """Forget all samples but those of these rows."""
-        kept = np.flatnonzero(np.isin(self._rows, rows))
-        rows, last_used, clock = self._rows[kept], self._last_used[kept], self._clock
+        rows = rows[self._block_of[rows] >= 0]
         X = self.take(rows) if rows.size else None
-        self.clear()
+        self._blocks = []
+        self._block_of[:] = -1
         if X is not None:
             self.add(rows, X)
-        self._last_used, self._clock = last_used, clock
 
 
 class SentSamples:
@@ -128,25 +106,29 @@ class SentSamples:
 
     Parameters
     ----------
+    n : int
+        The number of all rows.
     fetch : callable
         Gives the samples of some rows.
     most : int
         How many samples are kept.
     """
 
-    def __init__(self, fetch: Callable[[Indices], Samples], most: int) -> None:
+    def __init__(self, n: int, fetch: Callable[[Indices], Samples], most: int) -> None:
         self.fetch, self.most = fetch, most
-        self._store = RowStore()
+        self._store, self._last_used, self._clock = RowStore(n), np.zeros(n, dtype=np.int64), 0
         self._unsent = np.empty(0, dtype=np.int64)
         self._kept: Indices | None = None  # the rows that remain of those sent before, if workers do not know that yet
 
     def gather(self, rows: Indices) -> None:
         """Have the samples of these rows, at most as many as are kept."""
-        new = self._store.missing(rows)
-        self._store.touch(rows)
-        if self._store.size + new.size > self.most:  # forget many, so that it does not happen each time
-            self._store.keep(self._store.recent(min(self.most - new.size, max(self.most // 2, rows.size - new.size))))
-            self._kept = self._store.rows
+        new, here = self._store.missing(rows), self._store.rows
+        self._clock += 1
+        self._last_used[rows] = self._clock
+        if here.size + new.size > self.most:  # forget many, so that it does not happen each time
+            count = min(self.most - new.size, max(self.most // 2, rows.size - new.size))
+            self._kept = here[np.argsort(-self._last_used[here], kind="stable")[:count]]
+            self._store.keep(self._kept)
             self._unsent = np.intersect1d(self._unsent, self._kept)
         if new.size:
             self._store.add(new, self.fetch(new))
@@ -158,7 +140,7 @@ class SentSamples:
 
     def message(self, again: Indices) -> Sent:
         """What workers do not know yet, and samples that one of them has lost."""
-        rows = np.union1d(self._unsent, again)
+        rows = np.union1d(self._unsent, again) if again.size else self._unsent
         return Sent(rows, self._store.take(rows) if rows.size else None, self._kept)
 
     def delivered(self) -> None:

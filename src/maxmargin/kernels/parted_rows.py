@@ -1,0 +1,70 @@
+"""Some rows of a kernel matrix whose columns are spread over the workers of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxmargin.core.types import Block, Indices, Vector
+from maxmargin.kernels.kernel_part import Fill
+
+if TYPE_CHECKING:
+    from maxmargin.kernels.parted_matrix import PartedKernelMatrix
+
+
+@dataclass(frozen=True)
+class PartedRows:
+    """Some rows of K whose columns are spread over workers, which compute what they lack when something is asked for.
+
+    Attributes
+    ----------
+    K : PartedKernelMatrix
+    indices : array of int
+        The rows of K.
+    slots : array of int
+        Where they are in the caches of the workers.
+    own : slice
+        The columns that the view is restricted to.
+    """
+
+    K: PartedKernelMatrix
+    indices: Indices
+    slots: Indices
+    own: slice
+
+    def __getitem__(self, which: Indices | slice) -> PartedRows:
+        return replace(self, indices=self.indices[which], slots=self.slots[which])
+
+    def columns(self, columns: slice) -> PartedRows:
+        """The same rows, restricted to some columns."""
+        start, stop, _ = columns.indices(self.own.stop - self.own.start)
+        return replace(self, own=slice(self.own.start + start, self.own.start + stop))
+
+    def copy(self) -> Block:
+        """The rows as an array of their own."""
+        parts = self._ask("copies", self.slots, self.own)
+        out = np.empty((self.indices.size, self.own.stop - self.own.start), self.K.dtype)
+        for columns, part in zip(self.K.columns_between(self.own), parts, strict=True):
+            out[:, columns] = part
+        return out
+
+    def copy_columns(self, columns: Indices, out: Block, threads: int = 1) -> None:
+        """out <- these columns of the rows: few, and so the driver computes them once more."""
+        self.K.compute_block(self.indices, self.own.start + columns, out)
+
+    def add_to(self, f: Vector, factors: Vector, threads: int = 1) -> None:
+        """f <- f + sum_k factors[k] * row k, of each row as many leading entries as f has."""
+        columns = slice(self.own.start, self.own.start + f.size)
+        if not (self.indices.size and f.size):
+            return
+        sums = np.empty(f.size)
+        for own, part in zip(
+            self.K.columns_between(columns), self._ask("sums", self.slots, factors, columns), strict=True
+        ):
+            sums[own] = part
+        f += sums
+
+    def _ask(self, method: str, *args: Any) -> list[Any]:
+        return self.K.ask(method, self.indices[:0], *args, fills=(Fill(self.indices, self.slots, self.own.stop),))
