@@ -4,6 +4,10 @@ Samples stay on the workers. The solvers are those of one machine: they see rows
 (:mod:`maxmargin.engine.parts`), which run in threads there and on the workers here.
 """
 
+from typing import TYPE_CHECKING
+
+from maxmargin.core.lazy import imported_on_use
+
 try:
     import distributed  # noqa: F401
 except ImportError as error:
@@ -12,7 +16,19 @@ except ImportError as error:
         "pip install 'maxmargin[dask]'"
     ) from error
 
-from maxmargin.dask.estimators import LinearSVC, LinearSVCCV
-from maxmargin.dask.kernel import SVC, SVCCV
+if TYPE_CHECKING:
+    from maxmargin.dask.client import ClusterError
+    from maxmargin.dask.estimators import LinearSVC, LinearSVCCV
+    from maxmargin.dask.kernel import SVC, SVCCV
 
-__all__ = ["SVC", "SVCCV", "LinearSVC", "LinearSVCCV"]
+# Workers import modules of this package, and start sooner without the estimators and scikit-learn.
+__getattr__, __dir__ = imported_on_use(
+    "maxmargin.dask",
+    {
+        "maxmargin.dask.client": "ClusterError",
+        "maxmargin.dask.estimators": "LinearSVC LinearSVCCV",
+        "maxmargin.dask.kernel": "SVC SVCCV",
+    },
+)
+
+__all__ = ["SVC", "SVCCV", "ClusterError", "LinearSVC", "LinearSVCCV"]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from maxmargin.core import Ledger, Matrix
 from maxmargin.core.matrix import as_matrix
+from maxmargin.core.source import is_source
 from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Vector
 from maxmargin.engine.parts import ALL, LocalParts, LocalRows, Scattered
@@ -260,13 +261,13 @@ def stacked(rows: Sequence[Any]) -> Any:
 def opened(X: Any) -> Matrix | None:
     """The rows of a partition that lies in a store, of which nothing is read yet; None if they are in memory."""
     from maxmargin.data import as_matrix as wrapped
-    from maxmargin.estimators.validation import lies_elsewhere
+    from maxmargin.data.stores import is_store
 
     if isinstance(X, (str, os.PathLike)):
         X = StoredRows(os.fspath(X))
     if isinstance(X, StoredRows):
         return X.open()
-    return wrapped(X) if lies_elsewhere(X) else None
+    return wrapped(X) if isinstance(X, Matrix) or is_source(X) or is_store(X) else None
 
 
 def readable(X: Any, dtype: str | None = None, rows: slice = ALL) -> Any:
@@ -358,16 +359,22 @@ class Description:
 
 def describe(X: Any) -> Description:
     """Describe the rows of a partition."""
-    from sklearn.utils.validation import _get_feature_names
-
     if (store := opened(X)) is not None:
         names = None if store.feature_names is None else [str(name) for name in store.feature_names]
         return Description(store.shape, str(store.dtype), int(store.n_stored), store.sparse, names, True)
-    found = _get_feature_names(X)  # None where the columns are numbered
+    names = _names_of(X) if hasattr(X, "columns") else None
     X = readable(X)
     sparse = not isinstance(X, np.ndarray)
     stored = int(X.nnz) if sparse else int(X.size)
-    return Description(X.shape, str(X.dtype), stored, sparse, None if found is None else found.tolist(), False)
+    return Description(X.shape, str(X.dtype), stored, sparse, names, False)
+
+
+def _names_of(X: Any) -> list[str] | None:
+    """The names of the columns of a data frame, as scikit-learn reads them: None where they are numbered."""
+    from sklearn.utils.validation import _get_feature_names  # its import takes a second, which arrays are spared
+
+    found = _get_feature_names(X)
+    return None if found is None else list(found)
 
 
 def item(pair: Any, k: int) -> Any:
