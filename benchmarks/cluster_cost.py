@@ -8,7 +8,7 @@ A linear fit by Newton's method of n rows on W workers of one thread each is pre
     seconds = calls (call + W per_worker + U per_unit + 4 latency)    messages: U units of rows, see engine/parts.py
             + rows_of_the_busiest_worker worker_row                   passes over the data, side by side
             + n driver_row                                            vectors over the rows, in the driver
-            + bytes / bandwidth                                       through the network card of the driver
+            + bytes / bandwidth                                       between the driver and the workers
 
 `call`, `per_worker` and `per_unit` come from calls that do nothing, on 1, 2 and 4 workers with few and with many units.
 `worker_row` and `driver_row` are CPU seconds a row in the workers and in the driver, the slopes between two fits on one
@@ -20,11 +20,13 @@ Latency and bandwidth are 0 and infinite here, where all processes are on one ma
 A call of the decomposition solver with a kernel computes B new rows of the kernel matrix:
 
     seconds = call + W per_worker + W per_unit + 4 latency + B n / W evaluation
-            + (W B d 4 + 8 n) (1 / bandwidth + per_byte)
+            + (W B d 4 + 8 n) (1 / bandwidth + per_byte) + between
 
-with `evaluation` the worker's CPU seconds for one kernel of d features, and `per_byte` those to pack, send and unpack a
-byte. HIGGS-like samples of 28 features, float32, as in cluster_linear.py. All fits but those with one worker and the
-first two numbers of rows are predicted without being looked at: the table shows prediction, measurement and error.
+with `evaluation` the worker's CPU seconds for one kernel of d features, `per_byte` those to pack, send and unpack a
+byte, and `between` the time until the next call, in which the driver solves the working set. HIGGS-like samples of 28
+features, float32, as in cluster_linear.py. All fits but those with one worker and the first two numbers of rows are
+predicted without being looked at: the table shows prediction, measurement and error. On a machine with fewer processors
+than workers, per_worker is an upper bound.
 """
 
 from __future__ import annotations
@@ -35,13 +37,16 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import clusters
 import numpy as np
 from common import markdown
+from scipy.optimize import nnls
+
+from maxmargin.engine.parts import rows_per_unit
 
 D = clusters.FEATURES
 CALLS = 50  # that do nothing, of which the median is taken
@@ -64,10 +69,11 @@ class Constants:
     driver_row: float
     first_calls: float  # calls of a fit: this
     more_calls: float  # and so many for each factor e of rows
-    first_bytes: float  # of all messages of a fit: so many
+    first_bytes: float  # of the messages of a fit between driver and workers: so many
     row_bytes: float  # and so many for each row
     evaluation: float  # of a kernel
     new_rows: float  # of the kernel matrix that a call of the decomposition solver asks for
+    between: float = 0.0  # two calls of the decomposition solver
 
     def empty_call(self, workers: int, units: int) -> float:
         return self.call + workers * self.per_worker + units * self.per_unit
@@ -88,11 +94,17 @@ class Network:
     processors: float = math.inf
 
 
+HERE = Network(0.0, math.inf, len(os.sched_getaffinity(0)))  # all processes are on this machine
+
+
+def units_of(n: int) -> int:
+    """The number of units that n rows are divided into."""
+    return -(-n // rows_per_unit(n))
+
+
 def linear_seconds(found: Constants, n: int, workers: int, network: Network) -> dict[str, float]:
     """The predicted time of a linear fit, by what takes it."""
-    from maxmargin.engine.parts import rows_per_unit
-
-    units = -(-n // rows_per_unit(n))
+    units = units_of(n)
     busiest = min(n, -(-units // workers) * rows_per_unit(n))
     crowded = max(1.0, min(workers, units) / network.processors)
     return {
@@ -109,7 +121,7 @@ def kernel_seconds(found: Constants, n: int, workers: int, network: Network) -> 
     crowded = max(1.0, workers / network.processors)
     compute = found.new_rows * n / workers * found.evaluation * crowded
     messages = found.empty_call(workers, workers) + 4 * network.latency
-    return messages + compute + moved * (1 / network.bandwidth + found.per_byte)
+    return messages + compute + moved * (1 / network.bandwidth + found.per_byte) + found.between
 
 
 # Measurements, with one number of workers in a process of its own
@@ -177,7 +189,7 @@ def fit(client: Any, make: Any, n: int, repeats: int) -> dict[str, Any]:
     for _ in range(repeats):
         with counted_calls() as calls:
             model, run = clusters.measure(client, lambda: make().fit(pairs, None))
-        moved = run["sent_driver"] + run["received_driver"]
+        moved = sum(run["sent_workers"]) + sum(run["received_workers"])
         evaluations = getattr(model, "kernel_evaluations_", 0)
         about = {"rows": n, "calls": len(calls), "bytes": moved, "evaluations": evaluations}
         runs.append(run | about | {"iterations": int(np.max(model.n_iter_)), "entries": sum(model.reads_.values())})
@@ -209,22 +221,20 @@ def constants_of(measured: dict[int, dict[str, Any]]) -> Constants:
     """From all empty calls, and from the first two linear fits and the first kernel fit on one worker."""
     empty = [(1, workers, each["units"], each["seconds"]) for workers, m in measured.items() for each in m["empty"]]
     known, seconds = np.array(empty)[:, :3], np.array(empty)[:, 3]
-    call, per_worker, per_unit = np.maximum(np.linalg.lstsq(known, seconds, rcond=None)[0], 0.0)
+    call, per_worker, per_unit = nnls(known, seconds)[0]
     one = measured[1]
     small, large = one["linear"][:2]
     more = large["rows"] - small["rows"]
     kernel = one["kernel"][0]
     more_calls = (large["calls"] - small["calls"]) / math.log(large["rows"] / small["rows"])
     row_bytes = (large["bytes"] - small["bytes"]) / more
-    units = one["empty"][1]["units"] / one["linear"][-1]["rows"]  # a row
-    driver_row = (large["cpu_driver"] - small["cpu_driver"]) / more - large["calls"] * per_unit * units
-    return Constants(
+    found = Constants(
         call=float(call),
         per_worker=float(per_worker),
         per_unit=float(per_unit),
         per_byte=min(m["per_byte"] for m in measured.values()),
         worker_row=(sum(large["cpu_workers"]) - sum(small["cpu_workers"])) / more,
-        driver_row=max(0.0, driver_row),
+        driver_row=(large["cpu_driver"] - small["cpu_driver"]) / more,
         first_calls=large["calls"] - more_calls * math.log(large["rows"]),
         more_calls=more_calls,
         first_bytes=large["bytes"] - row_bytes * large["rows"],
@@ -232,30 +242,28 @@ def constants_of(measured: dict[int, dict[str, Any]]) -> Constants:
         evaluation=sum(kernel["cpu_workers"]) / kernel["evaluations"],
         new_rows=kernel["evaluations"] / kernel["rows"] / kernel["calls"],
     )
+    rest = kernel["wall"] / kernel["calls"] - kernel_seconds(found, kernel["rows"], 1, HERE)
+    return replace(found, between=max(0.0, rest))
 
 
 def check(found: Constants, measured: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
     """Prediction and measurement of all fits here."""
-    here = Network(0.0, math.inf, len(os.sched_getaffinity(0)))
     checks = []
     for workers, each in measured.items():
         for k, run in enumerate(each["linear"]):
-            told = sum(linear_seconds(found, run["rows"], workers, here).values())
+            told = sum(linear_seconds(found, run["rows"], workers, HERE).values())
             used = workers == 1 and k < 2
             checks.append(compared("linear fit", workers, run["rows"], told, run["wall"], used))
         for k, run in enumerate(each["kernel"]):
-            told = kernel_seconds(found, run["rows"], workers, here)
-            outside = run["wall"] - run["cpu_driver"]  # the driver solves the working sets meanwhile
+            told = kernel_seconds(found, run["rows"], workers, HERE)
             used = workers == 1 and k == 0
-            checks.append(compared("kernel call", workers, run["rows"], told, outside / run["calls"], used))
+            checks.append(compared("kernel call", workers, run["rows"], told, run["wall"] / run["calls"], used))
     return checks
 
 
 def compared(what: str, workers: int, n: int, told: float, took: float, used: bool) -> dict[str, Any]:
-    error = told / took - 1
-    return {"what": what, "workers": workers, "rows": n, "predicted": told, "measured": took, "error": error} | {
-        "used": used
-    }
+    seconds = {"predicted": told, "measured": took, "error": told / took - 1}
+    return {"what": what, "workers": workers, "rows": n, **seconds, "used": used}
 
 
 # Tables
