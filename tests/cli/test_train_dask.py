@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cluster_data import cloud
-from clusters import same, start
 from commands import start_command
+from local_clusters import same, start
 from typer.testing import CliRunner
 
 from maxmargin import SVC, LinearSVC, LinearSVCCV, load_model

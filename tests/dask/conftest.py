@@ -3,8 +3,8 @@
 import dask.array as da
 import pytest
 from cluster_data import CHUNK, cloud
-from clusters import start
 from distributed import Client
+from local_clusters import start
 
 from maxmargin import LinearSVC as Local
 from maxmargin.dask.parts import ClusterParts

@@ -7,8 +7,8 @@ import threading
 import dask
 import pytest
 from cluster_data import CHUNK, N, die, partition
-from clusters import kill_one, same, start
 from distributed import Client
+from local_clusters import kill_one, same, start
 
 from maxmargin.dask import LinearSVC
 from maxmargin.dask.client import ClusterError

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from cluster_data import CHUNK, D, N, cannot, labels_of, partition, rows_of
-from clusters import same as same_model
 from distributed import Client
+from local_clusters import same as same_model
 
 from maxmargin import LinearSVC as Local
 from maxmargin.dask import LinearSVC

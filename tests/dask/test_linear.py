@@ -7,8 +7,8 @@ import dask.array as da
 import numpy as np
 import pytest
 from cluster_data import CHUNK, D, N
-from clusters import same
 from ctrl_c import ctrl_c_at_look
+from local_clusters import same
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError

@@ -3,8 +3,8 @@
 import joblib
 import numpy as np
 from cluster_data import threads_inside
-from clusters import same
 from joblib import Parallel, delayed
+from local_clusters import same
 from sklearn.model_selection import GridSearchCV
 
 from maxmargin import SVC as LocalSVC
