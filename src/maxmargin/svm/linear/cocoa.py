@@ -6,12 +6,17 @@ and the dual point that proves how good they are. Each iteration is a round: one
 The dual, with :math:`v = \sum_i \alpha_i y_i x_i`, the imbalance :math:`m = \sum_i \alpha_i y_i`, and U and q those of
 the loss, is
 
-.. math:: D(\alpha) = \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2 - \tfrac\rho2 m^2 - \beta m,
-    \qquad 0 \le \alpha \le U .
+.. math:: \max_{0 \le \alpha \le U} \min_b\ \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2 - b m
+    + \frac{b^2}{2 B^2},
 
-Without a bias, :math:`\rho = \beta = 0`; a penalised bias has :math:`\rho = B^2`, as a feature of value B has. For a
-free bias, this is the method of multipliers: after each round, the multiplier :math:`\beta` moves to the bias
-:math:`b = \beta + \rho m`, until m = 0.
+with :math:`B = \infty` for a free bias, and without the last two terms if there is no bias. All samples have the bias
+in common, so that units would interfere most by its term. This is prevented by the method of multipliers: with
+:math:`(b - \beta)^2 / 2 \rho_0` added, the best bias is :math:`b = \kappa \beta + \rho m`, and what is left is
+
+.. math:: D(\alpha) = \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2 - \tfrac\rho2 m^2 - \kappa \beta m
+    + \frac{\kappa \beta^2}{2 B^2}, \qquad \kappa = \frac{B^2}{\rho_0 + B^2},\quad \rho = \kappa \rho_0 .
+
+After each round, :math:`\beta` moves to b.
 
 A round (Algorithm 1 of Ma et al. 2015, with :math:`\gamma = 1`):
 
@@ -46,7 +51,7 @@ from maxmargin.svm.regularized import RegularizedSVM
 # Chosen by rounds and passes to relative gaps of 1e-2 and 1e-3, on 20 Newsgroups, Reuters and generated data in 1 to 32
 # units.
 PASSES = 2  # over the active samples in a round: 1 takes a fifth more rounds, 4 a tenth fewer but a third more passes
-BIAS_REACH = 100.0  # margins that a free bias moves in a round by an imbalance as large as the sum of C s_i
+BIAS_REACH = 30.0  # margins that an imbalance as large as the sum of C s_i moves a free bias by, in a round
 MEAN_SHARE = 0.3  # share of the distance to v by which its mean moves in a round: 1 takes a fifth more rounds to 1e-2
 SLOWLY = 0.5  # power of the ratio by which sigma' falls in a round; it rises at once, as a small one spoils the round
 REFRESH = 64  # rounds after which sums that are kept up are computed anew, against rounding
@@ -65,6 +70,8 @@ class CocoaState:
     stored: int  # entries that are stored of all samples
     active_stored: int  # those of the active samples
     rho: float
+    kappa: float
+    stiffness: float  # 1 / B^2
     v: Vector
     mean_w: Vector  # the moving mean of v
     change: SparseVector  # what v has changed by since the units were last told
@@ -83,13 +90,14 @@ class CocoaState:
     @property
     def b(self) -> float:
         """The bias."""
-        return self.multiplier + self.rho * self.imbalance
+        return self.kappa * self.multiplier + self.rho * self.imbalance
 
     @property
     def dual(self) -> float:
         """D(alpha)."""
         quadratic = float(self.v @ self.v) + self.rho * self.imbalance**2
-        return self.separable - 0.5 * quadratic - self.multiplier * self.imbalance
+        quadratic -= self.kappa * self.stiffness * self.multiplier**2
+        return self.separable - 0.5 * quadratic - self.kappa * self.multiplier * self.imbalance
 
 
 @dataclass(frozen=True)
@@ -140,10 +148,13 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         elif isinstance(warm, Solution) and warm.p is not None:
             first, multiplier = warm.p, warm.b
         sq_norms = problem.sq_norms()
-        rho = problem.bias_feature**2
-        if problem.free_bias:
+        rho, kappa = 0.0, 0.0
+        stiffness = 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
+        if problem.bias:
             mean = float(np.average(sq_norms, weights=problem.s)) or 1.0
-            rho = min(mean, BIAS_REACH / float(problem.u.sum()))
+            rho_0 = min(mean, BIAS_REACH / float(problem.u.sum()))
+            kappa = 1 / (1 + stiffness * rho_0)
+            rho = kappa * rho_0
         parts = in_parts(problem.X).place(
             CocoaPart,
             Scattered(problem.y),
@@ -166,15 +177,16 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             stored,
             stored,
             rho,
+            kappa,
+            stiffness,
             zero,
             zero.copy(),
             SparseVector.of(zero),
             sigma=math.sqrt(units),
         )
-        if first is not None or rho == 0:  # without a bias, the alpha of zero rows is known
+        if first is not None or not problem.bias:  # without a bias, the alpha of zero rows is known
             self._refresh(state, zero)
-        if problem.free_bias:
-            state.multiplier = multiplier
+        state.multiplier = multiplier
         self._move_means(state)
         return state
 
@@ -186,10 +198,10 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             reads = (2 * PASSES + 1) * (state.stored if state.all_active else state.active_stored)
             if left < reads + (state.stored if self._refresh_is_due(state) else 0):
                 return Step(done, Reason.BUDGET)
-            self._round(problem, state)
+            self._round(state)
         return Step(iterations)
 
-    def _round(self, problem: RegularizedSVM, state: CocoaState) -> None:
+    def _round(self, state: CocoaState) -> None:
         delta, imbalance, slope, bend, square, gap, state.active_stored = state.parts.update(
             "round",
             state.t,
@@ -201,12 +213,13 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             PASSES,
             state.all_active,
         )
-        gap += self._gap_of_driver(problem, state)
+        gap += self._gap_of_driver(state)
         # Along the proposed change, D is a parabola.
         rise = slope - delta.dot(state.v) - state.b * imbalance
         whole_square = delta.square() + state.rho * imbalance**2
-        t = min(1.0, max(0.0, rise / (whole_square + bend))) if whole_square + bend > 0 else 1.0
-        gain = t * rise - 0.5 * t**2 * (whole_square + bend)
+        curvature = whole_square + bend
+        t = min(1.0, max(0.0, rise / curvature)) if curvature > 0 else 1.0
+        gain = t * rise - 0.5 * t**2 * curvature
         refresh, before = self._refresh_is_due(state), state.v
         state.t, state.rounds = t, state.rounds + 1
         if refresh:
@@ -215,8 +228,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             self._change_v(state, before, delta.scaled(t))
             state.separable += t * slope - 0.5 * t**2 * bend
             state.imbalance += t * imbalance
-        if problem.free_bias:
-            state.multiplier = state.b
+        state.multiplier = state.b
         state.gap = max(0.0, gap - gain)
         self._move_means(state)
         self._adapt_sigma(state, whole_square / square if square > 0 else 1.0)
@@ -235,13 +247,13 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         v, state.separable, state.imbalance = state.parts.total("sums", state.t)
         self._change_v(state, before, SparseVector.of(v.dense() - before))
 
-    def _gap_of_driver(self, problem: RegularizedSVM, state: CocoaState) -> float:
+    def _gap_of_driver(self, state: CocoaState) -> float:
         """What the gap of the means and alpha has beside the terms of the samples."""
         off = state.mean_w - state.v
         gap = 0.5 * float(off @ off)
-        if problem.free_bias:
-            return gap + abs(state.mean_b * state.imbalance)
-        return gap + (0.5 * (state.mean_b - state.b) ** 2 / state.rho if state.rho else 0.0)
+        if state.stiffness:
+            return gap + 0.5 * state.stiffness * (state.mean_b - state.imbalance / state.stiffness) ** 2
+        return gap + abs(state.mean_b * state.imbalance)
 
     def _mean_share(self, state: CocoaState) -> float:
         """The share of the distance to v by which its mean moves; a single unit needs no mean."""
@@ -253,9 +265,9 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         state.mean_w = state.mean_w + share * (state.v - state.mean_w)
         state.mean_b += share * (state.b - state.mean_b)
 
-    def _adapt_sigma(self, state: CocoaState, overlap: float) -> None:
+    def _adapt_sigma(self, state: CocoaState, right: float) -> None:
         """Choose the next sigma', given the one that would have been right for this round."""
-        ratio = min(max(overlap, 1.0), float(state.units)) / state.sigma
+        ratio = min(max(right, 1.0), float(state.units)) / state.sigma
         state.sigma *= ratio if ratio > 1 else ratio**SLOWLY
 
     def _choose_active(self, state: CocoaState, gap: float) -> None:

@@ -116,7 +116,7 @@ class CocoaPart:
         slope, bend : float
             sum d_i (1 - q_i alpha_i), and sum q_i d_i^2.
         square : float
-            |delta|^2 + rho imbalance^2.
+            |delta|^2 + rho imbalance^2, of which the driver has the sum over units.
         gap : float
             The terms of the active samples in the gap of the means of w and b.
         stored : int
