@@ -20,6 +20,7 @@ SLOW = (
     "cli",
     "compat",
     "core/test_threads.py",
+    "dask",
     "data/stores",
     "data/test_libsvm.py",
     "engine/test_checkpoint.py",

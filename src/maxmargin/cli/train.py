@@ -69,7 +69,7 @@ def train(
     data: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DATA...",
+            metavar="DATA",
             help=f"{DATA_HELP} With --dask as many files or stores as you like, and patterns such as 'data-*.parquet'.",
         ),
     ],

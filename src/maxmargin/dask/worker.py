@@ -223,12 +223,12 @@ class StoredRows:
     ----------
     path : str
         As :func:`maxmargin.data.read_table` takes it.
-    label_column : str or None
+    label_column : str, int or None
         The column that holds the labels, which is no feature; None: there is none.
     """
 
     path: str
-    label_column: str | None = None
+    label_column: str | int | None = None
 
     def open(self) -> Matrix:
         """The rows; of a store and of a .npy file, nothing is read yet."""
@@ -387,7 +387,7 @@ def item(pair: Any, k: int) -> Any:
     return pair[k] if k < len(pair) else None
 
 
-def read_pair(path: str, label_column: str) -> tuple[Any, NDArray[Any]]:
+def read_pair(path: str, label_column: str | int) -> tuple[Any, NDArray[Any]]:
     """The rows and the labels of a file; see :func:`maxmargin.data.read_table` for the column of the labels."""
     from maxmargin.data import read_table
 
