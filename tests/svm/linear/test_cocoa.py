@@ -154,7 +154,7 @@ def test_changes_are_sent_as_sparse_vectors():
     *_, state = rounds(RegularizedSVM(X, y, 1.0, loss="hinge"), 5)
     assert 0 < state.change.nbytes <= 12 * np.unique(X.indices).size
     for part in state.parts.objects:
-        delta = part.round(state.t, state.change, state.b, 1.0, 0.0, 1.0, 1, True)[0]
+        delta = part.round(5, state.t, state.change, state.b, 1.0, 0.0, 1.0, 1, True)[0]
         assert delta.nbytes <= 12 * np.unique(X[part.rows.own].indices).size
 
 

@@ -54,7 +54,7 @@ PASSES = 2  # over the active samples in a round: 1 takes a fifth more rounds, 4
 BIAS_REACH = 30.0  # margins that an imbalance as large as the sum of C s_i moves a free bias by, in a round
 MEAN_SHARE = 0.3  # share of the distance to v by which its mean moves in a round: 1 takes a fifth more rounds to 1e-2
 SLOWLY = 0.5  # power of the ratio by which sigma' falls in a round; it rises at once, as a small one spoils the round
-REFRESH = 64  # rounds after which sums that are kept up are computed anew, against rounding
+REFRESH = 64  # rounds after which all is computed anew from alpha: as many, at most, are repeated for a lost worker
 UNSHRINK_SHARE = 0.1  # all samples become active when the gap of the active ones has fallen to this share,
 UNSHRINK_ROUNDS = 20  # or after this many rounds
 
@@ -65,6 +65,7 @@ class CocoaState:
 
     dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
     C: float
+    seed: int  # decides in which order samples are visited
     parts: Parts  # of CocoaPart
     units: int  # K
     stored: int  # entries that are stored of all samples
@@ -155,23 +156,13 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             rho_0 = min(mean, BIAS_REACH / float(problem.u.sum()))
             kappa = 1 / (1 + stiffness * rho_0)
             rho = kappa * rho_0
-        parts = in_parts(problem.X).place(
-            CocoaPart,
-            Scattered(problem.y),
-            Scattered(problem.s),
-            Scattered(sq_norms),
-            problem.C,
-            problem.loss,
-            rho,
-            int(rng.integers(2**62)),
-            None if first is None else Scattered(first),
-            units=True,
-        )
+        zero, seed = np.zeros(problem.X.shape[1]), int(rng.integers(2**62))
+        parts = self._placed(problem, rho, seed, zero, first)
         units, stored = parts.total("count")
-        zero = np.zeros(problem.X.shape[1])
         state = CocoaState(
             problem.dual_signature,
             problem.C,
+            seed,
             parts,
             units,
             stored,
@@ -183,12 +174,27 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             zero.copy(),
             SparseVector.of(zero),
             sigma=math.sqrt(units),
+            multiplier=multiplier,
         )
-        if first is not None or not problem.bias:  # without a bias, the alpha of zero rows is known
-            self._refresh(state, zero)
-        state.multiplier = multiplier
+        self._sum_anew(state)
         self._move_means(state)
         return state
+
+    def _placed(self, problem: RegularizedSVM, rho: float, seed: int, mean_w: Vector, alpha: Vector | None) -> Parts:
+        """Objects of all units, at these dual variables or at zero, with w = 0 until they are told of a change."""
+        return in_parts(problem.X).place(
+            CocoaPart,
+            Scattered(problem.y),
+            Scattered(problem.s),
+            Scattered(problem.sq_norms()),
+            problem.C,
+            problem.loss,
+            rho,
+            seed,
+            mean_w,
+            None if alpha is None else Scattered(alpha),
+            units=True,
+        )
 
     def step(self, problem: RegularizedSVM, state: CocoaState, iterations: int, budget: float) -> Step:
         before = problem.X.ledger.cost
@@ -198,12 +204,13 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             reads = (2 * PASSES + 1) * (state.stored if state.all_active else state.active_stored)
             if left < reads + (state.stored if self._refresh_is_due(state) else 0):
                 return Step(done, Reason.BUDGET)
-            self._round(state)
+            self._round(problem, state)
         return Step(iterations)
 
-    def _round(self, state: CocoaState) -> None:
+    def _round(self, problem: RegularizedSVM, state: CocoaState) -> None:
         delta, imbalance, slope, bend, square, gap, state.active_stored = state.parts.update(
             "round",
+            state.rounds,
             state.t,
             state.change,
             state.b,
@@ -220,19 +227,19 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         curvature = whole_square + bend
         t = min(1.0, max(0.0, rise / curvature)) if curvature > 0 else 1.0
         gain = t * rise - 0.5 * t**2 * curvature
-        refresh, before = self._refresh_is_due(state), state.v
+        refresh = self._refresh_is_due(state)
         state.t, state.rounds = t, state.rounds + 1
         if refresh:
-            self._refresh(state, before)
+            self._refresh(problem, state)
         else:
-            self._change_v(state, before, delta.scaled(t))
+            self._change_v(state, state.v, delta.scaled(t))
             state.separable += t * slope - 0.5 * t**2 * bend
             state.imbalance += t * imbalance
         state.multiplier = state.b
         state.gap = max(0.0, gap - gain)
         self._move_means(state)
         self._adapt_sigma(state, whole_square / square if square > 0 else 1.0)
-        self._choose_active(state, gap)
+        self._choose_active(state, gap, refresh)
 
     def _change_v(self, state: CocoaState, before: Vector, change: SparseVector) -> None:
         """Change v as the units will change their w, to the bit; they have it as it was `before`."""
@@ -242,10 +249,20 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
     def _refresh_is_due(self, state: CocoaState) -> bool:
         return (state.rounds + 1) % REFRESH == 0
 
-    def _refresh(self, state: CocoaState, before: Vector) -> None:
-        """Compute v and the sums anew; the units have v as it was `before`."""
-        v, state.separable, state.imbalance = state.parts.total("sums", state.t)
-        self._change_v(state, before, SparseVector.of(v.dense() - before))
+    def _refresh(self, problem: RegularizedSVM, state: CocoaState) -> None:
+        """Make the objects of the units anew.
+
+        Rounding that has added up is gone. And a unit that is lost with its worker has to repeat no round before this
+        one, nor does the driver have to remember its messages.
+        """
+        alpha = np.concatenate(state.parts.collect("dual_variables", state.t))
+        state.parts, state.t = self._placed(problem, state.rho, state.seed, state.mean_w, alpha), 1.0
+        self._sum_anew(state)
+
+    def _sum_anew(self, state: CocoaState) -> None:
+        """Compute v and the sums from the dual variables of units that have w = 0."""
+        v, state.separable, state.imbalance = state.parts.total("sums")
+        self._change_v(state, np.zeros_like(state.v), v)
 
     def _gap_of_driver(self, state: CocoaState) -> float:
         """What the gap of the means and alpha has beside the terms of the samples."""
@@ -270,17 +287,14 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         ratio = min(max(right, 1.0), float(state.units)) / state.sigma
         state.sigma *= ratio if ratio > 1 else ratio**SLOWLY
 
-    def _choose_active(self, state: CocoaState, gap: float) -> None:
+    def _choose_active(self, state: CocoaState, gap: float, refreshed: bool) -> None:
         """Let all samples become active next if those that are active are nearly solved, or after many rounds."""
         state.rounds_since_all += 1
         if state.all_active:
-            state.gap_of_all, state.all_active, state.rounds_since_all = gap, False, 0
-        elif (
-            state.active_stored == 0
-            or gap <= UNSHRINK_SHARE * state.gap_of_all
-            or state.rounds_since_all >= UNSHRINK_ROUNDS
-        ):
-            state.all_active = True
+            state.gap_of_all, state.rounds_since_all = gap, 0
+        solved = state.active_stored == 0 or gap <= UNSHRINK_SHARE * state.gap_of_all
+        many = state.rounds_since_all >= UNSHRINK_ROUNDS
+        state.all_active = refreshed or (not state.all_active and (solved or many))
 
     def solution(self, problem: RegularizedSVM, state: CocoaState) -> Solution:
         alpha = np.concatenate(state.parts.collect("dual_variables", state.t))

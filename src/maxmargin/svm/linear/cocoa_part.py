@@ -30,6 +30,8 @@ class CocoaPart:
         The curvature of the dual in the imbalance; 0 without a bias.
     seed : int
         Decides, with the numbers of the unit and of the round, in which order samples are visited.
+    mean_w : array
+        The mean of w to begin with; w itself is 0 until the first round.
     start : array or None
         Dual variables to begin at; None: zeros.
     """
@@ -44,6 +46,7 @@ class CocoaPart:
         loss: Loss,
         rho: float,
         seed: int,
+        mean_w: Vector,
         start: Vector | None,
     ) -> None:
         self.rows, self.y, self.sq_norms = rows, y.copy(), sq_norms.copy()
@@ -56,28 +59,25 @@ class CocoaPart:
         self.alpha: Vector = np.clip(np.where(fixed, best, first), 0.0, self.upper)
         self.proposal = self.alpha  # the dual variables that the last round proposed
         self.w = np.zeros(rows.X.shape[1])
-        self.mean_w = np.zeros(rows.X.shape[1])
+        self.mean_w = mean_w.copy()
         self.usable: Indices = np.flatnonzero((s > 0) & ~fixed)
         self.active = self.usable
         self.clearly_out = math.inf  # gradients beyond which samples at a bound become inactive
-        self.rounds = 0
 
     def count(self) -> Sums:
         """One unit, and the number of entries that are stored of its samples."""
         return 1, self._stored(self.usable)
 
-    def sums(self, t: float) -> Sums:
-        """What depends on alpha, of which the share t of the last change is made, computed anew.
-
-        Returned: v, and the sums of alpha_i - q_i alpha_i^2 / 2 and alpha_i y_i.
-        """
-        alpha = self.dual_variables(t)
+    def sums(self) -> Sums:
+        """v, and the sums of alpha_i - q_i alpha_i^2 / 2 and alpha_i y_i, before the first round."""
+        alpha = self.alpha
         support = np.flatnonzero(alpha)
         v = self.rows.dot_transposed((alpha * self.y)[support], support)
         return SparseVector.of(v), float(alpha.sum() - 0.5 * (self.q @ alpha**2)), float(alpha @ self.y)
 
     def round(
         self,
+        number: int,
         t: float,
         change: SparseVector,
         b: float,
@@ -91,6 +91,8 @@ class CocoaPart:
 
         Parameters
         ----------
+        number : int
+            The number of the round.
         t : float
         change : SparseVector
             What w has changed by since the last call.
@@ -127,8 +129,7 @@ class CocoaPart:
         self.mean_w += mean_share * (self.w - self.mean_w)
         active = self.usable if all_active else self.active
         alpha, w, own_b = self.alpha.copy(), self.w.copy(), b
-        rng = np.random.default_rng([self.seed, self.rows.number, self.rounds])
-        self.rounds += 1
+        rng = np.random.default_rng([self.seed, self.rows.number, number])
         gap = 0.0
         for k in range(passes):
             order = self.rows.rows(rng.permutation(active))
