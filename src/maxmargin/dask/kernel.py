@@ -78,10 +78,10 @@ class SVC(KernelOnCluster, ClassifierOnCluster, local.SVC):
 
     Notes
     -----
-    The model has the same bits for any number of workers, whatever happens to them during the fit. They are those of
-    :class:`maxmargin.SVC` with ``solver="decomposition"`` for data in float64 whenever that fit computes kernels in
-    float64; else the local fit computes kernels a little faster with other roundings, and the models agree within
-    `tol`.
+    The model has the same bits for any number of workers with processors of one kind, whatever happens to them during
+    the fit. They are those of :class:`maxmargin.SVC` with ``solver="decomposition"`` and the same `cache_size` for
+    data in float64, and for float32 on processors with AVX-512. On others, kernels in float32 take a sixth longer to
+    compute to the same bits in any block, which the local fit does not do: there the two models agree within `tol`.
 
     Examples
     --------

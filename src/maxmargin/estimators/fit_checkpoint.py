@@ -151,8 +151,9 @@ class FitCheckpoint:
 
 
 def _cached_bytes(shared: KernelRows | None) -> int:
-    """The bytes of the rows in a cache."""
-    return 0 if shared is None else shared.kept()["cache"]["rows"].nbytes
+    """The bytes of the rows in a cache; none are saved of one on the workers of a cluster."""
+    cache = None if shared is None else shared.kept().get("cache")
+    return 0 if cache is None else cache["rows"].nbytes
 
 
 @dataclass(frozen=True)
