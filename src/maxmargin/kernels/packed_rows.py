@@ -19,6 +19,7 @@ from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.kernels._blocks import add_rows
 from maxmargin.kernels.functions import Kernel
 from maxmargin.kernels.mixed_rows import ColumnLayout, Floats, MixedRows, Samples, Selection
+from maxmargin.kernels.nearby import TILE as NEARBY_TILE
 from maxmargin.kernels.nearby import NearbyTiles, coordinates
 
 BATCH = 512  # samples that are packed, or added up, at a time
@@ -310,6 +311,7 @@ class PackedRows:
         evaluations = np.zeros(len(nearby.members), dtype=np.int64)
 
         def add(tiles: Iterator[slice]) -> None:
+            memory = np.empty(BATCH * NEARBY_TILE, dtype=kind)  # of all blocks: the system would clear new memory first
             for tile in (some.start for some in tiles):
                 members = nearby.members[tile]
                 samples = members + columns.start if isinstance(columns, slice) else columns[members]
@@ -317,7 +319,7 @@ class PackedRows:
                 near, total = nearby.near(points, tile, sq_reach), f[members]
                 for start in range(0, near.size, BATCH):
                     some = near[start : start + BATCH]
-                    block = np.empty((some.size, members.size), dtype=kind)
+                    block = memory[: some.size * members.size].reshape(some.size, members.size)
                     self.kernel.block(left[some], right, block)
                     add_rows(block, np.arange(some.size), factors[some], total)
                 f[members] = total
