@@ -18,11 +18,11 @@ in common, so that units would interfere most by its term. This is prevented by 
 
 After each round, :math:`\beta` moves to b.
 
-A round (Algorithm 1 of Ma et al. 2015, with :math:`\gamma = 1`):
+A round (CoCoA+ of Ma et al. 2015, with their :math:`\gamma = 1`):
 
-1. Unit k changes its own dual variables by :math:`d_k`, by passes of coordinate ascent on its subproblem (their (7)):
-   it takes w to be v, and its own changes :math:`\delta_k = \sum_{i \in k} d_i y_i x_i` to move it by
-   :math:`\sigma' \delta_k`. So it leaves room for the changes of the others.
+1. Unit k changes its own dual variables by :math:`d_k`, by passes of coordinate ascent on its subproblem: it takes w to
+   be v, and its own changes :math:`\delta_k = \sum_{i \in k} d_i y_i x_i` to move it by :math:`\sigma' \delta_k`. So it
+   leaves room for the changes of the others.
 2. The driver sums the :math:`\delta_k` to :math:`\delta`, and makes the share t of all changes at which D is largest,
    at most 1: D is a parabola along the change. So D never decreases, whatever :math:`\sigma'` is.
 3. The next :math:`\sigma'` is about :math:`|\delta|^2 / \sum_k |\delta_k|^2`, what would have been right for this
