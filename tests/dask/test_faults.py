@@ -6,12 +6,13 @@ import threading
 
 import dask
 import pytest
-from cluster_data import CHUNK, N, die, partition
+from cluster_data import CHUNK, Deadly, N, die, partition
 from distributed import Client
-from local_clusters import kill_one, same, start
+from local_clusters import kill_one, same, start, wait_for_all
 
 from maxmargin.dask import LinearSVC
 from maxmargin.dask.client import ClusterError
+from maxmargin.dask.inputs import place
 from maxmargin.dask.parts import Units
 from maxmargin.solvers import Checkpoint
 
@@ -28,7 +29,7 @@ def fragile():
 @pytest.fixture
 def both(fragile):
     """The cluster with both of its workers, for the tests that need them."""
-    fragile.wait_for_workers(2)
+    wait_for_all(fragile)
     return fragile
 
 
@@ -106,6 +107,14 @@ def test_a_partition_that_kills_its_worker(both, monkeypatch):
     monkeypatch.setattr(both.cluster.scheduler, "allowed_failures", 1)
     with pytest.raises(ClusterError, match=r"partition 1 of X could not be computed: KilledWorker"):
         fit(both, [dask.delayed(partition)(0), dask.delayed(die)()])
+
+
+def test_retries_are_bounded(both, monkeypatch):
+    """A step of a fit that ends every worker, as one that needs too much memory does."""
+    monkeypatch.setattr(both.cluster.scheduler, "allowed_failures", 1)
+    rows = place(both, [dask.delayed(partition)(0)[0], dask.delayed(partition)(1)[0]])
+    with pytest.raises(ClusterError, match=r"worked on partitions? .*1 of X were lost again and again.*memory"):
+        rows.place(Deadly, units=True).collect("work")
 
 
 def test_a_scheduler_that_is_lost(client, whole, at_call, tmp_path, monkeypatch):

@@ -39,6 +39,18 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Deadly:
+    """An object of a unit of rows that ends its worker; that of the first unit does not."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def work(self):
+        if self.rows.first:
+            die()
+        return 0
+
+
 def threads_inside():
     """How many threads a fit would use here."""
     from maxmargin.core.threads import thread_count

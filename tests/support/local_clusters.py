@@ -3,9 +3,11 @@
 import logging
 import os
 import signal
+import time
 
 import numpy as np
 from distributed import LocalCluster
+from distributed.core import Status
 
 
 def start(workers):
@@ -19,6 +21,17 @@ def kill_one(client):
     address, pid = next(iter(client.run(os.getpid).items()))
     os.kill(pid, signal.SIGKILL)
     return address
+
+
+def wait_for_all(client):
+    """Wait until every worker that was killed is there again.
+
+    Its nanny must know it, too: one whose worker is killed while it starts does not start another.
+    """
+    nannies = list(client.cluster.workers.values())
+    client.wait_for_workers(len(nannies))
+    while any(nanny.process is None or nanny.process.status != Status.running for nanny in nannies):
+        time.sleep(0.01)
 
 
 def same(model, other):

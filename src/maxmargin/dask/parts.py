@@ -94,7 +94,7 @@ class Units:
                 self._restore()
                 self.holders = {}
                 continue
-            for own, results in zip(tasks.values(), self._gather(list(tasks)), strict=True):
+            for own, results in zip(tasks.values(), self._gather(tasks), strict=True):
                 for k, answer in zip(own, results, strict=True):
                     if isinstance(answer, Behind):
                         behind[k] = answer.version
@@ -102,8 +102,15 @@ class Units:
                         answers[k] = answer
             if any(k not in answers and self._moved(k) for k in left):
                 self.holders = {}
-        names = ", ".join(str(part) for k in left for part in self.sources[k])
-        raise ClusterError(f"partitions {names} were lost with their workers again and again, {MOST_TRIES} times")
+        raise ClusterError(
+            f"{self._partitions(left)} of X were lost with their workers again and again, {MOST_TRIES} times"
+        )
+
+    def _partitions(self, units: Sequence[int]) -> str:
+        """The partitions that some units consist of, for errors."""
+        parts = sorted({part for k in units for part in self.sources[k]})
+        few = ", ".join(str(part) for part in parts[:10]) + (", ..." if len(parts) > 10 else "")
+        return f"partition{'s' if len(parts) > 1 else ''} {few}"
 
     def _spread(self) -> None:
         """Give units to workers that hold none, such as one that was added or started again, if others hold several.
@@ -143,13 +150,15 @@ class Units:
         name = f"maxmargin-{request.method}-{uuid4().hex}"
         return self.client.submit(worker.call, sent, [self.futures[k] for k in own], key=name, pure=False, **where)
 
-    def _gather(self, tasks: list[Future]) -> list[list[Answer | Behind]]:
+    def _gather(self, tasks: dict[Future, list[int]]) -> list[list[Answer | Behind]]:
         try:
-            answers: list[list[Answer | Behind]] = self.client.gather(tasks)
+            answers: list[list[Answer | Behind]] = self.client.gather(list(tasks))
         except KilledWorker as error:
+            units = [k for task, own in tasks.items() if task.status == "error" for k in own]
             raise ClusterError(
-                f"the workers that had to do a step of the fit were lost again and again: {error}. A worker that needs "
-                "more memory than it may take is killed: give the workers more, or make the partitions smaller"
+                f"the workers that worked on {self._partitions(units)} of X were lost again and again: {error}. A "
+                "worker that needs more memory than it may take is killed: give the workers more, or make the "
+                "partitions smaller"
             ) from error
         except Exception:
             for k, future in enumerate(self.futures):
