@@ -48,11 +48,11 @@ from maxmargin.engine.sparse_vector import SparseVector
 from maxmargin.svm.linear.cocoa_part import CocoaPart
 from maxmargin.svm.regularized import RegularizedSVM
 
-# The figures are rounds and passes to relative gaps of 1e-2 and 1e-3, on 20 Newsgroups, Reuters and generated data in 1 to
-# 32 units, for LEAST_RHO also MNIST. Constants without a figure were not compared with others.
+# The figures are rounds and passes to relative gaps of 1e-2 and 1e-3, on 20 Newsgroups, Reuters and generated data in 1
+# to 32 units, for LEAST_RHO also MNIST. Constants without a figure were not compared with others.
 PASSES = 2  # over the active samples in a round: 1 takes a fifth more rounds, 4 a tenth fewer but a third more passes
 BIAS_REACH = (
-    30.0  # margins that an imbalance of sum C s_i moves a free bias by, in a round; 1000 takes half more rounds
+    30.0  # margins by which an imbalance of sum C s_i moves a free bias in a round; 1000 takes half more rounds
 )
 LEAST_RHO = 0.01  # unit: the mean |x_i|^2; for dual variables far below C. 0.1 takes a tenth more rounds, 1 half more
 MEAN_SHARE = 0.3  # share of the distance to v by which its mean moves in a round: 1 takes a fifth more rounds to 1e-2
