@@ -56,12 +56,26 @@ def test_the_bits_of_one_machine(client, few, model_of_one):
     assert float(model.score(*lazy)) == model.score(*few)
 
 
-def test_another_number_of_workers(few, model_of_one):
-    with start(1) as cluster, Client(cluster, set_as_default=False) as one:
-        same(SVC(client=one, **SMALL_STEPS).fit(*few), model_of_one)
-        cluster.scale(3)
-        one.wait_for_workers(3)
-        same(SVC(client=one, **SMALL_STEPS).fit(*few), model_of_one)
+@pytest.fixture(scope="module")
+def fragile():
+    """A cluster that grows, and whose workers the tests kill; their nannies start others."""
+    with start(1) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def test_another_number_of_workers(fragile, few, model_of_one):
+    same(SVC(client=fragile, **SMALL_STEPS).fit(*few), model_of_one)
+    fragile.cluster.scale(3)
+    fragile.wait_for_workers(3)
+    same(SVC(client=fragile, **SMALL_STEPS).fit(*few), model_of_one)
+
+
+@pytest.mark.parametrize(("number", "after"), [(2, False), (12, True), (25, False)])
+def test_a_worker_is_killed(fragile, few, model_of_one, at_call, number, after):
+    calls = at_call(number, lambda: kill_one(fragile), after=after)
+    parts = [dask.delayed(partition)(k, n=N, chunk=CHUNK) for k in range(3)]
+    same(SVC(client=fragile, **SMALL_STEPS).fit(parts, None), model_of_one)
+    assert len(calls) > 25
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -114,22 +128,6 @@ def test_a_model_is_an_ordinary_one(client, few, model_of_one, tmp_path):
     save_model(model, tmp_path / "model.mm")
     loaded = load_model(tmp_path / "model.mm")
     np.testing.assert_array_equal(loaded.decision_function(few[0]), model_of_one.decision_function(few[0]))
-
-
-@pytest.fixture(scope="module")
-def fragile():
-    """A cluster whose workers the tests kill."""
-    with start(2) as cluster, Client(cluster, set_as_default=False) as client:
-        yield client
-
-
-@pytest.mark.parametrize(("number", "after"), [(2, False), (12, True), (25, False)])
-def test_a_worker_is_killed(fragile, few, model_of_one, at_call, number, after):
-    fragile.wait_for_workers(2)
-    calls = at_call(number, lambda: kill_one(fragile), after=after)
-    parts = [dask.delayed(partition)(k, n=N, chunk=CHUNK) for k in range(3)]
-    same(SVC(client=fragile, **SMALL_STEPS).fit(parts, None), model_of_one)
-    assert len(calls) > 25
 
 
 def test_a_fit_goes_on_from_its_checkpoint(client, few, model_of_one, at_call, tmp_path, monkeypatch):
