@@ -25,9 +25,11 @@ def lazily(*arrays):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_the_model_has_the_bits_of_one_machine(client, data, lazy, loss):
-    model = LinearSVC(loss=loss, random_state=0, tol=1e-6).fit(*lazy)
-    local = Local(solver="newton", loss=loss, random_state=0, tol=1e-6).fit(*data)
+    options = {"loss": loss, "tol": 1e-6, "keep_dual": True, "random_state": 0}
+    model, local = LinearSVC(**options).fit(*lazy), Local(solver="newton", **options).fit(*data)
     same(model, local)
+    np.testing.assert_array_equal(model.support_, local.support_)
+    np.testing.assert_array_equal(model.dual_coef_, local.dual_coef_)
     assert model.certificate_.relative_gap <= 1e-6
     assert model.solver_ == "newton"
     assert model.certificate_ == local.certificate_
