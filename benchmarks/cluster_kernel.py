@@ -67,11 +67,8 @@ def main() -> None:
 
 def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
     """All entrants on one set; a table is printed."""
+    own = saved_rows(name, chosen.rows, folder)
     rows = min(chosen.rows or ROWS[name], ROWS[name])
-    own = folder / f"{name}-{rows}"
-    if not own.exists():
-        data = drawn(CASES[name].load(), rows)
-        clusters.save_partitions(data.X.astype(np.float32), data.y, -(-len(data.y) // PARTITIONS), own)
     case = CASES[name]
     request = {"folder": str(own), "gamma": case.gamma, "C": case.C}
     request |= {"cache_size": chosen.cache_size, "repeats": chosen.repeats}
@@ -86,6 +83,16 @@ def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
     print(f"gamma = {case.gamma:g}, C = {case.C:g}, cache_size = {chosen.cache_size:g}")
     report(found, chosen.cache_size)
     return [{"set": name, "rows": rows} | each for each in found]
+
+
+def saved_rows(name: str, rows: int | None, folder: Path) -> Path:
+    """The folder with the partitions of a set, or of so many of its rows; they are written if they are not there."""
+    rows = min(rows or ROWS[name], ROWS[name])
+    own = folder / f"{name}-{rows}"
+    if not own.exists():
+        data = drawn(CASES[name].load(), rows)
+        clusters.save_partitions(data.X.astype(np.float32), data.y, -(-len(data.y) // PARTITIONS), own)
+    return own
 
 
 def fit_alone(

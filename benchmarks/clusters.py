@@ -121,7 +121,7 @@ def cluster_of(workers: int) -> Iterator[Any]:
 
     from maxmargin.dask import LinearSVC
 
-    quiet = {"silence_logs": "CRITICAL", "dashboard_address": None}
+    quiet = {"silence_logs": "CRITICAL", "dashboard_address": "127.0.0.1:0"}
     with (
         LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, protocol="tcp://", **quiet) as cluster,
         Client(cluster) as client,

@@ -1,0 +1,144 @@
+"""Fits on a Dask cluster whose workers are killed: are the bits the same, and how much time is lost?
+
+    python benchmarks/cluster_kills.py --json cluster_kills.json
+    python benchmarks/cluster_kills.py --sets covtype --kills 3
+    python benchmarks/cluster_kills.py --quick
+
+Sets: `higgs` and `covtype`, LinearSVC with the squared hinge, C = 1, to a relative gap of 1e-4, as in
+cluster_linear.py; `mnist rbf` and `covtype rbf`, SVC as in cluster_kernel.py. A cluster of two workers of one thread,
+processes that talk over TCP, holds the data as futures that Dask can compute again: HIGGS-like samples are drawn again,
+others are read from their files. After two undisturbed fits, each further one has one worker killed (SIGKILL) after a
+random share of the time of the quicker of those; its nanny starts another. "lost s": the time of a fit less that one.
+A kill that comes after the end of its fit does not count, and is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import cluster_kernel
+import clusters
+from clusters import Load
+from common import arguments, markdown, write_json
+from kernel_sets import CASES
+
+LINEAR, KERNEL = ("higgs", "covtype"), ("mnist rbf", "covtype rbf")
+QUICK_ROWS = 6000
+MOST_TRIES = 3  # fits for each kill, at most: a kill may come too late
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--sets", nargs="+", choices=LINEAR + KERNEL, default=[*LINEAR, *KERNEL])
+    parser.add_argument("--kills", type=int, default=10, help="for each set")
+    parser.add_argument("--rows", type=int, help="of each set, at most")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="where data is written, default: a temporary folder")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and two kills each")
+    clusters.add_alone(parser)
+    chosen = parser.parse_args()
+    if chosen.one:
+        print(json.dumps(killed_fits(**chosen.one)))
+        return
+    if chosen.quick:
+        chosen.rows, chosen.kills = QUICK_ROWS, 2
+    print(" ".join(["python", *sys.argv]), "\n")
+    figures = []
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in chosen.sets:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            folder = str((chosen.folder or Path(temporary)).resolve())
+            request = {"name": name, "kills": chosen.kills, "rows": chosen.rows, "seed": chosen.seed, "folder": folder}
+            figures.append({"set": name} | clusters.alone(__file__, request))
+            write_json(chosen.json, figures)
+    report(figures)
+
+
+def killed_fits(name: str, kills: int, rows: int | None, seed: int, folder: str) -> dict[str, Any]:
+    """The fits of one set, in this process."""
+    from maxmargin.dask import SVC, LinearSVC
+
+    if name in LINEAR:
+        loads = clusters.linear_loads(name, rows or 10_000_000, Path(folder))
+        model: Any = LinearSVC(tol=1e-4, random_state=0)
+    else:
+        short = name.split()[0]
+        loads = clusters.saved_loads(cluster_kernel.saved_rows(short, rows, Path(folder)))
+        model = SVC(gamma=CASES[short].gamma, C=CASES[short].C, random_state=0, n_jobs=1)
+    with clusters.cluster_of(2) as client:
+        return Kills(client, model.set_params(client=client), loads, random.Random(seed)).run(kills)
+
+
+@dataclass
+class Kills:
+    """Fits of one model, during each of which a worker is killed."""
+
+    client: Any
+    model: Any
+    loads: Sequence[Load]
+    random: random.Random
+
+    def run(self, kills: int) -> dict[str, Any]:
+        pairs = clusters.on_workers(self.client, self.loads)
+        (bits, first), (again, second) = (self.fit(pairs) for _ in range(2))
+        assert bits == again, "two undisturbed fits have other bits"
+        undisturbed = min(first, second)
+        moments, walls, same = [], [], 0
+        for _ in range(MOST_TRIES * kills):
+            if len(walls) == kills:
+                break
+            moment = self.random.random() * undisturbed
+            bits_after, wall = self.fit(pairs, kill_after=moment)
+            if wall > moment:
+                moments.append(moment)
+                walls.append(wall)
+                same += bits_after == bits
+            self.client.wait_for_workers(2, timeout=60)
+        return {"undisturbed": undisturbed, "moments": moments, "walls": walls, "same": same}
+
+    def fit(self, pairs: Any, kill_after: float | None = None) -> tuple[str, float]:
+        """The bits of the model and the seconds of its fit, during which a worker is killed after so many."""
+        timer = None if kill_after is None else self._timer(kill_after)
+        start = time.perf_counter()
+        if timer is not None:
+            timer.start()
+        model = self.model.fit(pairs, None)
+        wall = time.perf_counter() - start
+        if timer is not None:
+            timer.cancel()
+            timer.join()
+        coefficients = model.coef_ if hasattr(model, "coef_") else model.dual_coef_
+        return clusters.bits(coefficients, model.intercept_), wall
+
+    def _timer(self, seconds: float) -> threading.Timer:
+        victim = self.random.choice(clusters.worker_pids(self.client))
+        kill: Callable[..., None] = os.kill
+        return threading.Timer(seconds, kill, (victim, signal.SIGKILL))
+
+
+def report(figures: Sequence[dict[str, Any]]) -> None:
+    """One line for each set."""
+    header = ["set", "undisturbed s", "kills", "same bits", "lost s, median", "lost s, most", "median share of the fit"]
+    rows = []
+    for each in figures:
+        lost = [wall - each["undisturbed"] for wall in each["walls"]]
+        share = f"{median(lost) / each['undisturbed']:.2f}"
+        seconds = (f"{each['undisturbed']:#.3g}", len(lost), each["same"], f"{median(lost):#.3g}", f"{max(lost):#.3g}")
+        rows.append([each["set"], *seconds, share])
+    print(markdown(header, rows), flush=True)
+
+
+if __name__ == "__main__":
+    main()
