@@ -11,7 +11,7 @@ from maxmargin.engine.parts import ALL, PartRows, Places, Sums
 from maxmargin.svm.linear._newton import add_dense_products, add_outer_products, dual_sums, reach, weigh
 from maxmargin.svm.losses import Loss
 
-DENSE_ENTRIES = 1 << 16  # entries that a thread converts to a dense block at a time, to add their products to the Hessian
+DENSE_ENTRIES = 1 << 16  # entries of a dense block whose products a thread adds to the Hessian at a time
 DENSE_ROWS = 256  # rows of such a block, at least: with fewer, adding to the Hessian takes longer than their products
 SHIFT_ROWS = 64  # rows of each part, at most, whose mean is subtracted from rows to keep the digits of their products
 MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
