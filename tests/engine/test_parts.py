@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from maxmargin.core import Matrix
 from maxmargin.engine import parts
-from maxmargin.engine.parts import LocalRows, Scattered, TreeSum, rows_per_part, rows_per_unit, slices
+from maxmargin.engine.parts import LocalRows, Scattered, TreeSum, rows_per_unit, slices
 
 
 @given(st.integers(1, 40), st.randoms(use_true_random=False))
@@ -33,7 +33,7 @@ def test_the_order_of_parts_does_not_matter(count: int, random: object) -> None:
 
 @given(st.integers(1, 10**9))
 def test_parts_and_units_fit_into_each_other(n: int) -> None:
-    assert rows_per_unit(n) % rows_per_part(n) == 0
+    assert rows_per_unit(n) % parts.PART_ROWS == 0
     assert -(-n // rows_per_unit(n)) <= parts.MOST_UNITS
 
 
@@ -54,7 +54,7 @@ class Total:
 
 @pytest.mark.parametrize("units", [False, True])
 def test_local_parts(monkeypatch: pytest.MonkeyPatch, units: bool) -> None:
-    monkeypatch.setattr(parts, "FEWEST_ROWS", 64)
+    monkeypatch.setattr(parts, "PART_ROWS", 64)
     rng = np.random.default_rng(0)
     X, p = rng.normal(size=(5000, 4)), rng.normal(size=5000)
     answers = []

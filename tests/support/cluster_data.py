@@ -5,8 +5,8 @@ import signal
 
 import numpy as np
 
-N, D = 20_000, 5  # three parts, and as many units of rows
-CHUNK = 7_001  # rows of a partition: no multiple of those of a part
+N, D = 35_000, 5  # three parts, and as many units of rows
+CHUNK = 12_001  # rows of a partition: no multiple of those of a part
 
 
 def cloud(classes=2, n=N, d=D, seed=0):

@@ -14,7 +14,7 @@ from distributed.comm import CommClosedError
 
 from maxmargin.dask.local_cluster import shield_from_ctrl_c
 
-LOST = ("cancelled", "lost")  # status of futures that Dask does not compute again
+LOST = ("cancelled", "lost")  # status of futures whose result is gone; Dask computes some of them again
 LOOK_SECONDS = 1.0  # time without an answer after which the driver looks whether there are workers left
 MOST_LOOKS = 60  # times in a row that it finds none before it gives up
 SECONDS_FOR_A_WORKER = 60.0  # time to wait for the first worker of a cluster that has none
@@ -125,6 +125,18 @@ def _let_others_do_it(dask_scheduler: Any) -> None:
     for worker in list(dask_scheduler.running)[:1]:
         ready = dask_scheduler.bulk_schedule_unrunnable_after_adding_worker(worker)
         dask_scheduler.transitions(ready, stimulus_id="maxmargin-workers-lost")
+
+
+def lost_for_good(client: Client, futures: Sequence[Future]) -> list[int]:
+    """The positions of those of some futures that are lost, and that Dask does not compute again."""
+    lost = [k for k, future in enumerate(futures) if future.status in LOST]
+    known = client.run_on_scheduler(_known, [futures[k].key for k in lost]) if lost else []
+    return [k for k, is_known in zip(lost, known, strict=True) if not is_known]
+
+
+def _known(keys: Sequence[Any], dask_scheduler: Any) -> list[bool]:
+    """Runs on the scheduler: which of some tasks it knows. Data that was scattered, and lost, it has forgotten."""
+    return [key in dask_scheduler.tasks for key in keys]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from distributed.scheduler import KilledWorker
 
 from maxmargin.core import Ledger
 from maxmargin.dask import worker
-from maxmargin.dask.client import LOST, ClusterError, connected, finished, worker_threads
+from maxmargin.dask.client import ClusterError, connected, finished, lost_for_good, worker_threads
 from maxmargin.dask.worker import Answer, Behind, Change, Compact, Request
 from maxmargin.engine.parts import Scattered, Sums, TreeSum
 
@@ -91,6 +91,7 @@ class Units:
                 shares.setdefault(self.holders.get(k, ""), []).append(k)
             tasks = {self._submit(request_for(own, behind), own, address): own for address, own in shares.items()}
             if not self._finished(list(tasks)):
+                self._gather({task: own for task, own in tasks.items() if task.status == "error"})
                 self._restore()
                 self.holders = {}
                 continue
@@ -173,13 +174,12 @@ class Units:
 
     def _restore(self) -> None:
         """Send units again that Dask cannot compute again; an error if their rows are not in this process either."""
-        for k, future in enumerate(self.futures):
-            if future.status in LOST:
-                again = None if self.sent_again is None else self.sent_again(k)
-                if again is None:
-                    self._raise_lost(k)
-                else:
-                    self.futures[k] = again
+        for k in lost_for_good(self.client, self.futures):
+            again = None if self.sent_again is None else self.sent_again(k)
+            if again is None:
+                self._raise_lost(k)
+            else:
+                self.futures[k] = again
 
     def _raise_lost(self, k: int) -> None:
         future, parts = self.futures[k], self.sources[k]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,7 +25,7 @@ from maxmargin.core.matrix import as_matrix
 from maxmargin.core.source import is_source
 from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Vector
-from maxmargin.engine.parts import ALL, LocalParts, LocalRows, Scattered
+from maxmargin.engine.parts import ALL, LocalParts, LocalRows, Scattered, TreeSum
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,14 +167,29 @@ def call(request: Request, units: Sequence[Unit]) -> list[Answer | Behind]:
     """Call the objects of some units, one unit after the other, with the threads that the worker has."""
     threads = get_worker().state.nthreads
     with limit_blas():
-        return [_call_unit(request, k, unit, threads) for k, unit in enumerate(units)]
+        answers = [_call_unit(request, k, unit, threads) for k, unit in enumerate(units)]
+    return _merged(answers) if request.summed else answers
+
+
+def _merged(answers: Sequence[Answer | Behind]) -> list[Answer | Behind]:
+    """The answers, of which the first has the sums over all units: a worker sends as much for many as for one."""
+    tree = TreeSum()
+    for answer in answers:
+        if isinstance(answer, Answer):
+            tree.merge(answer.value)
+    carried, merged = tree.nodes, list[Answer | Behind]()
+    for answer in answers:
+        if isinstance(answer, Answer):
+            answer, carried = replace(answer, value=carried), {}
+        merged.append(answer)
+    return merged
 
 
 def _call_unit(request: Request, k: int, unit: Unit, threads: int) -> Answer | Behind:
     held = _held_unit(request, unit, threads)
     with held.lock:
         if request.changes and held.version == request.version + 1 and held.last is not None:
-            return held.last  # the call was made, and its answer was lost on the way
+            return deepcopy(held.last)  # the call was made, and its answer was lost on the way
         if held.version != request.version:
             if not request.missing[k] or request.since[k] != held.version:
                 return Behind(held.version)
@@ -186,7 +202,7 @@ def _call_unit(request: Request, k: int, unit: Unit, threads: int) -> Answer | B
         after = held.X.ledger.kept()
         answer = Answer(value, *(after[name] - before[name] for name in ("entries_read", "dense_count")))
         if request.changes:
-            held.version, held.last = held.version + 1, answer
+            held.version, held.last = held.version + 1, deepcopy(answer)  # sums are computed in place
         return answer
 
 

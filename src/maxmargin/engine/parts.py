@@ -1,9 +1,9 @@
 """Rows in parts: what a solver does with samples, it does part by part, in threads or on the workers of a cluster.
 
-The rows of a matrix are cut into parts of consecutive rows, whose number depends on the number of rows alone. Of each
-part there is an object, which lives where its rows are and holds all that a solver keeps about them. The solver calls
-a method of all objects at once and is given the sum of what they return. It never sees a single row, and so it cannot
-tell whether the objects are in this process (:class:`LocalParts`) or elsewhere (:mod:`maxmargin.dask`).
+The rows of a matrix are cut into parts of equally many consecutive rows. Of each part there is an object, which lives
+where its rows are and holds all that a solver keeps about them. The solver calls a method of all objects at once and is
+given the sum of what they return. It never sees a single row, and so it cannot tell whether the objects are in this
+process (:class:`LocalParts`) or elsewhere (:mod:`maxmargin.dask`).
 
 Sums follow a fixed binary tree (:class:`TreeSum`): the bits are the same for any number of threads and workers.
 """
@@ -24,30 +24,14 @@ T = TypeVar("T")
 Places = Indices | slice  # samples of a part by their place in it
 ALL = slice(None)  # all samples of a part
 
-MOST_ROWS = 16_384  # rows of a part, at most: enough to make the calls of Python for it cheap
-FEWEST_ROWS = 8192  # rows of a part, at least, unless there are fewer in all
-WANTED_PARTS = 8  # parts of data that is too small for parts of MOST_ROWS rows, at least: threads share them
-PARTS_PER_UNIT = 4  # parts that lie together on a worker, at least, if there are several for each of eight workers
+PART_ROWS = 16_384  # rows of each part but the last one: enough to make the calls of Python for it cheap
+WORKERS = 8  # units that small data is divided into, if it has as many parts: so many workers can share it
+PARTS_PER_UNIT = 4  # parts of a unit, at least, if there are as many for each of WORKERS units
 MOST_UNITS = 256  # units of parts that data is divided into, at most: so many workers can take part
 GROUPS = 32  # tasks that the parts of one call are divided into, at most; a thread takes one after the other
 
 Sums = tuple[Any, ...]
 """Numbers and arrays that are added item by item. The arrays must be new ones: the sum is computed in place."""
-
-
-def rows_per_part(n: int) -> int:
-    """The number of rows of each part but the last one, which depends on the number of rows n alone.
-
-    Examples
-    --------
-    >>> from maxmargin.engine.parts import rows_per_part
-    >>> rows_per_part(500), rows_per_part(20_000), rows_per_part(10_000_000)
-    (8192, 8192, 16384)
-    """
-    rows = FEWEST_ROWS
-    while rows < MOST_ROWS and rows * WANTED_PARTS < n:
-        rows *= 2
-    return rows
 
 
 def rows_per_unit(n: int) -> int:
@@ -57,10 +41,10 @@ def rows_per_unit(n: int) -> int:
     --------
     >>> from maxmargin.engine.parts import rows_per_unit
     >>> rows_per_unit(20_000), rows_per_unit(1_000_000), rows_per_unit(1_000_000_000)
-    (8192, 65536, 3915776)
+    (16384, 65536, 3915776)
     """
-    parts = -(-n // rows_per_part(n))
-    return rows_per_part(n) * min(max(PARTS_PER_UNIT, -(-parts // MOST_UNITS)), max(1, parts // WANTED_PARTS))
+    parts = -(-n // PART_ROWS)
+    return PART_ROWS * min(max(PARTS_PER_UNIT, -(-parts // MOST_UNITS)), max(1, parts // WORKERS))
 
 
 def slices(n: int, rows: int) -> list[slice]:
@@ -232,7 +216,7 @@ class LocalRows:
     X : Matrix
         The rows: all of them, or those of one unit.
     n : int
-        The number of rows of all data, which decides how many rows a part has.
+        The number of rows of all data, which decides how many rows a unit has.
     first : int
         The number of the first row of X among those.
     unit_rows : int or None
@@ -245,7 +229,7 @@ class LocalRows:
     unit_rows: int | None = None
 
     def place(self, make: Callable[..., Any], *args: Any, units: bool = False) -> LocalParts:
-        height = rows_per_part(self.n) if not units else self.unit_rows or rows_per_unit(self.n)
+        height = PART_ROWS if not units else self.unit_rows or rows_per_unit(self.n)
         parts = [
             PartRows(self.X, (self.first + rows.start) // height, self.first + rows.start, rows)
             for rows in slices(self.X.shape[0], height)
