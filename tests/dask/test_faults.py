@@ -127,3 +127,10 @@ def test_a_scheduler_that_is_lost(client, whole, at_call, tmp_path, monkeypatch)
     before = len(calls)
     same(fit(client, from_source(), checkpoint=checkpoint), whole)
     assert "count" not in calls[before:]  # it went on where it was saved
+
+
+def test_the_environment_of_this_process_stays_as_it_is(client, monkeypatch):
+    """Dask would let all later fits in this process use one thread."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with start(1):
+        assert "OMP_NUM_THREADS" not in os.environ

@@ -340,7 +340,7 @@ def test_without_a_client_a_cluster_is_started(client, data, monkeypatch):
         raise ValueError("no client")
 
     monkeypatch.setattr(client_module, "get_client", none)
-    monkeypatch.setattr(client_module, "LocalCluster", lambda **options: client.cluster)
+    monkeypatch.setattr(client_module, "local_cluster", lambda workers: client.cluster)
     with pytest.warns(UserWarning, match=r"no Dask client was given.*started a cluster of \d+ processes.*tcp://"):
         assert client_module.client_of(None).status == "running"
 

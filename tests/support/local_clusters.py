@@ -6,14 +6,14 @@ import signal
 import time
 
 import numpy as np
-from distributed import LocalCluster
 from distributed.core import Status
+
+from maxmargin.dask.local_cluster import local_cluster
 
 
 def start(workers):
-    """A cluster of processes of one thread each; its web server takes any free port, as other tests may have one."""
-    quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
-    return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **quiet)
+    """A cluster of processes of one thread each."""
+    return local_cluster(workers, silence_logs=logging.CRITICAL)
 
 
 def kill_one(client):

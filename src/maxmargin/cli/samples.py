@@ -212,13 +212,14 @@ def cluster_client(address: str, processes: int | None, *, quiet: bool) -> Itera
     """
     if find_spec("distributed") is None:
         raise ValueError("--dask needs dask and distributed; install them: pip install 'maxmargin[dask]'")
-    from distributed import Client, LocalCluster
+    from distributed import Client
+
+    from maxmargin.dask.local_cluster import local_cluster
 
     if address == LOCAL:
         workers = thread_count(processes)
-        # The dashboard is served at any free port. Errors of workers come back to this process, which reports them.
-        options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
-        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
+        # Errors of workers come back to this process, which reports them.
+        with local_cluster(workers, silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
             if not quiet:
                 shown = f"; dashboard: {client.dashboard_link}" if find_spec("bokeh") is not None else ""
                 say(f"started {count(workers, 'worker')} on this machine{shown}")

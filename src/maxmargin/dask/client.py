@@ -9,10 +9,10 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 
-from distributed import Client, Future, LocalCluster, get_client, wait
+from distributed import Client, Future, get_client, wait
 from distributed.comm import CommClosedError
 
-from maxmargin.dask.local_cluster import shield_from_ctrl_c
+from maxmargin.dask.local_cluster import local_cluster, shield_from_ctrl_c
 
 LOST = ("cancelled", "lost")  # status of futures whose result is gone; Dask computes some of them again
 LOOK_SECONDS = 1.0  # time without an answer after which the driver looks whether there are workers left
@@ -55,7 +55,7 @@ def client_of(client: Client | None) -> Client:
 def _local_client() -> Client:
     """A client of a new cluster on this machine, a process for each processor; it ends with this process."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    client = Client(LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0"))
+    client = Client(local_cluster(count))
     warnings.warn(
         f"no Dask client was given and none is current: started a cluster of {count} processes on this machine, at "
         f"{client.scheduler.address}, which ends with this process. Make a Client yourself to choose another one",

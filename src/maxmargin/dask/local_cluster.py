@@ -1,4 +1,4 @@
-"""Workers on this machine, which are processes of the terminal that a user presses Ctrl-C in."""
+"""Workers on this machine: how they are started, and what they do when a user presses Ctrl-C in their terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import signal
 import threading
 from typing import Any
 
+import dask
 from distributed import Client, LocalCluster, WorkerPlugin
+
+# What Dask sets in the environment of this process for the workers that it starts, and leaves there. Without this
+# setting it is also OMP_NUM_THREADS=1, so that all later fits in this process, on no cluster, would use one thread.
+ENVIRONMENT = {"distributed.nanny.pre-spawn-environ": {"MALLOC_TRIM_THRESHOLD_": 65536}}
+
+
+def local_cluster(workers: int, **options: Any) -> LocalCluster:
+    """A cluster of so many processes of one thread each; its dashboard is served at any free port."""
+    with dask.config.set(ENVIRONMENT):
+        return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", **options)
 
 
 class IgnoreCtrlC(WorkerPlugin):  # type: ignore[misc]
