@@ -6,12 +6,19 @@ import ctypes
 import mmap
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"  # sets the C library's limit on freed memory that is kept
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of the settings of mallopt in glibc
+MOST_KEPT = 1 << 26  # bytes of freed memory that are kept by `keep_freed_memory`
+LARGEST_IN_HEAP = 1 << 25  # bytes; larger arrays have pages of their own, which go back when they are freed
+DEFAULT_LARGEST_IN_HEAP = 1 << 17  # the same by default, if the limit on kept memory was set
 HUGE_PAGE_BYTES = 1 << 22  # arrays of this many bytes or more are allocated by NumPy in huge pages
 
 
@@ -122,14 +129,42 @@ def give_back_free_memory() -> None:
     >>> from maxmargin.core.memory import give_back_free_memory
     >>> give_back_free_memory()
     """
-    trim = _malloc_trim()
+    trim = _libc_function("malloc_trim")
     if trim is not None:
         trim(0)
 
 
-@cache
-def _malloc_trim() -> Any:
+@contextmanager
+def keep_freed_memory() -> Iterator[None]:
+    """Inside, memory that is freed is kept for what is allocated next, up to 64 MB, as is usual.
+
+    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, so that what they free goes back to the system. But then
+    each temporary array of a loop is allocated page by page: on covtype, that doubled the time that Newton's method
+    takes on a worker (benchmarks/cluster_linear.py).
+
+    Examples
+    --------
+    >>> from maxmargin.core.memory import keep_freed_memory
+    >>> with keep_freed_memory():
+    ...     pass
+    """
+    given = os.environ.get(TRIM_VARIABLE, "")
+    mallopt = _libc_function("mallopt") if given.isdigit() else None
+    if mallopt is None:
+        yield
+        return
+    mallopt(MMAP_THRESHOLD, LARGEST_IN_HEAP)
+    mallopt(TRIM_THRESHOLD, MOST_KEPT)
     try:
-        return ctypes.CDLL(None).malloc_trim
+        yield
+    finally:
+        mallopt(MMAP_THRESHOLD, DEFAULT_LARGEST_IN_HEAP)
+        mallopt(TRIM_THRESHOLD, int(given))
+
+
+@cache
+def _libc_function(name: str) -> Any:
+    try:
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):  # another C library, or another system
         return None

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from maxmargin.core import Ledger, Matrix
 from maxmargin.core.matrix import as_matrix
+from maxmargin.core.memory import keep_freed_memory
 from maxmargin.core.source import is_source
 from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Vector
@@ -166,7 +167,7 @@ _lock = threading.Lock()
 def call(request: Request, units: Sequence[Unit]) -> list[Answer | Behind]:
     """Call the objects of some units, one unit after the other, with the threads that the worker has."""
     threads = get_worker().state.nthreads
-    with limit_blas():
+    with limit_blas(), keep_freed_memory():
         answers = [_call_unit(request, k, unit, threads) for k, unit in enumerate(units)]
     return _merged(answers) if request.summed else answers
 
