@@ -105,7 +105,7 @@ class Kills:
                 moments.append(moment)
                 walls.append(wall)
                 same += bits_after == bits
-            self.client.wait_for_workers(2, timeout=60)
+            self.wait_for_all()
         return {"undisturbed": undisturbed, "moments": moments, "walls": walls, "same": same}
 
     def fit(self, pairs: Any, kill_after: float | None = None) -> tuple[str, float]:
@@ -121,6 +121,15 @@ class Kills:
             timer.join()
         coefficients = model.coef_ if hasattr(model, "coef_") else model.dual_coef_
         return clusters.bits(coefficients, model.intercept_), wall
+
+    def wait_for_all(self) -> None:
+        """Wait until the workers are there again, and their nannies know it: before, they start no other."""
+        from distributed.core import Status
+
+        nannies = list(self.client.cluster.workers.values())
+        self.client.wait_for_workers(len(nannies), timeout=60)
+        while any(nanny.process is None or nanny.process.status != Status.running for nanny in nannies):
+            time.sleep(0.1)
 
     def _timer(self, seconds: float) -> threading.Timer:
         victim = self.random.choice(clusters.worker_pids(self.client))
