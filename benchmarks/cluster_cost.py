@@ -50,7 +50,7 @@ from maxmargin.engine.parts import rows_per_unit
 
 D = clusters.FEATURES
 CALLS = 50  # that do nothing, of which the median is taken
-FEW_ROWS = 20_000  # data of three units
+FEW_ROWS = 40_000  # data of three units
 PAYLOAD = 1 << 25  # bytes that are sent to a worker and back, to time them
 LARGER_WORKERS = (4, 16, 64, 256)
 LARGER_ROWS = (10**7, 10**8, 10**9)

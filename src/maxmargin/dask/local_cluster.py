@@ -9,15 +9,19 @@ from typing import Any
 import dask
 from distributed import Client, LocalCluster, WorkerPlugin
 
-# What Dask sets in the environment of this process for the workers that it starts, and leaves there. Without this
-# setting it is also OMP_NUM_THREADS=1, so that all later fits in this process, on no cluster, would use one thread.
-ENVIRONMENT = {"distributed.nanny.pre-spawn-environ": {"MALLOC_TRIM_THRESHOLD_": 65536}}
+# Dask sets these variables in the environment of this process, for the workers that it starts, and leaves them there:
+# all later fits in this process, on no cluster, would use one thread. So each worker is given them for itself alone.
+MOVED = "distributed.nanny.pre-spawn-environ"
 
 
 def local_cluster(workers: int, **options: Any) -> LocalCluster:
     """A cluster of so many processes of one thread each; its dashboard is served at any free port."""
-    with dask.config.set(ENVIRONMENT):
-        return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", **options)
+    environment = {name: str(value) for name, value in dask.config.get(MOVED, {}).items()}
+    address = "127.0.0.1:0"
+    with dask.config.set({MOVED: {}}):
+        return LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=address, env=environment, **options
+        )
 
 
 class IgnoreCtrlC(WorkerPlugin):  # type: ignore[misc]
