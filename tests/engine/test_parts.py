@@ -55,6 +55,7 @@ class Total:
 @pytest.mark.parametrize("units", [False, True])
 def test_local_parts(monkeypatch: pytest.MonkeyPatch, units: bool) -> None:
     monkeypatch.setattr(parts, "PART_ROWS", 64)
+    monkeypatch.setattr(parts, "ENTRIES_FOR_THREADS", 0)
     rng = np.random.default_rng(0)
     X, p = rng.normal(size=(5000, 4)), rng.normal(size=5000)
     answers = []

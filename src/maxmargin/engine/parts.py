@@ -28,6 +28,7 @@ PART_ROWS = 16_384  # rows of each part but the last one: enough to make the cal
 WORKERS = 8  # units that small data is divided into, if it has as many parts: so many workers can share it
 PARTS_PER_UNIT = 4  # parts of a unit, at least, if there are as many for each of WORKERS units
 MOST_UNITS = 256  # units of parts that data is divided into, at most: so many workers can take part
+ENTRIES_FOR_THREADS = 1_500_000  # entries of X; with fewer, threads take longer: 20,000 x 50 half as long again
 GROUPS = 32  # tasks that the parts of one call are divided into, at most; a thread takes one after the other
 
 Sums = tuple[Any, ...]
@@ -280,7 +281,8 @@ class LocalParts:
 
     def _in_groups(self, work: Callable[[range], T]) -> list[T]:
         """What `work` returns for groups of neighbouring parts, which threads share."""
-        size = -(-len(self.objects) // GROUPS)
+        few = self.X.n_stored < ENTRIES_FOR_THREADS
+        size = max(1, len(self.objects) if few else -(-len(self.objects) // GROUPS))
 
         def task(some: range, reader: Matrix) -> T:
             try:
