@@ -42,7 +42,7 @@ def _small_work_pays(monkeypatch):
     monkeypatch.setattr(linear, "LEAST_WORK", 1000)
     monkeypatch.setattr(linear, "BLAS_THREADS_FROM", 0)
     monkeypatch.setattr(kernel_decisions, "FEW_OPERATIONS", 0)
-    monkeypatch.setattr(threads, "_allowed_processors", lambda: 2)
+    monkeypatch.setattr(threads, "allowed_processors", lambda: 2)
 
 
 @pytest.fixture(autouse=True)

@@ -63,11 +63,11 @@ def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
         if n_jobs is None:
             if backend.nesting_level or operations < 2 * LEAST_WORK:  # the first count of processors takes 40 ms
                 return 1
-            return threads_for(operations, min(_openmp_effective_n_threads(), _allowed_processors()))
+            return threads_for(operations, min(_openmp_effective_n_threads(), allowed_processors()))
     return int(effective_n_jobs(n_jobs))
 
 
-def _allowed_processors() -> int:
+def allowed_processors() -> int:
     """The processors that the process may run on now; scikit-learn and OpenMP counted them when they were loaded."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

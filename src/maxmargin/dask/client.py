@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -12,6 +11,7 @@ from typing import Any
 from distributed import Client, Future, get_client, wait
 from distributed.comm import CommClosedError
 
+from maxmargin.core.threads import allowed_processors
 from maxmargin.dask.local_cluster import local_cluster, shield_from_ctrl_c
 
 LOST = ("cancelled", "lost")  # status of futures whose result is gone; Dask computes some of them again
@@ -54,7 +54,7 @@ def client_of(client: Client | None) -> Client:
 
 def _local_client() -> Client:
     """A client of a new cluster on this machine, a process for each processor; it ends with this process."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = allowed_processors()
     client = Client(local_cluster(count))
     warnings.warn(
         f"no Dask client was given and none is current: started a cluster of {count} processes on this machine, at "
