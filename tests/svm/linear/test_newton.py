@@ -38,8 +38,15 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
     c, centre, norms = rng.normal(1, 2, n), rng.uniform(0, 2, n), rng.uniform(0.5, 2, n)
     c[0] = 1 + softness * centre[0]  # at the bound
     q_s, uppers = np.full(n, q), np.full(n, upper)
-    parameters = (centre, uppers, q_s, np.full(n, softness))
-    a = weigh(c, *parameters)
+    smooth = q > 0
+    parameters = (centre, uppers, q_s, softness / q if smooth else softness, smooth)
+
+    def weighed(c: np.ndarray) -> np.ndarray:
+        a = np.zeros(c.size)
+        np.testing.assert_array_equal(weigh(None, c, *parameters, a), a)
+        return a
+
+    a = weighed(c)
     pull = 1 - c + softness * centre
     stiff = q + softness
     expected = np.clip(pull / stiff, 0, upper) if stiff > 0 else np.where(pull > 0, upper, 0.0)
@@ -49,7 +56,7 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
     far = reach(c, *parameters, norms)
     at_bound = far > 0
     away = np.where(a > 0, 1.0, -1.0) * far * norms
-    near, beyond = weigh(c + 0.999 * away, *parameters), weigh(c + 1.001 * away, *parameters)
+    near, beyond = weighed(c + 0.999 * away), weighed(c + 1.001 * away)
     np.testing.assert_array_equal(near[at_bound], a[at_bound])
     assert (beyond != a)[at_bound].all()
 
@@ -57,9 +64,11 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
     ones, all_, none = np.ones(c.size), np.ones(c.size, dtype=np.uint8), np.zeros(c.size, dtype=np.uint8)
     for i in range(c.size):
         one = slice(i, i + 1)
-        arrays = (each[one] for each in (c, a, ones, ones, uppers, q_s, ones, ones, all_, none))
+        c_a_y, others, flags = (
+            [each[one] for each in arrays] for arrays in ((c, a, ones), parameters[:3], (all_, none))
+        )
         expected = loss - a + 0.5 * q * a**2 + a * c
-        assert dual_sums(*arrays)[3] == pytest.approx(expected[i], abs=1e-12)
+        assert dual_sums(*c_a_y, *others, *parameters[3:], *flags)[3] == pytest.approx(expected[i], abs=1e-12)
 
 
 def test_a_small_C_with_more_samples_of_one_class() -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from maxmargin.core.types import Indices, Mask, Vector
-from maxmargin.engine.parts import ALL, PartRows, Places, Sums
-from maxmargin.svm.linear._newton import add_dense_products, add_outer_products, dual_sums, reach, weigh
+from maxmargin.core.types import Indices, Vector
+from maxmargin.engine.parts import PartRows, Sums
+from maxmargin.svm.linear import _newton
 from maxmargin.svm.losses import Loss
+
+T = TypeVar("T", bound=np.generic)
+Flags = NDArray[np.uint8]  # 1 for the samples that something holds of, else 0
 
 DENSE_ENTRIES = 1 << 16  # entries of a dense block whose products a thread adds to the Hessian at a time
 DENSE_ROWS = 256  # rows of such a block, at least: with fewer, adding to the Hessian takes longer than their products
@@ -60,18 +65,19 @@ class NewtonPart:
         self.sparse, self.shifted = sparse, free_bias and not sparse
         self.order = np.random.default_rng([seed, rows.number]).permutation(np.flatnonzero(s))
         self.first_centre = centre if centre is None or not in_units_of_u else centre * self.u
-        nothing, nowhere = np.zeros(0), np.zeros(0, dtype=bool)
-        self.places: Indices = np.zeros(0, dtype=np.int64)
-        self.y = self.upper = self.q = self.m = self.norms = nothing  # m is q for the squared hinge, 1 for the hinge
-        self.centre, self.soft = nothing, nothing  # alpha, and the softness times m
+        nothing, nowhere = np.zeros(0), np.zeros(0, dtype=np.uint8)
+        self.places: Indices = np.zeros(0, dtype=np.int64)  # of the samples in use, in the part
+        self.numbers: Indices = self.places  # of their rows in the matrix
+        self.y = self.upper = self.q = self.norms = nothing
+        self.centre, self.softness = nothing, 0.0  # alpha and tau
         self.c, self.a = nothing, nothing  # margins, valid where `known`, and dual variables
-        self.known: Mask = nowhere  # whether c_i is the margin at the present (w, b): so it is for active samples
+        self.known: Flags = nowhere  # whether c_i is the margin at the present (w, b): so it is for active samples
         self.reach = nothing  # distance of (w, b) from `reference` up to which an inactive dual variable is fixed
         self.reference = nothing  # (w, b) when all margins were last known
-        self.inside: Mask = nowhere  # the samples strictly between the bounds that the products sum over
+        self.inside: Flags = nowhere  # the samples strictly between the bounds that the products sum over
         self.shift = nothing  # the mean of some rows, or zeros
-        self.active: Places = ALL  # the samples whose dual variable the step at hand may change
-        self.along: Vector | None = None  # the change of their margins by the whole step
+        self.active: Indices | None = None  # the samples whose dual variable the step at hand may change; None: all
+        self.along = nothing  # the change of their margins by the whole step
 
     # The samples in use
 
@@ -85,14 +91,14 @@ class NewtonPart:
         Returned: how many they are, their weight, the sum of their |x_i|^2, and the number of their stored entries.
         """
         self.places = np.sort(self.order[: -(-self.order.size * size // n)])
-        self.y = self.all_y[self.places]
+        self.numbers, self.y = self.rows.rows(self.places), self.all_y[self.places]
         weight, square = self.s[self.places].sum(), self.sq_norms[self.places].sum()
-        return self.places.size, float(weight), float(square), int(self.rows.row_sizes(self.places).sum())
+        return self.places.size, float(weight), float(square), int(self.rows.X.row_sizes(self.numbers).sum())
 
     def sum_of_some(self) -> Sums:
         """The sum of a few rows in use, and how many they are: none, unless the products need a shift."""
-        some = self.places[:: 1 + self.places.size // SHIFT_ROWS] if self.shifted else self.places[:0]
-        return self.rows.dense(some).sum(axis=0), some.size
+        some = self.numbers[:: 1 + self.numbers.size // SHIFT_ROWS] if self.shifted else self.numbers[:0]
+        return self.rows.X.dense(some).sum(axis=0), some.size
 
     def begin(self, w: Vector, b: float, share: float, shift: Vector, kink_share: float) -> Sums:
         """Compute the margins, with losses that are scaled up from this share of the weight to all samples.
@@ -102,17 +108,18 @@ class NewtonPart:
         """
         size = self.places.size
         self.upper, self.q = self.loss.dual_box(self.u[self.places] / share)
-        self.m = self.q if self.loss.smooth else np.ones(size)
         self.norms = np.sqrt(self.sq_norms[self.places] + self.bias)
-        self.known, self.reach = np.ones(size, dtype=bool), np.zeros(size)
-        self.inside, self.shift = np.zeros(size, dtype=bool), shift
+        self.known, self.reach = np.ones(size, dtype=np.uint8), np.zeros(size)
+        self.inside, self.shift = np.zeros(size, dtype=np.uint8), shift
         self.reference = np.append(w, b)
-        self.c = self._margins(w, b, ALL)
+        self.c = self._margins(w, b)
+        if self.loss.smooth:
+            return float(self.q.sum()), 0.0, 0.0
         width = 0.0
-        if size and not self.loss.smooth:
+        if size:
             enough = min(size - 1, int(kink_share * size))
             width = float(np.partition(np.abs(1 - self.c), enough)[enough])
-        return float(self.m.sum()), 0.0 if self.loss.smooth else float(self.upper.sum()), size * width
+        return float(size), float(self.upper.sum()), size * width
 
     def soften(self, softness: float, centre_share: float) -> Sums:
         """The first dual variables, with this share of the upper bounds as the centre, or with the given centre."""
@@ -120,9 +127,8 @@ class NewtonPart:
             self.centre = np.clip(self.first_centre[self.places], 0.0, self.upper)
         else:
             self.centre = centre_share * self.upper if centre_share else np.zeros(self.places.size)
-        self.soft = softness * self.m
-        self.a = weigh(self.c, *self._parameters(ALL))
-        return self._sums(self._sum_of_rows(self.a, ALL), 0)
+        self.softness = softness
+        return self._weigh_anew()
 
     def recentre(self, softness: float, at_zero: bool) -> Sums:
         """Let the dual variables be the next centre, or zero, and set the softness.
@@ -130,17 +136,21 @@ class NewtonPart:
         Inactive samples stay at their bounds.
         """
         self.centre = np.zeros(self.a.size) if at_zero else self.a.copy()
-        self.soft = softness * self.m
-        active = np.flatnonzero(self.known)
-        before, self.a[active] = self.a[active], weigh(self.c[active], *self._parameters(active))
-        return self._sums(self._sum_of_rows(self.a[active] - before, active), 0)
+        self.softness = softness
+        active = None if self.known.all() else np.flatnonzero(self.known)
+        change = _newton.weigh(active, self.c, *self._parameters, self.a)
+        return self._sums(self._sum_of_rows(change * _some(self.y, active), active), 0)
 
     def refresh(self, w: Vector, b: float) -> Sums:
         """Compute margins, dual variables and their sum of rows anew."""
         self.known[:] = True
-        self.c = self._margins(w, b, ALL)
-        self.a = weigh(self.c, *self._parameters(ALL))
-        return self._sums(self._sum_of_rows(self.a, ALL), 0)
+        self.c = self._margins(w, b)
+        return self._weigh_anew()
+
+    def _weigh_anew(self) -> Sums:
+        self.a = np.zeros(self.c.size)
+        _newton.weigh(None, self.c, *self._parameters, self.a)
+        return self._sums(self._sum_of_rows(self.a * self.y), 0)
 
     # A step
 
@@ -149,32 +159,28 @@ class NewtonPart:
 
         Or else its change since the last call, by the samples that came between their bounds or left.
         """
-        inside = self._between(self.a)
-        changed = np.flatnonzero(inside if anew else inside != self.inside)
-        signs = np.where(inside[changed], 1.0, -1.0)
-        self.inside = inside
+        changed, weights = _newton.change_inside(self.a, self.upper, self.q, self.loss.smooth, anew, self.inside)
         if not changed.size:
             return (0.0,)
-        weights, d = signs / self.m[changed], self.rows.X.shape[1]
+        numbers, d = self.numbers[changed], self.rows.X.shape[1]
         H = np.zeros((d + 1, d + 1))
         if self.sparse:
-            places = self.places[changed]
-            add_outer_products(self.rows.X, self.rows.rows(places), weights, H)
+            _newton.add_outer_products(self.rows.X, numbers, weights, H)
             if self.bias:
-                H[d, :d] += self.rows.dot_transposed(weights, places)
+                H[d, :d] += self.rows.X.sum_rows(weights, numbers)
                 H[d, d] += weights.sum()
             return (H,)
         height = max(DENSE_ROWS, DENSE_ENTRIES // (d + 1))
-        for start in range(0, changed.size, height):
-            block = slice(start, start + height)
-            Z = np.empty((changed[block].size, d + 1))
-            np.subtract(self.rows.dense(self.places[changed[block]]), self.shift, out=Z[:, :d])
-            Z[:, d] = self.bias
-            Z *= np.sqrt(np.abs(weights[block]))[:, None]
-            for sign in (1.0, -1.0):
-                rows = signs[block] == sign
-                if rows.any():
-                    add_dense_products(Z if rows.all() else Z[rows], sign, H)
+        for sign in (1.0, -1.0):
+            own = weights * sign > 0
+            rows, roots = numbers[own], np.sqrt(np.abs(weights[own]))
+            for start in range(0, rows.size, height):
+                block = slice(start, start + height)
+                Z = np.empty((rows[block].size, d + 1))
+                np.subtract(self.rows.X.dense(rows[block]), self.shift, out=Z[:, :d])
+                Z[:, d] = self.bias
+                Z *= roots[block, None]
+                _newton.add_dense_products(Z, sign, H)
         return (H,)
 
     def look(self, s: Vector, s_b: float, w: Vector, b: float) -> Sums:
@@ -184,72 +190,62 @@ class NewtonPart:
         inactive.
         """
         self.active = self._activate(s, s_b, w, b)
-        self.along = self.y[self.active] * (self.rows.dot(s, self._of(self.active)) + s_b)
-        inactive = 0 if isinstance(self.active, slice) else self.places.size - self.active.size
-        return float(self.a[self.active] @ self.along), *self.slope(1.0), inactive
+        self.along = self.rows.X.dot(s, _some(self.numbers, self.active))
+        sums = _newton.look_along(self.active, self.along, s_b, self.y, self.c, self.a, *self._parameters)
+        return *sums, self.places.size - self.along.size
 
     def slope(self, t: float) -> Sums:
         """The sum of a_i times the change of the margin, after the share t of the step."""
-        assert self.along is not None
-        c = self.c[self.active] + t * self.along
-        return (float(weigh(c, *self._parameters(self.active)) @ self.along),)
+        return (_newton.slope_along(self.active, self.along, t, self.c, *self._parameters),)
 
     def move(self, t: float) -> Sums:
         """Make the share t of the step."""
-        assert self.along is not None
-        active, before = self.active, self.a[self.active].copy()
-        c = self.c[active] + t * self.along
-        a = weigh(c, *self._parameters(active))
-        self.c[active], self.a[active], self.along = c, a, None
-        upper = self.upper[active]
-        crossed = int(np.count_nonzero(_between(a, upper) != _between(before, upper)))
-        return self._sums(self._sum_of_rows(a - before, active), crossed)
+        crossed = _newton.move_along(self.active, self.along, t, self.y, self.c, self.a, *self._parameters)
+        return self._sums(self._sum_of_rows(self.along, self.active), crossed)
 
     def _sums(self, v: Vector, crossed: int) -> Sums:
         """What the driver needs to know after the dual variables changed, as `newton.DualSums` has it."""
-        known, inside = self.known.view(np.uint8), self.inside.view(np.uint8)
-        return v, *dual_sums(self.c, self.a, self.y, *self._parameters(ALL), self.m, known, inside), crossed
+        return v, *_newton.dual_sums(self.c, self.a, self.y, *self._parameters, self.known, self.inside), crossed
 
-    def _activate(self, s: Vector, s_b: float, w: Vector, b: float) -> Places:
-        """The samples whose dual variable a step could change; their margins are computed."""
+    def _activate(self, s: Vector, s_b: float, w: Vector, b: float) -> Indices | None:
+        """The samples whose dual variable a step could change, None for all; their margins are computed."""
         here, step = np.append(w, b), math.hypot(float(np.linalg.norm(s)), s_b)
         most = MOST_ACTIVE * self.places.size
-        active = np.flatnonzero(self.known | (self.reach <= float(np.linalg.norm(here - self.reference)) + step))
+        known = self.known.view(np.bool_)
+        active = np.flatnonzero(known | (self.reach <= float(np.linalg.norm(here - self.reference)) + step))
         recompute_all = active.size > most
-        unknown = np.flatnonzero(~self.known) if recompute_all else active[~self.known[active]]
-        self.c[unknown] = self._margins(w, b, unknown)
-        self.known[unknown] = True
+        unknown = np.flatnonzero(~known) if recompute_all else active[~known[active]]
+        if unknown.size:
+            self.c[unknown] = self._margins(w, b, unknown)
+            self.known[unknown] = True
         if not recompute_all:
             return active
         self.reference = here
-        self.reach = reach(self.c, *self._parameters(ALL), self.norms)
+        self.reach = _newton.reach(self.c, *self._parameters, self.norms)
         # Samples that this step cannot move become inactive at once, if they are many.
         active = np.flatnonzero(self.reach <= step)
         if active.size > most:
-            return ALL
+            return None
         self.known[:] = False
         self.known[active] = True
         return active
 
-    # Samples in use, by their position among them
+    # Samples in use, by their position among them; None stands for all
 
-    def _of(self, some: Places) -> Indices:
-        """The places of some samples in the part."""
-        return self.places[some]
+    def _margins(self, w: Vector, b: float, some: Indices | None = None) -> Vector:
+        margins = self.rows.X.dot(w, _some(self.numbers, some))
+        margins += b
+        margins *= _some(self.y, some)
+        return margins
 
-    def _margins(self, w: Vector, b: float, some: Places) -> Vector:
-        return self.y[some] * (self.rows.dot(w, self._of(some)) + b)
+    def _sum_of_rows(self, p: Vector, some: Indices | None = None) -> Vector:
+        """The sum of p_i x_i. Rows with p_i = 0 are not read."""
+        return self.rows.X.sum_rows(p, _some(self.numbers, some))
 
-    def _sum_of_rows(self, p: Vector, some: Places) -> Vector:
-        """The sum of p_i y_i x_i. Rows with p_i = 0 are not read."""
-        return self.rows.dot_transposed(p * self.y[some], self._of(some))
-
-    def _parameters(self, some: Places) -> tuple[Vector, Vector, Vector, Vector]:
-        """centre, upper, q and soft of some samples: they map a margin to a dual variable."""
-        return self.centre[some], self.upper[some], self.q[some], self.soft[some]
-
-    def _between(self, a: Vector) -> Mask:
-        return _between(a, self.upper)
+    @property
+    def _parameters(self) -> tuple[Vector, Vector, Vector, float, bool]:
+        """What maps margins to dual variables."""
+        return self.centre, self.upper, self.q, self.softness, self.loss.smooth
 
     # The answer
 
@@ -266,6 +262,5 @@ class NewtonPart:
         return p
 
 
-def _between(a: Vector, upper: Vector) -> Mask:
-    """Which dual variables are strictly between their bounds."""
-    return (a > 0) & (a < upper)
+def _some(values: NDArray[T], some: Indices | None) -> NDArray[T]:
+    return values if some is None else values[some]
