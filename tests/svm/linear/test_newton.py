@@ -68,7 +68,9 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
             [each[one] for each in arrays] for arrays in ((c, a, ones), parameters[:3], (all_, none))
         )
         expected = loss - a + 0.5 * q * a**2 + a * c
-        assert dual_sums(*c_a_y, *others, *parameters[3:], *flags)[3] == pytest.approx(expected[i], abs=1e-12)
+        assert dual_sums(*c_a_y, *others, *parameters[3:], all_[one], none[one])[3] == pytest.approx(
+            expected[i], abs=1e-12
+        )
 
 
 def test_a_small_C_with_more_samples_of_one_class() -> None:
