@@ -64,13 +64,10 @@ def test_weights_reach_and_gap(q: float, upper: float, softness: float) -> None:
     ones, all_, none = np.ones(c.size), np.ones(c.size, dtype=np.uint8), np.zeros(c.size, dtype=np.uint8)
     for i in range(c.size):
         one = slice(i, i + 1)
-        c_a_y, others, flags = (
-            [each[one] for each in arrays] for arrays in ((c, a, ones), parameters[:3], (all_, none))
-        )
+        arrays, flags = (c, a, ones, *parameters[:3]), (all_, none)
+        sums = dual_sums(*(each[one] for each in arrays), *parameters[3:], *(each[one] for each in flags))
         expected = loss - a + 0.5 * q * a**2 + a * c
-        assert dual_sums(*c_a_y, *others, *parameters[3:], all_[one], none[one])[3] == pytest.approx(
-            expected[i], abs=1e-12
-        )
+        assert sums[3] == pytest.approx(expected[i], abs=1e-12)
 
 
 def test_a_small_C_with_more_samples_of_one_class() -> None:
