@@ -65,7 +65,7 @@ def test_rows_of_this_process_are_sent_again(both, data, whole, at_call):
 
 def test_data_that_is_lost_for_good(both, data, at_call):
     parts = both.scatter([data[0][k * CHUNK : (k + 1) * CHUNK] for k in PARTITIONS], hash=False)
-    at_call(8, lambda: kill_one(both))
+    at_call(8, lambda: kill_all(both))  # whichever of them holds the rows
     with pytest.raises(ClusterError, match=r"partitions? \d.* of X was lost with its worker.*give data that"):
         fit(both, parts, data[1])
 

@@ -377,7 +377,7 @@ class _Run(Generic[ProblemT, StateT]):
         if self.worth_measuring(estimate):
             solution = self.solution(state)
             with self.problem.ledger.on("certificate"):
-                evaluation = self.problem.evaluate(solution.w)
+                evaluation = self.problem.evaluate_solution(solution, keep_bias=False)
                 certificate, dual = self.problem.certify_evaluated(evaluation, solution.p, solution.v)
             certificate, self.proof = best_proof(certificate, dual, self.proved, self.proof)
             self.proved, solution = certificate, evaluation.solution(*self.proof)

@@ -110,6 +110,20 @@ def _added(left: Sums, right: Sums) -> Sums:
     )
 
 
+class Largest(float):
+    """A number whose sum over parts is the largest of them.
+
+    Examples
+    --------
+    >>> from maxmargin.engine.parts import Largest
+    >>> Largest(1.0) + Largest(3.0)
+    3.0
+    """
+
+    def __add__(self, other: float) -> Largest:
+        return Largest(max(self, other))
+
+
 @dataclass
 class PartRows:
     """The rows of a part. A row is given by its place in the part.
@@ -236,6 +250,26 @@ class LocalRows:
             for rows in slices(self.X.shape[0], height)
         ]
         return LocalParts(self.X, parts, [make(part, *cut(args, part)) for part in parts])
+
+
+@dataclass
+class SinglePart:
+    """One object for all samples in this process, of rows that cannot be read in parts."""
+
+    object: Any
+
+    def update(self, method: str, *args: Any) -> Sums:
+        return self.total(method, *args)
+
+    def total(self, method: str, *args: Any) -> Sums:
+        sums: Sums = self._call(method, args)
+        return sums
+
+    def collect(self, method: str, *args: Any) -> list[Any]:
+        return [self._call(method, args)]
+
+    def _call(self, method: str, args: Sequence[Any]) -> Any:
+        return getattr(self.object, method)(*(item.vector if isinstance(item, Scattered) else item for item in args))
 
 
 def cut(args: Sequence[Any], part: PartRows) -> list[Any]:

@@ -121,8 +121,8 @@ class Problem(ABC):
     def evaluate(self, w: Point) -> Evaluation:
         """The value at a point, from all of the data, and the weights of the dual that it suggests."""
 
-    def evaluate_solution(self, solution: Solution) -> Evaluation:
-        """The same of a whole solution: a problem with a bias keeps that of the solution, and chooses no better one."""
+    def evaluate_solution(self, solution: Solution, *, keep_bias: bool) -> Evaluation:
+        """The same of a whole solution: a problem with a bias keeps that of the solution, or chooses the best one."""
         return self.evaluate(solution.w)
 
     def evaluation_cost(self, w: Point) -> int:

@@ -127,9 +127,7 @@ def certified(problem: Problem, result: Result, *, keep_bias: bool = False, tigh
         return replace(result, reads=problem.ledger.summary())  # the last check has done it all
     rounds = TIGHTENING_ROUNDS if tighten and result.status not in OUT_OF_TIME else 0
     with problem.ledger.on("certificate"):
-        at = result.evaluation or (
-            problem.evaluate_solution(result.solution) if keep_bias else problem.evaluate(result.solution.w)
-        )
+        at = result.evaluation or problem.evaluate_solution(result.solution, keep_bias=keep_bias)
         certificate, dual = problem.certify_evaluated(at, result.solution.p, result.solution.v, rounds=rounds)
     certificate, proof = best_proof(certificate, dual, result.certificate, (result.solution.p, result.solution.v))
     trace = result.trace

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.core.types import Point
+from maxmargin.engine.problem import Trait
 from maxmargin.problems import (
     Certificate,
     Expansion,
@@ -75,7 +76,6 @@ class BinaryModel:
     def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
         """The model that a run has found; `C` where the user gave it, `scale` as in `Fit`."""
         decisions = _decisions(problem, result)
-        used = problem.s > 0
         model = cls(
             result.solution.w,
             result.solution.b,
@@ -86,7 +86,7 @@ class BinaryModel:
             n_iter=result.n_iter,
             promise=result.promise,
             decisions=decisions,
-            decision_range=_range(None if decisions is None else decisions[used]),
+            decision_range=_decision_range(problem, result, decisions),
         )
         if isinstance(problem, RegularizedSVM):
             return model._of_regularized(problem, result, scale)
@@ -162,10 +162,20 @@ def _evaluation(result: Result) -> MarginEvaluation | None:
 
 
 def _decisions(problem: MarginProblem, result: Result) -> NDArray[np.float64] | None:
-    """From the pass that certified the model: the data is not read again."""
+    """From the pass that certified the model: the data is not read again. None if the samples are elsewhere."""
     at = _evaluation(result)
-    return None if at is None else problem.y * at.responses + result.solution.b
+    in_this_process = problem.traits & {Trait.FEATURES, Trait.KERNEL}
+    return problem.y * at.responses + result.solution.b if at is not None and in_this_process else None
 
 
-def _range(values: NDArray[np.float64] | None) -> tuple[float, float]:
-    return (math.nan, math.nan) if values is None else (float(values.min()), float(values.max()))
+def _decision_range(
+    problem: MarginProblem, result: Result, decisions: NDArray[np.float64] | None
+) -> tuple[float, float]:
+    """The least and the largest decision value of samples with a weight."""
+    at = _evaluation(result)
+    if at is not None and at.sums is not None and at.b == result.solution.b:
+        return at.sums.least, at.sums.largest
+    if decisions is None:
+        return math.nan, math.nan
+    used = decisions[problem.s > 0]
+    return float(used.min()), float(used.max())

@@ -65,9 +65,9 @@ def reached_slack(problem: RegularizedSVM, at: MarginEvaluation) -> float:
     It is in the units of the data. With the hinge loss, the slack form with this slack has the same optimum. With
     another loss it is only the mean amount by which the samples fall short of the margin.
     """
-    hinge = np.maximum(0.0, 1.0 - at.responses - problem.y * at.b)
+    assert at.sums is not None
     norm = length(at.w)
-    return float(problem.s @ hinge) / float(problem.s.sum()) / norm if norm > 0 else math.inf
+    return at.sums.shortfall / float(problem.s.sum()) / norm if norm > 0 else math.inf
 
 
 def certify_C(problem: SlackSVM, at: MarginEvaluation, p: Vector, C: float, v: Point | None = None) -> Certificate:

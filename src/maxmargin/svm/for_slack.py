@@ -153,9 +153,9 @@ def _point_of_path(problem: RegularizedSVM, solved: Result, scale: float) -> Pat
     """The point of the regularisation path that a solution of the form with C is."""
     at, alpha, used = _evaluation(solved), solved.solution.p, problem.s > 0
     largest = 1.0 if alpha is None else min(1.0, float((alpha[used] / problem.u[used]).max()))
-    hinge = np.maximum(0.0, 1.0 - at.responses - problem.y * at.b)
+    assert at.sums is not None
     C, share, sq_norm, losses, total = np.array(
-        [[problem.C], [largest], [length(at.w) ** 2], [problem.u @ hinge], [problem.s.sum()]]
+        [[problem.C], [largest], [length(at.w) ** 2], [problem.C * at.sums.shortfall], [problem.s.sum()]]
     )
     return PathPoints.of_solutions(C, share, sq_norm, losses, total, scale)
 

@@ -20,6 +20,29 @@ BALANCED = 1e-12  # classes count as balanced if their dual weights differ by at
 
 
 @dataclass(frozen=True)
+class LossSums:
+    """Sums over the samples of an evaluated predictor, and extremes.
+
+    Attributes
+    ----------
+    losses : float
+        The weighted losses.
+    rise : float
+        How much they can rise by the rounding of the responses; for rows of a kernel, that is measured otherwise.
+    shortfall : float
+        The amounts by which margins fall short of 1, times the sample weights.
+    least, largest : float
+        Of the decision values of samples with a weight.
+    """
+
+    losses: float
+    rise: float
+    shortfall: float
+    least: float
+    largest: float
+
+
+@dataclass(frozen=True)
 class MarginEvaluation(Evaluation):
     """A linear predictor evaluated on all samples.
 
@@ -35,10 +58,13 @@ class MarginEvaluation(Evaluation):
         y_i <w, x_i>, without the bias.
     b : float
         The best bias for w (0 in a problem without one).
+    sums : LossSums or None
+        Of the regularised form.
     """
 
     responses: Vector
     b: float
+    sums: LossSums | None = None
 
     def solution(self, p: Vector | None, v: Point | None) -> Solution:
         return Solution(self.w, self.b, p, v)
@@ -73,8 +99,8 @@ class MarginProblem(RowProblem):
     # Implemented by each problem
 
     @abstractmethod
-    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
-        """As `evaluate`, for a w whose responses c are known: no data is read."""
+    def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
+        """The value at w with its best bias, or the given one, and dual weights derived from the responses."""
 
     # Common to both problems
 
@@ -91,12 +117,8 @@ class MarginProblem(RowProblem):
         """y_i <w, x_i> for every i, by one pass over the data."""
         return self.y * self.X.dot(w) / self.scale
 
-    def evaluate(self, w: Point, b: float | None = None) -> MarginEvaluation:
-        """The value at w with its best bias, or the given one, and dual weights derived from the responses."""
-        return self.evaluate_responses(w, self.responses(w), b)
-
-    def evaluate_solution(self, solution: Solution) -> MarginEvaluation:
-        return self.evaluate(solution.w, solution.b)
+    def evaluate_solution(self, solution: Solution, *, keep_bias: bool) -> MarginEvaluation:
+        return self.evaluate(solution.w, solution.b if keep_bias else None)
 
     def relabelled(self, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         """The same problem with other labels and weights, sharing data, ledger and the norms of the rows."""

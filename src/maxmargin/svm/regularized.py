@@ -22,24 +22,103 @@ from __future__ import annotations
 import copy
 import math
 import reprlib
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxmargin.core.rounding import SUM_ROUNDINGS, UNIT, is_finite, relative_error
+from maxmargin.core import rounding
+from maxmargin.core.rounding import is_finite
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.problem import Dual, Trait
+from maxmargin.engine.parts import PART_ROWS, Parts, Scattered, SinglePart, in_parts
+from maxmargin.engine.problem import Dual, Solution, Trait
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import is_kernel
+from maxmargin.svm import best_bias
 from maxmargin.svm.losses import Loss, loss_of
-from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
+from maxmargin.svm.margin import BALANCED, LossSums, MarginEvaluation, MarginProblem
 from maxmargin.svm.measured_rounding import measure_rounding
+from maxmargin.svm.proof_part import ProofPart
 
 # C times a sample weight must lie between the first two, and its product with any |x_i|^2 below the third: beyond them
 # sums overflow or vanish, and the problem is refused.
 SMALLEST_WEIGHT, LARGEST_WEIGHT, LARGEST_PRODUCT = 1e-100, 1e120, 1e290
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """Sums over a point p of the dual, in pairs: over the positive and over the negative samples.
+
+    Attributes
+    ----------
+    totals : pair of float
+        Of p_i.
+    curvatures : pair of float
+        Of q_i p_i^2.
+    lengths : pair of float
+        Of p_i |x_i|.
+    clipped : int
+        How many p_i were outside of the box. The sums are those of p clipped to it.
+    """
+
+    totals: tuple[float, float]
+    curvatures: tuple[float, float]
+    lengths: tuple[float, float]
+    clipped: int
+
+    @property
+    def total(self) -> float:
+        """The sum of p_i."""
+        return self.totals[0] + self.totals[1]
+
+    @property
+    def imbalance(self) -> float:
+        """The sum of p_i y_i."""
+        return self.totals[0] - self.totals[1]
+
+    def balancing_factors(self) -> tuple[float, float]:
+        """Factors of either class that make their sums equal.
+
+        They are at most 1, and exactly 1 for the class with the smaller sum: p stays in the box.
+        """
+        small, large = sorted(self.totals)
+        if large - small <= BALANCED * large:
+            return 1.0, 1.0
+        up, down = (small / own if own > 0 else 0.0 for own in self.totals)
+        return up, down
+
+    def scaled(self, up: float, down: float) -> ClassSums:
+        """The sums once the classes are multiplied by these factors."""
+        return ClassSums(
+            (up * self.totals[0], down * self.totals[1]),
+            (up**2 * self.curvatures[0], down**2 * self.curvatures[1]),
+            (up * self.lengths[0], down * self.lengths[1]),
+            0,
+        )
+
+
+class EvaluationInParts(MarginEvaluation):
+    """An evaluated predictor whose responses stay where the samples are until somebody asks for them."""
+
+    def __init__(self, samples: Parts, w: Point, value: float, b: float, sums: LossSums) -> None:
+        vars(self).update(samples=samples, w=w, value=value, b=b, sums=sums)  # its class forbids assignments
+
+    @cached_property
+    def responses(self) -> Vector:
+        """y_i <w, x_i>, without the bias."""
+        return np.concatenate(vars(self)["samples"].collect("responses", self.w))
+
+    @cached_property
+    def wet(self) -> Vector:
+        """The dual variables that the margins suggest."""
+        return np.concatenate(vars(self)["samples"].collect("suggested_dual", Scattered(self.responses), self.b))
+
+    def __reduce__(self) -> tuple[type[MarginEvaluation], tuple[Any, ...]]:
+        """Saved without the samples."""
+        return MarginEvaluation, (self.w, self.value, self.wet, self.responses, self.b, self.sums)
 
 
 class RegularizedSVM(MarginProblem):
@@ -89,6 +168,8 @@ class RegularizedSVM(MarginProblem):
         sample_weight: ArrayLike | None = None,
         part: bool = False,
     ) -> None:
+        self._placed: Parts | None = None  # what proofs need of the samples
+        self._summed: tuple[Vector, ClassSums] | None = None  # the last point of the dual, and sums over it
         super().__init__(X, y, bias=bias, sample_weight=sample_weight, part=part)
         self.C = _positive("C", C)
         self.loss = loss_of(loss)
@@ -126,7 +207,27 @@ class RegularizedSVM(MarginProblem):
         """The same problem at another C, sharing data and ledger."""
         other = copy.copy(self)
         other.C = _positive("C", C)
+        other._placed = other._summed = None
         return other
+
+    # The samples
+
+    @property
+    def _samples(self) -> Parts:
+        """What proofs need of the samples, where the rows are."""
+        if self._placed is None:
+            given = Scattered(self.y), Scattered(self.s)
+            if self.sums_are_cheap:
+                norms = Scattered(self._norms())
+                self._placed = in_parts(self.X).place(ProofPart, *given, norms, self.C, self.loss)
+            else:
+                nothing = np.zeros(self.y.size)  # rounding is measured, not bounded by norms
+                self._placed = SinglePart(ProofPart(None, self.y, self.s, nothing, self.C, self.loss, self.X.dot))
+        return self._placed
+
+    def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        super()._label(y, sample_weight)
+        self._placed = self._summed = None
 
     # The primal
 
@@ -134,23 +235,32 @@ class RegularizedSVM(MarginProblem):
         """The objective at w with the margins c_i = y_i (<w, x_i> + b), without the penalty of b."""
         return 0.5 * float(w @ w) + float(self.u @ self.loss.value(c))
 
-    def evaluate_responses(self, w: Point, c: Vector, b: float | None = None) -> MarginEvaluation:
-        """As `evaluate`, for a w whose responses c are known: no data is read."""
+    def evaluate(self, w: Point, b: float | None = None, near: float = 0.0) -> EvaluationInParts:
+        """The objective at w with a given bias, or else the best one, which is looked for from `near` on."""
         if not self.bias:
             b = 0.0
         elif b is None:
-            b = self.best_bias(c)
-        with_bias = c + self.y * b if b else c
-        value = self.objective(w, with_bias)
+            b = self.best_bias(w, near)
+        per_norm = 0.0 if is_kernel(self.X) else rounding.of_product(self.X.shape[1], w)
+        losses, rise, shortfall, least, largest = self._samples.total("loss_sums", w, b, per_norm)
+        value = 0.5 * float(w @ w) + losses
         if self.bias_feature:
             value += 0.5 * (b / self.bias_feature) ** 2
-        return MarginEvaluation(w, value, self.u * self.loss.slope(with_bias), responses=c, b=float(b))
+        sums = LossSums(losses, rise, shortfall, -float(least), float(largest))
+        at = EvaluationInParts(self._samples, w, value, float(b), sums)
+        if self.traits & {Trait.FEATURES, Trait.KERNEL}:  # in this process, where they cost nothing now
+            _ = at.responses
+        return at
 
-    def best_bias(self, c: Vector) -> float:
-        """The bias with the least objective for responses c; the middle one if there are several."""
+    def evaluate_solution(self, solution: Solution, *, keep_bias: bool) -> EvaluationInParts:
+        return self.evaluate(solution.w, solution.b if keep_bias else None, near=solution.b)
+
+    def best_bias(self, w: Point, near: float = 0.0) -> float:
+        """The bias with the least objective for w, looked for from `near` on; the middle one if there are several."""
+        stiffness = 1 / self.bias_feature**2 if self.bias_feature else 0.0
         if self.loss.smooth:
-            return self._best_bias_newton(c)
-        return self._best_bias_sorted(c)
+            return best_bias.of_smooth_loss(self._samples, w, self.free_bias, stiffness, near)
+        return best_bias.of_hinge(self._samples, w, self.y.size, self.C, stiffness, near)
 
     # The dual
 
@@ -159,23 +269,39 @@ class RegularizedSVM(MarginProblem):
 
         To balance the classes, the dual variables of the class with the larger sum are scaled down.
         """
-        upper, _ = self.loss.dual_box(self.u)
-        alpha = np.clip(p, 0.0, upper)
-        if self.free_bias:
-            up = self.y > 0
-            sums = alpha[up].sum(), alpha[~up].sum()
-            if max(sums) - min(sums) > BALANCED * max(sums):
-                # The factors are at most 1, and exactly 1 for the class with the smaller sum: alpha stays in the box.
-                factors = [min(sums) / own if own > 0 else 0.0 for own in sums]
-                alpha = alpha * np.where(up, *factors)
-        if v is None or not np.array_equal(alpha, p):
+        sums_of_rows: list[Point] = []
+        if v is None and self.sums_are_cheap:
+            *sums_of_rows, sums = self._class_sums("class_sums_of_rows", p)
+        else:
+            (sums,) = self._class_sums("class_sums", p)
+        up, down = sums.balancing_factors() if self.free_bias else (1.0, 1.0)
+        alpha = p
+        if sums.clipped:
+            alpha = np.clip(alpha, 0.0, self.loss.dual_box(self.u)[0])
+        if (up, down) != (1.0, 1.0):
+            alpha = alpha * np.where(self.y > 0, up, down)
+        if sums_of_rows:
+            v = up * sums_of_rows[0] - down * sums_of_rows[1]
+        elif v is None or alpha is not p:
             v = self.X.dot_transposed(alpha * self.y)
+        self._summed = alpha, sums.scaled(up, down)
         return alpha, v
 
+    def _class_sums(self, method: str, p: Vector) -> list[Any]:
+        *others, t, k, l, t_, k_, l_, clipped = self._samples.total(method, Scattered(np.asarray(p, dtype=np.float64)))
+        return [*others, ClassSums((t, t_), (k, k_), (l, l_), int(clipped))]
+
+    def _sums_of(self, p: Vector) -> ClassSums:
+        """Sums over a point of the dual; those of the last one are remembered."""
+        if self._summed is None or self._summed[0] is not p:
+            (sums,) = self._class_sums("class_sums", p)
+            self._summed = p, sums
+        return self._summed[1]
+
     def _bound(self, p: Vector, v: Point) -> float:
-        _, q = self.loss.dual_box(self.u)
-        penalty = self.bias_feature * float(p @ self.y)
-        return float(p.sum() - 0.5 * (q @ p**2) - 0.5 * (v @ v) - 0.5 * penalty**2)
+        sums = self._sums_of(p)
+        penalty = self.bias_feature * sums.imbalance
+        return float(sums.total - 0.5 * sum(sums.curvatures) - 0.5 * (v @ v) - 0.5 * penalty**2)
 
     def _best_mixture(self, one: Dual, other: Dual) -> Dual:
         """The best point on the line between two dual points: the bound is a concave parabola along it."""
@@ -212,83 +338,26 @@ class RegularizedSVM(MarginProblem):
 
     def rounding(self, at: MarginEvaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
-        n = self.y.size
-        _, q = self.loss.dual_box(self.u)
+        n, sums = self.y.size, self._sums_of(p)
         if is_kernel(self.X):
             off = measure_rounding(
                 self.X, self.y, at, Expansion.of(v), weights=self.u, loss=self.loss.value, margin=1.0
             )
             value, bound = 0.5 * off.square + off.losses, 0.5 * off.dual_square
         else:
-            value, bound = self._off_by(at, self.response_rounding(at.w)), 0.5 * self.square_rounding(p, v)
-        value += relative_error(2 * n + SUM_ROUNDINGS) * at.value
-        bound += relative_error(2 * n + SUM_ROUNDINGS) * float(
-            p.sum() + 0.5 * (q @ p**2) + self.bias_feature**2 * (p @ self.y) ** 2
+            assert at.sums is not None
+            value, bound = at.sums.rise, 0.5 * rounding.of_square(v, sum(sums.lengths), 1.0, n)
+        value += rounding.relative_error(2 * n + rounding.SUM_ROUNDINGS) * at.value
+        bound += rounding.relative_error(2 * n + rounding.SUM_ROUNDINGS) * float(
+            sums.total + 0.5 * sum(sums.curvatures) + (self.bias_feature * sums.imbalance) ** 2
         )
         if self.free_bias:
             # The bound loses sum alpha_i y_i times the best bias, which is at most the largest response plus 1.
             longest = math.sqrt(max(0.0, 2 * at.value * float(self.sq_norms().max())))
-            bound += self.imbalance(p) * (1 + longest)
+            # The sum of each part is exact but for its own rounding; then come those of the parts, factors and classes.
+            roundings = 4 + (n // PART_ROWS).bit_length()
+            bound += (abs(sums.imbalance) + roundings * rounding.UNIT * sums.total) * (1 + longest)
         return float(value), float(bound)
-
-    def _off_by(self, at: MarginEvaluation, off: Vector) -> float:
-        """The most that the losses can rise if response i is wrong by up to off_i."""
-        margins = at.responses + self.y * at.b
-        off = off + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
-        return float(self.u @ (self.loss.value(margins - off) - self.loss.value(margins)))
-
-    # The best bias
-
-    def _best_bias_newton(self, c: Vector) -> float:
-        """Newton's method on a piecewise quadratic in b, safeguarded by a bracket of the root of the slope."""
-        stiffness = 1 / self.bias_feature**2 if self.bias_feature else 0.0
-        used = self.s > 0
-        c, y, u = c[used], self.y[used], self.u[used]
-        at_one = y * (1 - c)  # the bias at which each sample has margin 1
-        enough, too_much = float(at_one[y > 0].max()), float(at_one[y < 0].min())
-        if self.free_bias and enough <= too_much:  # between them no sample has a loss
-            return 0.5 * (enough + too_much)
-        low, high = min(float(at_one.min()), 0.0), max(float(at_one.max()), 0.0)
-        b = 0.0
-        for _ in range(100):
-            short = 1 - c - y * b
-            wet = short > 0
-            pulls = 2 * (u * short)[wet]
-            slope = stiffness * b - float(pulls @ y[wet])
-            curvature = stiffness + 2 * float(u[wet].sum())
-            if abs(slope) <= 1e-15 * (stiffness * abs(b) + float(pulls.sum())):  # the slope is zero up to rounding
-                break
-            low, high = (b, high) if slope < 0 else (low, b)
-            after = b - slope / curvature
-            # Steps to an end of the bracket could alternate for ever: bisect instead.
-            if not low < after < high:
-                after = 0.5 * (low + high)
-            if after == b or high - low <= 1e-15 * max(abs(low), abs(high)):
-                break
-            b = after
-        return b
-
-    def _best_bias_sorted(self, c: Vector) -> float:
-        """The root of the slope in b, which rises by u_i where sample i has margin 1, and as b / B^2 in between."""
-        at_one = self.y * (1 - c)
-        order = np.argsort(at_one)
-        kinks, u = at_one[order], self.u[order]
-        # Below all kinks, every positive sample has a loss and no negative one has.
-        after = np.cumsum(u) - float(self.u[self.y > 0].sum())
-        before = after - u
-        if not self.bias_feature:
-            # Where the minimum is an interval, rounding must not choose one of its ends.
-            flat = 1e-12 * float(u.sum())
-            left, right = (int(np.searchsorted(after, level)) for level in (-flat, flat))
-            last = kinks.size - 1
-            return float(0.5 * (kinks[min(left, last)] + kinks[min(right, last)]))
-        stiffness = 1 / self.bias_feature**2
-        k = int(np.searchsorted(after + stiffness * kinks, 0.0))  # the first kink after which the slope is >= 0
-        if k == kinks.size:
-            return float(-after[-1] / stiffness)
-        if before[k] + stiffness * kinks[k] <= 0:
-            return float(kinks[k])
-        return float(-before[k] / stiffness)
 
 
 def _positive(name: str, value: float) -> float:

@@ -135,7 +135,7 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
         found = state.solution(problem)
         if found.p is None or found.v is None or np.isnan(Expansion.of(found.w).f).any():
             return math.inf
-        value = problem.evaluate_solution(found).value
+        value = problem.evaluate_solution(found, keep_bias=True).value
         bound = length(found.v) + problem.volume * problem.cap(found.p)
         return (bound - value) / max(abs(bound), abs(value), np.finfo(float).tiny)
 
