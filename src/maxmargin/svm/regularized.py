@@ -22,6 +22,7 @@ from __future__ import annotations
 import copy
 import math
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -116,9 +117,17 @@ class EvaluationInParts(MarginEvaluation):
         """The dual variables that the margins suggest."""
         return np.concatenate(vars(self)["samples"].collect("suggested_dual", Scattered(self.responses), self.b))
 
-    def __reduce__(self) -> tuple[type[MarginEvaluation], tuple[Any, ...]]:
-        """Saved without the samples."""
-        return MarginEvaluation, (self.w, self.value, self.wet, self.responses, self.b, self.sums)
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint keeps: the numbers, without the samples."""
+        return {name: getattr(self, name) for name in ("w", "value", "wet", "responses", "b", "sums")}
+
+    @classmethod
+    def of_kept(cls, kept: Mapping[str, Any]) -> MarginEvaluation:
+        """The evaluation from a checkpoint."""
+        return MarginEvaluation(**kept)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).of_kept, (self.kept(),)
 
 
 class RegularizedSVM(MarginProblem):
