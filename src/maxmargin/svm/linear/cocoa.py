@@ -1,4 +1,4 @@
-r"""CoCoA+: dual coordinate ascent on all units of the data at once, for data with many features on a cluster.
+r"""CoCoA+ with consensus: dual coordinate ascent on all units of the data at once, for many features on a cluster.
 
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows, in K units. Returned: w, b
 and the dual point that proves how good they are. Each iteration is a round: one message to the units and one back.
@@ -7,29 +7,37 @@ The dual, with :math:`v = \sum_i \alpha_i y_i x_i`, the imbalance :math:`m = \su
 the loss, is
 
 .. math:: \max_{0 \le \alpha \le U} \min_b\ \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2 - b m
-    + \frac{b^2}{2 B^2},
+    + \tfrac12 \kappa b^2,
 
-with :math:`B = \infty` for a free bias, and without the last two terms if there is no bias. All samples have the bias
-in common, so that units would interfere most by its term. This is prevented by the method of multipliers: with
-:math:`(b - \beta)^2 / 2 \rho_0` added, the best bias is :math:`b = \kappa \beta + \rho m`, and what is left is
+with :math:`\kappa = 1 / B^2`, which is 0 for a free bias, and without the last two terms if there is no bias.
 
-.. math:: D(\alpha) = \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2 - \tfrac\rho2 m^2 - \kappa \beta m
-    + \frac{\kappa \beta^2}{2 B^2}, \qquad \kappa = \frac{B^2}{\rho_0 + B^2},\quad \rho = \kappa \rho_0 .
+A round, at z, b and :math:`\sigma`:
 
-After each round, :math:`\beta` moves to b.
+1. Unit k changes its own dual variables by :math:`d_k`, by passes of coordinate ascent on its subproblem: it begins at
+   :math:`w_k = \bar w`, and its changes :math:`\delta_k = \sum_{i \in k} d_i y_i x_i` move :math:`w_k` by
+   :math:`\sigma \delta_k`. The bias is the weight of a feature of value :math:`\sqrt\rho`: it begins at
+   :math:`\bar b` and moves by :math:`\sigma \rho \sum_{i \in k} d_i y_i`.
+2. The driver adds the sum of the :math:`\delta_k` to v and moves
 
-A round (CoCoA+ of Ma et al. 2015, with their :math:`\gamma = 1`):
+   .. math:: z^+ = z + \frac{\sigma}{\sigma + K} (v - z), \qquad
+       b^+ = b + \frac{\sigma \rho}{\sigma \rho \kappa + K} (m - \kappa b) .
 
-1. Unit k changes its own dual variables by :math:`d_k`, by passes of coordinate ascent on its subproblem: it takes w to
-   be v, and its own changes :math:`\delta_k = \sum_{i \in k} d_i y_i x_i` to move it by :math:`\sigma' \delta_k`. So it
-   leaves room for the changes of the others.
-2. The driver sums the :math:`\delta_k` to :math:`\delta`, and makes the share t of all changes at which D is largest,
-   at most 1: D is a parabola along the change. So D never decreases, whatever :math:`\sigma'` is.
-3. The next :math:`\sigma'` is about :math:`|\delta|^2 / \sum_k |\delta_k|^2`, what would have been right for this
-   round: 1 if the changes of different units are orthogonal, K if they are equal. :math:`\sigma' = K` is always safe.
+3. It chooses the next :math:`\sigma^+`, and :math:`\bar w = z^+ + \frac{\sigma^+}{\sigma} (z^+ - z)`; likewise
+   :math:`\bar b`.
 
-With several units, v goes to and fro about the optimum, where the hinge has a kink: the objective at v is larger than
-at a mean of the last v. So a moving mean of them is the answer; the gap is that of the mean.
+With :math:`\sigma = K`, :math:`\bar w` is v: this is CoCoA+ of Ma et al. 2015, with their :math:`\gamma = 1` and
+their safe :math:`\sigma' = K`. For any other :math:`\sigma`, it is the method of multipliers with alternating
+directions (ADMM; Boyd et al. 2011, section 7) for the problem of K units that have a :math:`w_k` each, all equal to z,
+with the penalty :math:`\frac1{2 \sigma} |w_k - z|^2`: its multiplier of unit k is
+:math:`\sum_{i \in k} \alpha_i y_i x_i - (z^+ - z) / \sigma`, so that neither has to be sent. It converges for each
+:math:`\sigma`. Where C is large, the best :math:`\sigma` is far below K: units then go further, and z goes on slowly to
+where they agree.
+
+:math:`\sigma` balances two residuals, relative to what they are residuals of (Wohlberg 2017): by how much units disagree,
+:math:`r = \sqrt{\sum_k |w_k - z^+|^2 / K} / |z^+|`, and by how much the point on which they agree moves,
+:math:`s = K |z^+ - z| / (\sigma |v|)`.
+
+The answer is z and b; the gap is theirs and that of alpha. The dual may decrease in a round, unlike that of CoCoA+.
 """
 
 from __future__ import annotations
@@ -48,15 +56,15 @@ from maxmargin.engine.sparse_vector import SparseVector
 from maxmargin.svm.linear.cocoa_part import CocoaPart
 from maxmargin.svm.regularized import RegularizedSVM
 
-# The figures are rounds and passes to relative gaps of 1e-2 and 1e-3, on 20 Newsgroups, Reuters and generated data in 1
-# to 32 units, for LEAST_RHO also MNIST. Constants without a figure were not compared with others.
-PASSES = 2  # over the active samples in a round: 1 takes a fifth more rounds, 4 a tenth fewer but a third more passes
-BIAS_REACH = (
-    30.0  # margins by which an imbalance of sum C s_i moves a free bias in a round; 1000 takes half more rounds
-)
-LEAST_RHO = 0.01  # unit: the mean |x_i|^2; for dual variables far below C. 0.1 takes a tenth more rounds, 1 half more
-MEAN_SHARE = 0.3  # share of the distance to v by which its mean moves in a round: 1 takes a fifth more rounds to 1e-2
-SLOWLY = 0.5  # power of the ratio by which sigma' falls in a round; it rises at once, as a small one spoils the round
+# Chosen by rounds to a relative gap of 1e-3, or by the gap after 30 or 50 rounds, on Reuters, 20 Newsgroups,
+# SpamAssassin and generated data in 4 to 16 units, C from 0.1 to 10. Constants without a figure were not compared.
+PASSES = 3  # over the active samples in a round
+BIAS_REACH = 30.0  # margins by which an imbalance of sum C s_i would move a free bias in a round of one unit
+LEAST_RHO = 0.01  # unit: the mean |x_i|^2; for dual variables far below C
+FIRST_SIGMA = 0.3  # unit: K. 0.1 takes twice the rounds where C is small, 1 several times as many where C is large
+BALANCE = 0.2  # sigma rises while s > r / BALANCE. 1 and 0.03 leave gaps up to 5 times as large
+LARGEST_CHANGE = 1.4  # factor by which sigma changes in a round, at most
+LEAST_SIGMA = 0.003  # unit: K; the largest is K
 REFRESH = 64  # rounds after which all is computed anew from alpha: as many, at most, are repeated for a lost worker
 UNSHRINK_SHARE = 0.1  # all samples become active when the gap of the active ones has fallen to this share,
 UNSHRINK_ROUNDS = 20  # or after this many rounds
@@ -75,43 +83,38 @@ class CocoaState:
     active_stored: int  # those of the active samples
     rho: float
     kappa: float
-    stiffness: float  # 1 / B^2
     v: Vector
-    mean_w: Vector  # the moving mean of v
+    z: Vector
+    base: Vector  # the w at which units begin the next round
     change: SparseVector  # what v has changed by since the units were last told
-    sigma: float  # sigma'
-    t: float = 1.0  # the share of the last proposal that is made
+    sigma: float
+    share: float = 1.0  # the share of the distance to v by which z has moved after the last round,
+    stretch: float = 0.0  # and how many times as far the base lies beyond z
     separable: float = 0.0  # sum alpha_i - q_i alpha_i^2 / 2
     imbalance: float = 0.0  # m
-    multiplier: float = 0.0  # beta
-    mean_b: float = 0.0  # the moving mean of b
+    b: float = 0.0
+    base_b: float = 0.0
     rounds: int = 0
-    gap: float = math.inf  # of the means and alpha, from the terms of the active samples
+    gap: float = math.inf  # of z, b and alpha, from the terms of the active samples
     all_active: bool = True  # whether all samples become active in the next round
     gap_of_all: float = math.inf  # the gap when all samples were last active
     rounds_since_all: int = 0
 
     @property
-    def b(self) -> float:
-        """The bias."""
-        return self.kappa * self.multiplier + self.rho * self.imbalance
-
-    @property
     def dual(self) -> float:
-        """D(alpha)."""
-        quadratic = float(self.v @ self.v) + self.rho * self.imbalance**2
-        quadratic -= self.kappa * self.stiffness * self.multiplier**2
-        return self.separable - 0.5 * quadratic - self.kappa * self.multiplier * self.imbalance
+        """The dual at alpha; with a free bias, its Lagrangian at b."""
+        value = self.separable - 0.5 * float(self.v @ self.v)
+        return value - (0.5 * self.imbalance**2 / self.kappa if self.kappa else self.b * self.imbalance)
 
 
 @dataclass(frozen=True)
 class Cocoa(Solver[RegularizedSVM, CocoaState]):
     r"""CoCoA+ for many features: coordinate ascent on all units of the data at once, for clusters.
 
-    The data is cut into units, each of which stays on one worker. An iteration is a round: each unit makes two passes
-    of dual coordinate ascent over its own samples, and the sum of what they propose is made, as far as the dual
-    increases. Only changes of w are sent, as sparse vectors if few features have changed. How far a unit may go is
-    adapted to how much the changes of the units have in common.
+    The data is cut into units, each of which stays on one worker. An iteration is a round: each unit makes three
+    passes of dual coordinate ascent over its own samples, and w moves towards where they agree. Only changes of w are
+    sent, as sparse vectors if few features have changed. How far a unit may go, and how far w moves, are adapted to how
+    much the units disagree.
 
     Samples become inactive as with `sdca`. On one machine, `sdca` needs fewer passes; use this solver there to get the
     bits of a fit on a cluster.
@@ -121,6 +124,9 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
     Ma, Smith, Jaggi, Jordan, Richtárik, Takáč (2015), Adding vs. Averaging in Distributed Primal-Dual Optimization.
     Smith, Forte, Ma, Takáč, Jordan, Jaggi (2018), CoCoA: A General Framework for Communication-Efficient Distributed
     Optimization.
+    Boyd, Parikh, Chu, Peleato, Eckstein (2011), Distributed Optimization and Statistical Learning via the Alternating
+    Direction Method of Multipliers.
+    Wohlberg (2017), ADMM Penalty Parameter Selection by Residual Balancing.
 
     Examples
     --------
@@ -144,21 +150,18 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
     def start(self, problem: RegularizedSVM, rng: np.random.Generator, warm: object = None) -> CocoaState:
         if isinstance(warm, CocoaState) and all(map(np.array_equal, warm.dual_signature, problem.dual_signature)):
             return warm
-        first, multiplier = None, 0.0
+        first, b = None, 0.0
         if isinstance(warm, CocoaState):
-            first, multiplier = np.concatenate(warm.parts.collect("dual_variables", warm.t)), warm.b
+            first, b = np.concatenate(warm.parts.collect("dual_variables")), warm.b
             if not problem.loss.smooth:  # dual variables at C stay at C
                 first *= problem.C / warm.C
         elif isinstance(warm, Solution) and warm.p is not None:
-            first, multiplier = warm.p, warm.b
+            first, b = warm.p, warm.b
         sq_norms = problem.sq_norms()
-        rho, kappa = 0.0, 0.0
-        stiffness = 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
+        rho = 0.0
         if problem.bias:
             mean = float(np.average(sq_norms, weights=problem.s)) or 1.0
-            rho_0 = min(mean, max(LEAST_RHO * mean, BIAS_REACH / float(problem.u.sum())))
-            kappa = 1 / (1 + stiffness * rho_0)
-            rho = kappa * rho_0
+            rho = min(mean, max(LEAST_RHO * mean, BIAS_REACH / float(problem.u.sum())))
         zero, seed = np.zeros(problem.X.shape[1]), int(rng.integers(2**62))
         parts = self._placed(problem, rho, seed, zero, first)
         units, stored = parts.total("count")
@@ -171,19 +174,20 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             stored,
             stored,
             rho,
-            kappa,
-            stiffness,
+            1 / problem.bias_feature**2 if problem.bias_feature else 0.0,
             zero,
-            zero.copy(),
+            zero,
+            zero,
             SparseVector.of(zero),
-            sigma=math.sqrt(units),
-            multiplier=multiplier,
+            sigma=FIRST_SIGMA * units if units > 1 else 1.0,
+            b=b if problem.bias else 0.0,
+            base_b=b if problem.bias else 0.0,
         )
         self._sum_anew(state)
-        self._move_means(state)
+        state.z = state.base = state.v.copy()
         return state
 
-    def _placed(self, problem: RegularizedSVM, rho: float, seed: int, mean_w: Vector, alpha: Vector | None) -> Parts:
+    def _placed(self, problem: RegularizedSVM, rho: float, seed: int, z: Vector, alpha: Vector | None) -> Parts:
         """Objects of all units, at these dual variables or at zero, with w = 0 until they are told of a change."""
         return in_parts(problem.X).place(
             CocoaPart,
@@ -194,7 +198,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             problem.loss,
             rho,
             seed,
-            mean_w,
+            z,
             None if alpha is None else Scattered(alpha),
             units=True,
         )
@@ -211,37 +215,30 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         return Step(iterations)
 
     def _round(self, problem: RegularizedSVM, state: CocoaState) -> None:
-        delta, imbalance, slope, bend, square, gap, state.active_stored = state.parts.update(
+        delta, imbalance, separable, square, gap, state.active_stored = state.parts.update(
             "round",
             state.rounds,
-            state.t,
             state.change,
+            state.share,
+            state.stretch,
+            state.base_b,
             state.b,
-            self._mean_share(state),
-            state.mean_b,
             state.sigma,
             PASSES,
             state.all_active,
         )
         gap += self._gap_of_driver(state)
-        # Along the proposed change, D is a parabola.
-        rise = slope - delta.dot(state.v) - state.b * imbalance
-        whole_square = delta.square() + state.rho * imbalance**2
-        curvature = whole_square + bend
-        t = min(1.0, max(0.0, rise / curvature)) if curvature > 0 else 1.0
-        gain = t * rise - 0.5 * t**2 * curvature
+        dual = state.dual
         refresh = self._refresh_is_due(state)
-        state.t, state.rounds = t, state.rounds + 1
+        state.rounds += 1
         if refresh:
             self._refresh(problem, state)
         else:
-            self._change_v(state, state.v, delta.scaled(t))
-            state.separable += t * slope - 0.5 * t**2 * bend
-            state.imbalance += t * imbalance
-        state.multiplier = state.b
-        state.gap = max(0.0, gap - gain)
-        self._move_means(state)
-        self._adapt_sigma(state, whole_square / square if square > 0 else 1.0)
+            self._change_v(state, state.v, delta)
+            state.separable += separable
+            state.imbalance += imbalance
+        state.gap = max(0.0, gap - (state.dual - dual))
+        self._agree(state, delta, square)
         self._choose_active(state, gap, refresh)
 
     def _change_v(self, state: CocoaState, before: Vector, change: SparseVector) -> None:
@@ -258,8 +255,8 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         Rounding that has added up is gone. And a unit that is lost with its worker has to repeat no round before this
         one, nor does the driver have to remember its messages.
         """
-        alpha = np.concatenate(state.parts.collect("dual_variables", state.t))
-        state.parts, state.t = self._placed(problem, state.rho, state.seed, state.mean_w, alpha), 1.0
+        alpha = np.concatenate(state.parts.collect("dual_variables"))
+        state.parts = self._placed(problem, state.rho, state.seed, state.z, alpha)
         self._sum_anew(state)
 
     def _sum_anew(self, state: CocoaState) -> None:
@@ -268,27 +265,32 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         self._change_v(state, np.zeros_like(state.v), v)
 
     def _gap_of_driver(self, state: CocoaState) -> float:
-        """What the gap of the means and alpha has beside the terms of the samples."""
-        off = state.mean_w - state.v
+        """What the gap of z, b and alpha has beside the terms of the samples."""
+        off = state.z - state.v
         gap = 0.5 * float(off @ off)
-        if state.stiffness:
-            return gap + 0.5 * state.stiffness * (state.mean_b - state.imbalance / state.stiffness) ** 2
-        return gap + abs(state.mean_b * state.imbalance)
+        if state.kappa:
+            return gap + 0.5 * state.kappa * (state.b - state.imbalance / state.kappa) ** 2
+        return gap + abs(state.b * state.imbalance)
 
-    def _mean_share(self, state: CocoaState) -> float:
-        """The share of the distance to v by which its mean moves; a single unit needs no mean."""
-        return MEAN_SHARE if state.rounds and state.units > 1 else 1.0
-
-    def _move_means(self, state: CocoaState) -> None:
-        """Move the means of v and b; the units do the same to the mean of w, in the next round."""
-        share = self._mean_share(state)
-        state.mean_w = state.mean_w + share * (state.v - state.mean_w)
-        state.mean_b += share * (state.b - state.mean_b)
-
-    def _adapt_sigma(self, state: CocoaState, right: float) -> None:
-        """Choose the next sigma', given the one that would have been right for this round."""
-        ratio = min(max(right, 1.0), float(state.units)) / state.sigma
-        state.sigma *= ratio if ratio > 1 else ratio**SLOWLY
+    def _agree(self, state: CocoaState, delta: SparseVector, square: float) -> None:
+        """Move z and b, choose the next sigma and where units begin; units move their z in the next round."""
+        sigma, rho, K = state.sigma, state.rho, state.units
+        state.share = sigma / (sigma + K)
+        move = state.share * (state.v - state.z)
+        state.z = state.z + move
+        move_b = sigma * rho / (sigma * rho * state.kappa + K) * (state.imbalance - state.kappa * state.b)
+        state.b += move_b
+        if K > 1:
+            off = state.base - state.z
+            disagreement = sigma**2 * square + 2 * sigma * delta.dot(off) + K * float(off @ off)
+            r = math.sqrt(max(0.0, disagreement) / K * float(state.v @ state.v))
+            s = K / sigma * math.sqrt(float(move @ move) * float(state.z @ state.z))
+            factor = math.sqrt(BALANCE * s / r) if r > 0 else LARGEST_CHANGE
+            factor = min(max(factor, 1 / LARGEST_CHANGE), LARGEST_CHANGE)
+            state.sigma = min(max(sigma * factor, LEAST_SIGMA * K), float(K))
+        state.stretch = state.sigma / sigma
+        state.base = state.z + state.stretch * move
+        state.base_b = state.b + state.stretch * move_b
 
     def _choose_active(self, state: CocoaState, gap: float, refreshed: bool) -> None:
         """Let all samples become active next if those that are active are nearly solved, or after many rounds."""
@@ -300,8 +302,8 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         state.all_active = refreshed or (not state.all_active and (solved or many))
 
     def solution(self, problem: RegularizedSVM, state: CocoaState) -> Solution:
-        alpha = np.concatenate(state.parts.collect("dual_variables", state.t))
-        return Solution(state.mean_w.copy(), state.mean_b, alpha, state.v.copy())
+        alpha = np.concatenate(state.parts.collect("dual_variables"))
+        return Solution(state.z.copy(), state.b, alpha, state.v.copy())
 
     def default_iterations(self, problem: RegularizedSVM) -> int:
         return 1000
@@ -310,5 +312,5 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         return done + 1
 
     def estimated_gap(self, problem: RegularizedSVM, state: CocoaState) -> float:
-        """The gap of the active samples, with the means of w and b before the last round and alpha after it."""
+        """The gap of the active samples, with z and b before the last round and alpha after it."""
         return state.gap / (abs(state.dual) + state.gap) if math.isfinite(state.gap) else math.inf

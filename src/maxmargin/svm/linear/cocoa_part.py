@@ -14,10 +14,7 @@ from maxmargin.svm.losses import Loss
 
 
 class CocoaPart:
-    """The samples of a unit, their dual variables, and copies of w.
-
-    A round proposes dual variables. Which share of the change is made is decided by the driver, after it has seen the
-    proposals of all units; the unit is told at the beginning of the next round.
+    """The samples of a unit, their dual variables, and copies of v and z.
 
     Parameters
     ----------
@@ -27,11 +24,11 @@ class CocoaPart:
     C, loss :
         Those of the problem.
     rho : float
-        The curvature of the dual in the imbalance; 0 without a bias.
+        The square of the feature whose weight is the bias; 0 without a bias.
     seed : int
         Decides, with the numbers of the unit and of the round, in which order samples are visited.
-    mean_w : array
-        The mean of w to begin with; w itself is 0 until the first round.
+    z : array
+        z to begin with; v is 0 until the first round.
     start : array or None
         Dual variables to begin at; None: zeros.
     """
@@ -46,7 +43,7 @@ class CocoaPart:
         loss: Loss,
         rho: float,
         seed: int,
-        mean_w: Vector,
+        z: Vector,
         start: Vector | None,
     ) -> None:
         self.rows, self.y, self.sq_norms = rows, y.copy(), sq_norms.copy()
@@ -57,9 +54,8 @@ class CocoaPart:
         best = np.minimum(self.upper, 1 / np.maximum(self.q, 1e-300))
         first = np.zeros(y.size) if start is None else start
         self.alpha: Vector = np.clip(np.where(fixed, best, first), 0.0, self.upper)
-        self.proposal = self.alpha  # the dual variables that the last round proposed
-        self.w = np.zeros(rows.X.shape[1])
-        self.mean_w = mean_w.copy()
+        self.v = np.zeros(rows.X.shape[1])
+        self.z = z.copy()
         self.usable: Indices = np.flatnonzero((s > 0) & ~fixed)
         self.active = self.usable
         self.clearly_out = math.inf  # gradients beyond which samples at a bound become inactive
@@ -78,30 +74,31 @@ class CocoaPart:
     def round(
         self,
         number: int,
-        t: float,
         change: SparseVector,
+        share: float,
+        stretch: float,
+        base_b: float,
         b: float,
-        mean_share: float,
-        mean_b: float,
         sigma: float,
         passes: int,
         all_active: bool,
     ) -> Sums:
-        """Make the share t of the last change, and propose the next one.
+        """Change the dual variables by passes of coordinate ascent.
 
         Parameters
         ----------
         number : int
             The number of the round.
-        t : float
         change : SparseVector
-            What w has changed by since the last call.
+            What v has changed by since the last call.
+        share : float
+            The share of the distance to v by which z moves.
+        stretch : float
+            How many times as far beyond z the w lies that the unit begins at.
+        base_b : float
+            The bias that the unit begins at.
         b : float
-            The bias.
-        mean_share : float
-            The share of the distance to w by which the mean of w moves.
-        mean_b : float
-            The mean of b.
+            The bias that belongs to z.
         sigma : float
             How many times as far the unit's own changes move its w and its bias.
         passes : int
@@ -112,23 +109,24 @@ class CocoaPart:
         Returns
         -------
         delta : SparseVector
-            sum d_i y_i x_i, with d the proposed change.
+            sum d_i y_i x_i, with d the change.
         imbalance : float
             sum d_i y_i.
-        slope, bend : float
-            sum d_i (1 - q_i alpha_i), and sum q_i d_i^2.
+        separable : float
+            The change of sum alpha_i - q_i alpha_i^2 / 2.
         square : float
-            |delta|^2 + rho imbalance^2, of which the driver has the sum over units.
+            |delta|^2, of which the driver has the sum over units.
         gap : float
-            The terms of the active samples in the gap of the means of w and b.
+            The terms of the active samples in the gap of z, b and the dual variables before the round.
         stored : int
             The entries that are stored of the samples which are active now.
         """
-        self.alpha = self.dual_variables(t)
-        change.add_to(self.w)
-        self.mean_w += mean_share * (self.w - self.mean_w)
+        change.add_to(self.v)
+        move = share * (self.v - self.z)
+        self.z += move
+        w = self.z + stretch * move
+        base, own_b, before = w.copy(), base_b, self.alpha.copy()
         active = self.usable if all_active else self.active
-        alpha, w, own_b = self.alpha.copy(), self.w.copy(), b
         rng = np.random.default_rng([self.seed, self.rows.number, number])
         gap = 0.0
         for k in range(passes):
@@ -141,38 +139,34 @@ class CocoaPart:
                 self.upper,
                 self.q,
                 self.sq_norms,
-                alpha,
+                self.alpha,
                 w,
                 own_b,
                 self.rho,
                 sigma,
                 self.clearly_out,
-                self.mean_w if k == 0 else None,
-                mean_b,
+                self.z if k == 0 else None,
+                b,
             )
             active = order[:count] - self.rows.own.start
             self.clearly_out = violation / max(1, count) or math.inf
             gap += gap_terms
-        self.active, self.proposal = np.sort(active), alpha
-        w -= self.w
+        self.active = np.sort(active)
+        w -= base
         w /= sigma
-        delta, d = SparseVector.of(w), alpha - self.alpha
-        imbalance = float(d @ self.y)
+        delta, d = SparseVector.of(w), self.alpha - before
         return (
             delta,
-            imbalance,
-            float(d @ (1 - self.q * self.alpha)),
-            float(self.q @ d**2),
-            delta.square() + self.rho * imbalance**2,
+            float(d @ self.y),
+            float(d @ (1 - 0.5 * self.q * (before + self.alpha))),
+            delta.square(),
             gap,
             self._stored(self.active),
         )
 
-    def dual_variables(self, t: float) -> Vector:
-        """alpha, of which the share t of the last change is made."""
-        if t == 1:
-            return self.proposal
-        return np.clip(self.alpha + t * (self.proposal - self.alpha), 0.0, self.upper)
+    def dual_variables(self) -> Vector:
+        """alpha."""
+        return self.alpha
 
     def _stored(self, places: Indices) -> int:
         return int(self.rows.row_sizes(places).sum())
