@@ -77,22 +77,25 @@ def test_numbers_that_are_kept_up(loss, bias, monkeypatch):
             v = part.v.copy()
             state.change.add_to(v)
             np.testing.assert_array_equal(v, state.v)
-            move = state.share * (v - part.z)
-            np.testing.assert_array_equal(part.z + move, state.z)
-            np.testing.assert_array_equal(state.z + state.stretch * move, state.base)
+            np.testing.assert_array_equal(part.z + state.share * (v - part.z), state.z)
+        # The f of all units, and their g, have the sum 0 once they are told of the last round.
+        f = sum(part.f for part in state.parts.objects) - state.change.dense()
+        g = sum(part.g for part in state.parts.objects) - state.imbalance_change
+        np.testing.assert_allclose(state.recall * f, 0, atol=1e-10)
+        assert state.recall * g == pytest.approx(0, abs=1e-10)
 
 
 @each_loss
 def test_a_sigma_of_the_number_of_units_gives_cocoa(loss, monkeypatch):
     """Then units begin at v, and the dual never decreases."""
-    for name in ("FIRST_SIGMA", "LEAST_SIGMA"):
+    for name in ("FIRST_SIGMA", "LEAST_SIGMA", "RELAXATION"):
         monkeypatch.setattr(cocoa, name, 1.0)
     X, y = sparse_rows()
     problem = RegularizedSVM(X, y, 10.0, loss=loss, bias=False)
     duals = [0.0]
     for state in rounds(problem, 60):
         assert state.sigma == state.units
-        np.testing.assert_allclose(state.base, state.v, rtol=1e-12, atol=1e-12)
+        assert state.recall == 0
         assert state.dual >= duals[-1] - 1e-12 * abs(duals[-1])
         duals.append(state.dual)
     assert duals[-1] > 0
@@ -164,7 +167,7 @@ def test_changes_are_sent_as_sparse_vectors():
     *_, state = rounds(RegularizedSVM(X, y, 1.0, loss="hinge"), 5)
     assert 0 < state.change.nbytes <= 12 * np.unique(X.indices).size
     for part in state.parts.objects:
-        delta = part.round(5, state.change, 0.5, 1.0, 0.0, 0.0, 1.0, 1, True)[0]
+        delta = part.round(5, state.change, 0.5, 0.0, 1.0, 2, 0.0, 0.0, 0.0, 1, True)[0]
         assert delta.nbytes <= 12 * np.unique(X[part.rows.own].indices).size
 
 

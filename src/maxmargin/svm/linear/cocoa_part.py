@@ -14,7 +14,7 @@ from maxmargin.svm.losses import Loss
 
 
 class CocoaPart:
-    """The samples of a unit, their dual variables, and copies of v and z.
+    """The samples of a unit, their dual variables, f and g, and copies of v and z.
 
     Parameters
     ----------
@@ -56,6 +56,7 @@ class CocoaPart:
         self.alpha: Vector = np.clip(np.where(fixed, best, first), 0.0, self.upper)
         self.v = np.zeros(rows.X.shape[1])
         self.z = z.copy()
+        self.f, self.g = np.zeros_like(self.v), 0.0
         self.usable: Indices = np.flatnonzero((s > 0) & ~fixed)
         self.active = self.usable
         self.clearly_out = math.inf  # gradients beyond which samples at a bound become inactive
@@ -76,10 +77,12 @@ class CocoaPart:
         number: int,
         change: SparseVector,
         share: float,
-        stretch: float,
-        base_b: float,
-        b: float,
+        recall: float,
         sigma: float,
+        units: int,
+        b: float,
+        pull: float,
+        imbalance_change: float,
         passes: int,
         all_active: bool,
     ) -> Sums:
@@ -93,14 +96,18 @@ class CocoaPart:
             What v has changed by since the last call.
         share : float
             The share of the distance to v by which z moves.
-        stretch : float
-            How many times as far beyond z the w lies that the unit begins at.
-        base_b : float
-            The bias that the unit begins at.
-        b : float
-            The bias that belongs to z.
+        recall : float
+            The factor of f and g: 1 - omega, or 0 in the first round.
         sigma : float
             How many times as far the unit's own changes move its w and its bias.
+        units : int
+            K.
+        b : float
+            The bias that belongs to z.
+        pull : float
+            (m - kappa b) / K.
+        imbalance_change : float
+            What m has changed by in the last round, divided by K.
         passes : int
             Passes over the active samples.
         all_active : bool
@@ -115,17 +122,19 @@ class CocoaPart:
         separable : float
             The change of sum alpha_i - q_i alpha_i^2 / 2.
         square : float
-            |delta|^2, of which the driver has the sum over units.
+            |w_k - z|^2 after the round, of which the driver has the sum over units.
         gap : float
             The terms of the active samples in the gap of z, b and the dual variables before the round.
         stored : int
             The entries that are stored of the samples which are active now.
         """
         change.add_to(self.v)
-        move = share * (self.v - self.z)
-        self.z += move
-        w = self.z + stretch * move
-        base, own_b, before = w.copy(), base_b, self.alpha.copy()
+        self.z += share * (self.v - self.z)
+        change.add_to(self.f, -1 / units)
+        self.f *= recall
+        self.g = recall * (self.g - imbalance_change)
+        base = self.z + sigma * ((self.v - self.z) / units + self.f)
+        w, own_b, before = base.copy(), b + sigma * self.rho * (pull + self.g), self.alpha.copy()
         active = self.usable if all_active else self.active
         rng = np.random.default_rng([self.seed, self.rows.number, number])
         gap = 0.0
@@ -152,14 +161,17 @@ class CocoaPart:
             self.clearly_out = violation / max(1, count) or math.inf
             gap += gap_terms
         self.active = np.sort(active)
+        off, d = w - self.z, self.alpha - before
         w -= base
         w /= sigma
-        delta, d = SparseVector.of(w), self.alpha - before
+        delta, imbalance = SparseVector.of(w), float(d @ self.y)
+        delta.add_to(self.f)
+        self.g += imbalance
         return (
             delta,
-            float(d @ self.y),
+            imbalance,
             float(d @ (1 - 0.5 * self.q * (before + self.alpha))),
-            delta.square(),
+            float(off @ off),
             gap,
             self._stored(self.active),
         )
