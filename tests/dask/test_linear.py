@@ -1,9 +1,13 @@
 """LinearSVC on a cluster: the model of one machine to the bit, with the same parameters and stop rules."""
 
+import gc
 import inspect
+import logging
 import pickle
+import time
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pytest
 from cluster_data import CHUNK, D, N
@@ -15,7 +19,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from maxmargin import LinearSVC as Local
 from maxmargin import load_model, save_model
-from maxmargin.dask import LinearSVC
+from maxmargin.dask import LinearSVC, estimators
+from maxmargin.estimators import base
 from maxmargin.solvers import Newton
 
 
@@ -59,6 +64,21 @@ def test_early_stopping(client, data, lazy):
     same(model, Local(solver="newton", **options).fit(*data))
 
 
+def test_support_vectors_are_rows_of_the_training_data(client, data):
+    X, y = data[0][:3000], data[1][:3000]
+    options = {"keep_dual": True, "random_state": 0}
+    lazy = da.from_array(X, chunks=(1100, -1))
+    frame = dd.from_dask_array(lazy, columns=list("abcde"))
+    rows = X[Local(solver="newton", **options).fit(X, y).support_]
+    for given in (lazy, frame, frame.to_dask_array()):
+        model = LinearSVC(**options).fit(given, y)
+        assert isinstance(model.support_vectors_, da.Array)
+        np.testing.assert_array_equal(model.support_vectors_.compute(), rows)
+    with pytest.raises(AttributeError, match=r"the training data is gone; .*its rows model\.support_"):
+        model.to_local().support_vectors_  # noqa: B018
+    np.testing.assert_array_equal(LinearSVC(**options).fit(X, y).support_vectors_, rows)
+
+
 # Stop rules
 
 
@@ -95,6 +115,46 @@ def test_hardly_any_time(client, lazy):
     model = LinearSVC(max_time=1e-6, tol=1e-12, random_state=0).fit(*lazy)
     assert model.stopped_ == "max_time"
     assert np.isfinite(model.coef_).all()
+
+
+def test_time_counts_from_the_call(client, lazy, monkeypatch):
+    """What it takes to bring the data to the workers is a part of `max_time`."""
+    placed, ends = [], []
+    place, deadline = estimators.place, base.Deadline
+
+    def noted(*args, **options):
+        placed.append(time.perf_counter())
+        return place(*args, **options)
+
+    def recorded(max_time, began):
+        ends.append(began)
+        return deadline(max_time, began)
+
+    monkeypatch.setattr(estimators, "place", noted)
+    monkeypatch.setattr(base, "Deadline", recorded)
+    LinearSVC(random_state=0, max_time=100).fit(*lazy)
+    assert ends[0] < placed[0]
+
+
+def test_the_workers_memory_is_free_after_the_fit(client, caplog):
+    """Nothing of the data is held by a model, and what is computed of it later is nothing that is known already."""
+    random = da.random.default_rng(0)
+    y = random.integers(2, size=4000, chunks=1000)
+    X = random.normal(size=(4000, D), chunks=(1000, -1)) + y[:, None]
+    gc.disable()
+    try:
+        with caplog.at_level(logging.WARNING, logger="distributed.scheduler"):
+            model = LinearSVC(random_state=0).fit(X, y)
+            assert float(model.score(X, y)) > 0.5
+        for _ in range(500):  # the scheduler hears of it a little later
+            held = any(client.has_what().values())
+            if not held:
+                break
+            time.sleep(0.01)
+    finally:
+        gc.enable()
+    assert not held
+    assert "run_spec" not in caplog.text
 
 
 @pytest.mark.parametrize("look", [20, 40])

@@ -67,6 +67,9 @@ def test_a_data_frame(client, data, three):
         np.testing.assert_array_equal(answer.compute(), getattr(local, method)(table))
     labels = dd.from_pandas(pd.Series(three[1]), chunksize=CHUNK)
     assert float(model.score(lazy, labels).compute()) == pytest.approx(local.score(table, three[1]))
+    weight = np.random.default_rng(0).uniform(size=N)
+    for y in (three[1], da.from_array(three[1], chunks=5000)):  # of known sizes, those of the partitions are not
+        assert float(model.score(lazy, y, weight)) == pytest.approx(local.score(table, three[1], weight))
 
 
 def test_scores(client, data, lazy, whole):

@@ -1,18 +1,22 @@
 """Kernel machines on a cluster: the bits of one machine, whatever happens to the workers."""
 
+import os
+import sys
+from types import ModuleType
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cluster_data import cloud, partition
+from cluster_data import cloud, cosine, partition
 from distributed import Client
 from local_clusters import kill_one, start
 
 from maxmargin import SVC as Local
 from maxmargin import SVCCV as LocalCV
 from maxmargin import load_model, save_model
-from maxmargin.dask import SVC, SVCCV
+from maxmargin.dask import SVC, SVCCV, ClusterError
 from maxmargin.solvers import Checkpoint, Decomposition, StochasticBatchPerceptron
 
 N, CHUNK = 3000, 1100
@@ -98,10 +102,6 @@ def test_sparse_rows_and_weights(client):
     assert sp.issparse(model.support_vectors_)
 
 
-def cosine(A, B):
-    return (A @ B.T) / np.outer(np.linalg.norm(A, axis=1), np.linalg.norm(B, axis=1))
-
-
 @pytest.mark.parametrize(
     "options", [{"kernel": "linear"}, {"kernel": "poly", "degree": 2}, {"slack": 0.1}, {"class_weight": "balanced"}]
 )
@@ -118,6 +118,16 @@ def test_a_function_as_kernel(client):
     model, local = (kind(kernel=cosine, **EXACT).fit(X, y) for kind in (SVC, Local))
     np.testing.assert_allclose(model.decision_function(X), local.decision_function(X), atol=1e-2)
     assert model.certificate_.relative_gap <= 1e-3
+
+
+def test_a_kernel_that_workers_cannot_import(client, few, monkeypatch):
+    module = ModuleType("only_here")
+    exec("def product(A, B):\n    return A @ B.T", vars(module))
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    pids = client.run(os.getpid)
+    with pytest.raises(ClusterError, match=r"cannot load .*No module named 'only_here'.*client\.upload_file"):
+        SVC(kernel=module.product, **EXACT).fit(*few)
+    assert client.run(os.getpid) == pids  # no worker was lost
 
 
 def test_a_model_is_an_ordinary_one(client, few, model_of_one, tmp_path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -22,6 +23,9 @@ from maxmargin.dask.inputs import gathered, partitions_of, place
 from maxmargin.dask.rows import ClusterRows
 from maxmargin.dask.training_rows import ClusterFeatureRows
 from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.fit import Fit
+from maxmargin.estimators.linear import weak_reference
+from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.estimators.validation import RowsToPredict, training_data
 
@@ -61,7 +65,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         kind = self._local_class()
         model = kind.__new__(kind)
-        vars(model).update({name: value for name, value in vars(self).items() if name != "client"})
+        vars(model).update({name: value for name, value in self.__getstate__().items() if name != "client"})
         return model
 
     @classmethod
@@ -82,7 +86,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, ClusterRows):
             rows, labels, weights = X.fork(), y, sample_weight
         else:
-            client = client_of(self.client)
+            began, client = time.perf_counter(), client_of(self.client)
             parts = partitions_of(X, y, sample_weight, partial(training_data, self, **MarginClassifier._readable))
             if parts.y is None:
                 raise ValueError(
@@ -90,6 +94,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
                     "partitions (X, y)"
                 )
             rows = place(client, parts.X, units_for=self._units(client))
+            rows.units.began = began
             labels, weights = (
                 None if values is None else gathered(client, values, rows.partition_rows, name, paired=parts.paired)
                 for values, name in ((parts.y, "y"), (parts.weights, "sample_weight"))
@@ -105,6 +110,10 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             header = pd.DataFrame(columns=rows.feature_names)
         _check_feature_names(self, header, reset=True)
         return rows, labels, weights
+
+    def _began(self, X: ClusterRows) -> float:
+        """When `fit` was called: `max_time` is that of placing the data, too."""
+        return X.units.began
 
     def _units(self, client: Client) -> int | None:
         """How many units of rows there are; None: as many as the number of rows says."""
@@ -126,10 +135,11 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             return super().score(X, y, sample_weight)
         import dask.array as da
 
-        right = (self.predict(X) == _as_array(y)).astype(np.float64)
-        if sample_weight is None:
-            return right.mean()
-        return da.average(right, weights=_as_array(sample_weight))
+        given = [self.predict(X), _as_array(y), _as_array(sample_weight)]
+        if any(np.isnan(array.shape).any() for array in given if is_dask_collection(array)):  # sizes are not known yet
+            return da.from_delayed(dask.delayed(_share_right)(*given), shape=(), dtype=np.float64)
+        right = (given[0] == given[1]).astype(np.float64)
+        return right.mean() if sample_weight is None else da.average(right, weights=given[2])
 
     def _by_blocks(self, method: str, X: Any, **options: Any) -> Any:
         check_is_fitted(self)
@@ -188,6 +198,22 @@ def _array_of(parts: list[Any], width: int, dtype: np.dtype[Any]) -> Any:
     )
 
 
+def _share_right(predicted: NDArray[Any], y: Any, sample_weight: Any) -> np.float64:
+    """The share of labels that were predicted, all in one place."""
+    from sklearn.metrics import accuracy_score
+
+    return np.float64(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+
+def with_known_sizes(X: Any, sizes: Sequence[int]) -> Any:
+    """A dask array or data frame, whose partitions have these numbers of rows, as a dask array that can be sliced."""
+    if hasattr(X, "to_dask_array"):
+        return X.to_dask_array(lengths=list(sizes))
+    X = X.copy()
+    X._chunks = (tuple(sizes), *X.chunks[1:])
+    return X
+
+
 def _as_array(values: Any) -> Any:
     """Labels of a dask data frame, a dask array or an array, as a dask array or an array."""
     return values.to_dask_array() if hasattr(values, "to_dask_array") else values
@@ -216,8 +242,10 @@ class ClassifierOnCluster(OnCluster):
         self
         """
         self._validate_params()
-        model: Self = super().fit(*self._on_workers(X, y, sample_weight), checkpoint)
-        return model
+        rows, labels, weights = self._on_workers(X, y, sample_weight)
+        with rows.units.until_released():
+            super().fit(rows, labels, weights, checkpoint)
+        return self
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClusterRows, NDArray[Any], Any]:
         return self._on_workers(X, y, sample_weight)
@@ -234,6 +262,23 @@ class ClassifierOnCluster(OnCluster):
 class LinearSVC(ClassifierOnCluster, local.LinearSVC):
     """:class:`maxmargin.LinearSVC` on a Dask cluster."""
 
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
+        super().fit(X, y, sample_weight, checkpoint)
+        self._training_data = weak_reference(X)
+        return self
+
+    fit.__doc__ = ClassifierOnCluster.fit.__doc__
+
+    def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
+        super()._publish(fit, models)
+        self._partition_rows: list[int] = fit.X.partition_rows
+
+    def _some_of(self, X: Any, rows: Indices) -> Any:
+        """Some rows of the training data; of dask data, a dask array."""
+        if not is_dask_collection(X):
+            return super()._some_of(X, rows)
+        return with_known_sizes(X, self._partition_rows)[rows]
+
     def _training_rows(
         self, X: ClusterRows, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
     ) -> tuple[TrainingRows, None]:
@@ -246,8 +291,10 @@ class SearchOnCluster(OnCluster):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, checkpoint: Any = None) -> Self:
         """Compare all values on the workers, and fit the best one; parameters as of LinearSVC and LinearSVCCV."""
         self._validate_params()
-        model: Self = super().fit(*self._on_workers(X, y, sample_weight), groups, checkpoint)
-        return model
+        rows, labels, weights = self._on_workers(X, y, sample_weight)
+        with rows.units.until_released():
+            super().fit(rows, labels, weights, groups, checkpoint)
+        return self
 
     def to_local(self) -> Any:
         model = super().to_local()

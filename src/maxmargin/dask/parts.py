@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import numpy as np
 from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
 from maxmargin.core import Ledger
 from maxmargin.dask import worker
 from maxmargin.dask.client import ClusterError, connected, finished, lost_for_good, worker_threads
-from maxmargin.dask.worker import Answer, Behind, Change, Compact, Request
+from maxmargin.dask.worker import Answer, Behind, CannotLoad, Change, Compact, Packed, Request
 from maxmargin.engine.parts import Scattered, Sums, TreeSum
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Units:
         Placements whose objects nobody needs any more: each request tells the workers.
     looked : float
         When it was last looked whether there are workers that hold no unit.
+    began : float
+        When the user called `fit`, by `time.perf_counter`.
     """
 
     client: Client
@@ -60,6 +62,16 @@ class Units:
     sent_again: Callable[[int], Future | None] | None = None
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
     looked: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def until_released(self) -> Iterator[None]:
+        """Context of a fit, after which the workers' memory is free at once, and not when garbage is collected here."""
+        try:
+            yield
+        finally:
+            for future in self.futures:
+                future.release()
 
     def locate(self) -> None:
         """Wait until all units are on workers, and ask where."""
@@ -145,9 +157,10 @@ class Units:
 
     def _submit(self, request: Request, own: Sequence[int], address: str) -> Future:
         where = {"workers": [address], "allow_other_workers": True} if address else {}
-        sent: Any = request
-        if _size(request) > LARGE_REQUEST and address in worker_threads(self.client):
-            sent = self.client.scatter(request, workers=[address], hash=False)
+        packed = Packed.of(request)
+        sent: Any = packed
+        if packed.nbytes > LARGE_REQUEST and address in worker_threads(self.client):
+            sent = self.client.scatter(packed, workers=[address], hash=False)
         name = f"maxmargin-{request.method}-{uuid4().hex}"
         return self.client.submit(worker.call, sent, [self.futures[k] for k in own], key=name, pure=False, **where)
 
@@ -160,6 +173,12 @@ class Units:
                 f"the workers that worked on {self._partitions(units)} of X were lost again and again: {error}. A "
                 "worker that needs more memory than it may take is killed: give the workers more, or make the "
                 "partitions smaller"
+            ) from error
+        except CannotLoad as error:
+            raise ClusterError(
+                f"a worker cannot load what it was sent ({error}). A function that is given, such as a kernel, must be "
+                "in a module that the workers can import, after client.upload_file('module.py') for instance, or in "
+                "the script itself"
             ) from error
         except Exception:
             for k, future in enumerate(self.futures):
@@ -263,26 +282,6 @@ def _sum(answers: Sequence[Answer]) -> Sums:
 def _cut(args: tuple[Any, ...], rows: slice) -> tuple[Any, ...]:
     """The arguments for the unit with these rows."""
     return tuple(Compact.of(item.vector[rows]) if isinstance(item, Scattered) else item for item in args)
-
-
-def _size(request: Request) -> int:
-    """The bytes of the arrays of a request, about; arrays that several units share are counted once."""
-    arrays: dict[int, int] = {}
-
-    def count(value: Any) -> None:
-        if isinstance(value, np.ndarray):
-            arrays[id(value)] = value.nbytes
-        elif isinstance(value, Compact):
-            count(value.values)
-        elif isinstance(value, (tuple, list)):
-            for item in value:
-                count(item)
-        elif isinstance(value, Change):
-            count(value.args)
-
-    count(request.args)
-    count(request.missing)
-    return sum(arrays.values())
 
 
 def add_reads(ledger: Ledger, answers: Sequence[Answer]) -> None:

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from distributed import get_worker
+from distributed.protocol import pickle
 from numpy.typing import NDArray
 
 from maxmargin.core import Ledger, Matrix
@@ -132,6 +133,48 @@ class Request:
     since: Sequence[int]
 
 
+class CannotLoad(RuntimeError):
+    """A worker cannot load what it was sent: a function or a class of a module that it does not have, for instance."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A request on its way to a worker, which loads it within the task.
+
+    What Dask itself loads before a task begins, and cannot, ends the worker, and then the next one that is sent it.
+
+    Attributes
+    ----------
+    header : bytes
+    arrays : list of arrays of bytes
+        The memory of the arrays in the request, which is not copied.
+    """
+
+    header: bytes
+    arrays: list[NDArray[np.uint8]]
+
+    @classmethod
+    def of(cls, request: Request) -> Packed:
+        arrays: list[NDArray[np.uint8]] = []
+        header = pickle.dumps(
+            request, buffer_callback=lambda found: arrays.append(np.frombuffer(found.raw(), np.uint8))
+        )
+        return cls(header, arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes are sent."""
+        return len(self.header) + sum(array.nbytes for array in self.arrays)
+
+    def load(self) -> Request:
+        """The request again."""
+        try:
+            request: Request = pickle.loads(self.header, buffers=self.arrays)
+        except Exception as error:
+            raise CannotLoad(f"{type(error).__name__}: {error}") from error
+        return request
+
+
 @dataclass(frozen=True)
 class Behind:
     """The answer of a unit whose objects have not seen all changes: they have seen so many, or are not there (0)."""
@@ -164,9 +207,9 @@ _held: WeakKeyDictionary[Unit, dict[str, Held]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def call(request: Request, units: Sequence[Unit]) -> list[Answer | Behind]:
+def call(packed: Packed, units: Sequence[Unit]) -> list[Answer | Behind]:
     """Call the objects of some units, one unit after the other, with the threads that the worker has."""
-    threads = get_worker().state.nthreads
+    request, threads = packed.load(), get_worker().state.nthreads
     with limit_blas(), keep_freed_memory():
         answers = [_call_unit(request, k, unit, threads) for k, unit in enumerate(units)]
     return _merged(answers) if request.summed else answers

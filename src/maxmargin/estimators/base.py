@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -125,7 +126,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         -------
         self
         """
-        deadline = Deadline(self.max_time)
+        deadline = Deadline(self.max_time, self._began(X))
         solver_named(self.solver, self._solvers)  # an unknown solver is refused before the data is looked at
         before = vars(self).copy()  # the model of an earlier fit, for a warm start
         seeds = check_random_state(self.random_state)
@@ -178,6 +179,10 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
         """X, y and the weights of a fit, validated but for NaN and infinity in X."""
         return *training_data(self, X, y, **self._readable), sample_weight
+
+    def _began(self, X: Any) -> float:
+        """When the fit of these samples began: now, unless they were brought elsewhere before."""
+        return time.perf_counter()
 
     def _for_samples(self, X: Any) -> MarginClassifier:
         """The estimator with the same parameters that a search fits on samples X, which may be a part of its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -97,7 +98,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         -------
         self
         """
-        names = None
+        began, names = self._began(X), None
         if lies_elsewhere(X):
             matrix = as_matrix(X, thread_count(self.n_jobs)).fork()
             names, X = matrix.feature_names, SearchSamples.read(matrix, blocks=self._reads_blocks)
@@ -122,7 +123,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             data = {"X": samples, "y": str(y.tolist()), "sample_weight": weights, "grid": grid}
             folds = np.concatenate([np.concatenate(split) for split in splits])
             keeper.compare(estimator=type(self).__name__, **decisive_parameters(self), **data, folds=folds)
-        whole, share = Deadline(self.max_time), 1 - REFIT_SHARE if self.refit else 1.0
+        whole, share = Deadline(self.max_time, began), 1 - REFIT_SHARE if self.refit else 1.0
         context, progress = self._init_callback_context(), SearchProgress()
         context.progress = progress
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -131,7 +132,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             grid,
             splits,
             check_scoring(estimator, self.scoring),
-            Deadline(None if self.max_time is None else share * self.max_time),
+            Deadline(None if self.max_time is None else share * self.max_time, began),
             int(self.verbose),
             progress,
             None if keeper is None else keeper.run_of("search"),
@@ -159,6 +160,10 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
+
+    def _began(self, X: Any) -> float:
+        """When the fit of these samples began: now, unless they were brought elsewhere before."""
+        return time.perf_counter()
 
     def _splits(self, X: Any, y: NDArray[Any], groups: Any, seeds: Any) -> Any:
         cv = check_cv(self.cv, y, classifier=True)

@@ -11,16 +11,20 @@ LONGEST = 1e18  # seconds; a longer `max_time` is no limit
 
 
 class Deadline:
-    """When a fit has to end: `max_time` seconds after this was made.
+    """When a fit has to end: `max_time` seconds after it began.
 
     Parameters
     ----------
     max_time : float or None
         None: never.
+    began : float or None
+        When it began, by `time.perf_counter`; None: now.
     """
 
-    def __init__(self, max_time: float | None) -> None:
-        self.at = math.inf if max_time is None or max_time > LONGEST else time.perf_counter() + max_time
+    def __init__(self, max_time: float | None, began: float | None = None) -> None:
+        if began is None:
+            began = time.perf_counter()
+        self.at = math.inf if max_time is None or max_time > LONGEST else began + max_time
 
     @property
     def passed(self) -> bool:

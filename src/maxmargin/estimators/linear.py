@@ -503,7 +503,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
         super()._publish(fit, models)
         self.n_zero_rows_ = fit.rows.zero_rows
-        self._training_data = _reference(fit.given)
+        self._training_data = weak_reference(fit.given)
         # An earlier fit may have set these.
         for name in ("support_", "dual_coef_", "_learned"):
             self.__dict__.pop(name, None)
@@ -522,7 +522,11 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         X = self._training_data() if self._training_data is not None else None
         if X is None:
             raise AttributeError("the training data is gone; the support vectors are its rows model.support_")
-        return as_matrix(X)[self.support_] if lies_elsewhere(X) else _safe_indexing(X, self.support_)
+        return self._some_of(X, self.support_)
+
+    def _some_of(self, X: Any, rows: Indices) -> Any:
+        """Some rows of the training data, as it was given."""
+        return as_matrix(X)[rows] if lies_elsewhere(X) else _safe_indexing(X, rows)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -536,7 +540,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         return tags
 
 
-def _reference(X: Any) -> Any:
+def weak_reference(X: Any) -> Any:
+    """A reference to data that does not keep it alive; None if there cannot be one."""
     try:
         return weakref.ref(X)
     except TypeError:  # a list, say
