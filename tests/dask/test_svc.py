@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cluster_data import cloud, cosine, partition
+from ctrl_c import ctrl_c_at_look
 from distributed import Client
 from local_clusters import kill_one, start
+from sklearn.callback import ProgressBar, ScoringMonitor
 
 from maxmargin import SVC as Local
 from maxmargin import SVCCV as LocalCV
@@ -128,6 +130,38 @@ def test_a_kernel_that_workers_cannot_import(client, few, monkeypatch):
     with pytest.raises(ClusterError, match=r"cannot load .*No module named 'only_here'.*client\.upload_file"):
         SVC(kernel=module.product, **EXACT).fit(*few)
     assert client.run(os.getpid) == pids  # no worker was lost
+
+
+def test_early_stopping(client, few):
+    options = {"early_stopping": True, **SMALL_STEPS}
+    model, local = SVC(**options).fit(*chunked(*few)), Local(**options).fit(*few)
+    same(model, local)
+    assert model.stopped_ == local.stopped_
+    np.testing.assert_array_equal(model.trace_.to_pandas()["holdout_error"], local.trace_.to_pandas()["holdout_error"])
+
+
+def test_hardly_any_time(client, few):
+    model = SVC(max_time=1e-6, tol=1e-12, **SMALL_STEPS).fit(*few)
+    assert model.stopped_ == "max_time"
+    assert model.fit_status_ == 1
+    assert model.score(*few) > 0.5
+
+
+@pytest.mark.parametrize("look", [20, 60])
+def test_ctrl_c_keeps_the_model(client, few, monkeypatch, look):
+    with ctrl_c_at_look(monkeypatch, look):
+        model = SVC(tol=1e-12, **SMALL_STEPS).fit(*few)
+    assert model.stopped_ == "interrupted"
+    assert model.score(*few) > 0.5
+    assert np.isfinite(model.certificate_.relative_gap)
+
+
+def test_callbacks_hear_of_the_fit(client, few, capsys):
+    X, y = few[0][:600], few[1][:600]
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = SVC(**EXACT).set_callbacks(ProgressBar(), monitor).fit(*chunked(X, y))
+    assert "100%" in capsys.readouterr().out
+    assert monitor.get_logs().data_as_pandas["accuracy"].iloc[0] == pytest.approx(model.score(X, y))
 
 
 def test_a_model_is_an_ordinary_one(client, few, model_of_one, tmp_path):

@@ -23,9 +23,7 @@ from maxmargin.dask.inputs import gathered, partitions_of, place
 from maxmargin.dask.rows import ClusterRows
 from maxmargin.dask.training_rows import ClusterFeatureRows
 from maxmargin.estimators.base import MarginClassifier
-from maxmargin.estimators.fit import Fit
 from maxmargin.estimators.linear import weak_reference
-from maxmargin.estimators.model_table import ModelTable
 from maxmargin.estimators.training_rows import TrainingRows
 from maxmargin.estimators.validation import RowsToPredict, training_data
 
@@ -269,19 +267,19 @@ class LinearSVC(ClassifierOnCluster, local.LinearSVC):
 
     fit.__doc__ = ClassifierOnCluster.fit.__doc__
 
-    def _publish(self, fit: Fit[Any], models: ModelTable) -> None:
-        super()._publish(fit, models)
-        self._partition_rows: list[int] = fit.X.partition_rows
-
     def _some_of(self, X: Any, rows: Indices) -> Any:
         """Some rows of the training data; of dask data, a dask array."""
         if not is_dask_collection(X):
             return super()._some_of(X, rows)
         return with_known_sizes(X, self._partition_rows)[rows]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_partition_rows"}
+
     def _training_rows(
         self, X: ClusterRows, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
     ) -> tuple[TrainingRows, None]:
+        self._partition_rows = X.partition_rows
         return ClusterFeatureRows(X), None
 
 
