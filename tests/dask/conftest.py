@@ -1,19 +1,40 @@
-"""One cluster of two processes for all tests that do not kill its workers."""
+"""One cluster of two processes for all tests that do not kill its workers, and one for those that do."""
 
 import dask.array as da
 import pytest
 from cluster_data import CHUNK, cloud
 from distributed import Client
-from local_clusters import start
+from local_clusters import start, wait_for_all
 
 from maxmargin import LinearSVC as Local
 from maxmargin.dask.parts import ClusterParts
+from maxmargin.estimators import callbacks
 
 
 @pytest.fixture(scope="session")
 def client():
     with start(2) as cluster, Client(cluster) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def fragile():
+    """A cluster whose workers tests kill; their nannies start others."""
+    with start(2) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def both(fragile):
+    """The cluster with both of its workers, for tests that need them."""
+    wait_for_all(fragile)
+    return fragile
+
+
+@pytest.fixture
+def few_tasks(monkeypatch):
+    """Fits report to callbacks ten times, and not a hundred times."""
+    monkeypatch.setattr(callbacks, "PARTS", 10)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import dask
 import pytest
 from cluster_data import CHUNK, Deadly, N, die, partition
 from distributed import Client
-from local_clusters import kill_one, same, start, wait_for_all
+from local_clusters import joining, kill_one, same, start, threads
 
 from maxmargin.dask import LinearSVC
 from maxmargin.dask.client import ClusterError
@@ -17,20 +17,6 @@ from maxmargin.dask.parts import Units
 from maxmargin.solvers import Checkpoint
 
 PARTITIONS = range(-(-N // CHUNK))
-
-
-@pytest.fixture(scope="module")
-def fragile():
-    """A cluster whose workers the tests kill; their nannies start others."""
-    with start(2) as cluster, Client(cluster, set_as_default=False) as client:
-        yield client
-
-
-@pytest.fixture
-def both(fragile):
-    """The cluster with both of its workers, for the tests that need them."""
-    wait_for_all(fragile)
-    return fragile
 
 
 def from_source():
@@ -70,7 +56,7 @@ def test_data_that_is_lost_for_good(both, data, at_call):
         fit(both, parts, data[1])
 
 
-def test_workers_that_are_added_take_part(whole, at_call, monkeypatch):
+def test_workers_that_are_added_take_part(both, whole, at_call, monkeypatch):
     asked, submit = [], Units._submit
 
     def recorded(self, request, own, address):
@@ -79,18 +65,11 @@ def test_workers_that_are_added_take_part(whole, at_call, monkeypatch):
 
     monkeypatch.setattr(Units, "_submit", recorded)
     monkeypatch.setattr("maxmargin.dask.parts.SPREAD_SECONDS", 0.0)
-    with start(1) as cluster, Client(cluster, set_as_default=False) as client:
-
-        def add():
-            cluster.scale(4)
-            client.wait_for_workers(4)
-
-        same(fit(client, from_source()), whole)
-        assert len(set(asked)) == 1
-        asked.clear()
-        at_call(10, add)
-        same(fit(client, from_source()), whole)
-        assert len(set(asked)) == len(PARTITIONS)  # as many as there are units of rows
+    with joining(both) as join:
+        at_call(10, join)
+        same(fit(both, from_source()), whole)
+    assert len(set(asked[:9])) <= 2
+    assert len(set(asked)) == len(PARTITIONS)  # as many as there are units of rows
 
 
 def test_a_slow_worker(both, whole, at_call):
@@ -120,7 +99,7 @@ def test_retries_are_bounded(both, monkeypatch):
 def test_a_scheduler_that_is_lost(client, whole, at_call, tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoint, "affords", lambda self, size: True)  # saved at each check
     checkpoint = Checkpoint(tmp_path / "fit", every_seconds=0)
-    with start(1) as cluster, Client(cluster, set_as_default=False) as other:
+    with threads(1) as cluster, Client(cluster, set_as_default=False) as other:
         calls = at_call(20, cluster.close)
         with pytest.raises(ClusterError, match=r"connection to the scheduler was lost.*checkpoint="):
             fit(other, from_source(), checkpoint=checkpoint)

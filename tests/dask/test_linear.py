@@ -168,7 +168,8 @@ def test_ctrl_c_keeps_the_model(client, data, lazy, monkeypatch, look):
 # Conventions
 
 
-def test_callbacks_hear_of_the_fit(client, data, lazy, capsys):
+@pytest.mark.usefixtures("few_tasks")
+def test_callbacks_hear_of_the_fit(client, data, capsys):
     monitor = ScoringMonitor(scoring="accuracy")
     model = LinearSVC(random_state=0).set_callbacks(ProgressBar(), monitor).fit(*data)
     assert "100%" in capsys.readouterr().out

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from cluster_data import cloud, cosine, partition
 from ctrl_c import ctrl_c_at_look
 from distributed import Client
-from local_clusters import kill_one, start
+from local_clusters import kill_one, threads
 from sklearn.callback import ProgressBar, ScoringMonitor
 
 from maxmargin import SVC as Local
@@ -62,18 +62,10 @@ def test_the_bits_of_one_machine(client, few, model_of_one):
     assert float(model.score(*lazy)) == model.score(*few)
 
 
-@pytest.fixture(scope="module")
-def fragile():
-    """A cluster that grows, and whose workers the tests kill; their nannies start others."""
-    with start(1) as cluster, Client(cluster, set_as_default=False) as client:
-        yield client
-
-
-def test_another_number_of_workers(fragile, few, model_of_one):
-    same(SVC(client=fragile, **SMALL_STEPS).fit(*few), model_of_one)
-    fragile.cluster.scale(3)
-    fragile.wait_for_workers(3)
-    same(SVC(client=fragile, **SMALL_STEPS).fit(*few), model_of_one)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_another_number_of_workers(few, model_of_one, workers):
+    with threads(workers) as cluster, Client(cluster, set_as_default=False) as client:
+        same(SVC(client=client, **SMALL_STEPS).fit(*few), model_of_one)
 
 
 @pytest.mark.parametrize(("number", "after"), [(2, False), (12, True), (25, False)])
@@ -156,6 +148,7 @@ def test_ctrl_c_keeps_the_model(client, few, monkeypatch, look):
     assert np.isfinite(model.certificate_.relative_gap)
 
 
+@pytest.mark.usefixtures("few_tasks")
 def test_callbacks_hear_of_the_fit(client, few, capsys):
     X, y = few[0][:600], few[1][:600]
     monitor = ScoringMonitor(scoring="accuracy")
