@@ -136,8 +136,9 @@ def test_time_counts_from_the_call(client, lazy, monkeypatch):
     assert ends[0] < placed[0]
 
 
-def test_the_workers_memory_is_free_after_the_fit(client, caplog):
+def test_the_workers_memory_is_free_after_the_fit(client, caplog, monkeypatch):
     """Nothing of the data is held by a model, and what is computed of it later is nothing that is known already."""
+    monkeypatch.setattr("maxmargin.dask.client.LOOK_SECONDS", 0.005)  # answers are waited for more than once
     random = da.random.default_rng(0)
     y = random.integers(2, size=4000, chunks=1000)
     X = random.normal(size=(4000, D), chunks=(1000, -1)) + y[:, None]

@@ -94,8 +94,9 @@ def finished(client: Client, tasks: Sequence[Future]) -> bool:
             with client.as_current():  # `wait` asks the current client, which may be another one
                 wait(list(tasks), timeout=LOOK_SECONDS)
             return not any(task.status in LOST for task in tasks)
-        except TimeoutError:
-            pass
+        except TimeoutError as timeout:
+            # The frames that it went through hold the tasks, and so their results, until garbage is collected.
+            timeout.__traceback__ = timeout.__context__ = timeout.__cause__ = None
         except (CancelledError, CommClosedError, OSError) as failure:
             error = failure
         if client.status != "running":

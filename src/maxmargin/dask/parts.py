@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -72,6 +73,10 @@ class Units:
         finally:
             for future in self.futures:
                 future.release()
+            if self.client.status == "running":
+                # The client tells the scheduler in its own time. What the user computes next must come after that, or
+                # Dask would find tasks that it knows, and that were made from the same keys in another way.
+                self.client.sync(asyncio.sleep, 0)
 
     def locate(self) -> None:
         """Wait until all units are on workers, and ask where."""
