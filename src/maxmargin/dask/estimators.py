@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -84,7 +85,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, ClusterRows):
             rows, labels, weights = X.fork(), y, sample_weight
         else:
-            began, client = time.perf_counter(), client_of(self.client)
+            client = client_of(self.client)
             parts = partitions_of(X, y, sample_weight, partial(training_data, self, **MarginClassifier._readable))
             if parts.y is None:
                 raise ValueError(
@@ -92,7 +93,6 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
                     "partitions (X, y)"
                 )
             rows = place(client, parts.X, units_for=self._units(client))
-            rows.units.began = began
             labels, weights = (
                 None if values is None else gathered(client, values, rows.partition_rows, name, paired=parts.paired)
                 for values, name in ((parts.y, "y"), (parts.weights, "sample_weight"))
@@ -112,6 +112,16 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
     def _began(self, X: ClusterRows) -> float:
         """When `fit` was called: `max_time` is that of placing the data, too."""
         return X.units.began
+
+    @contextmanager
+    def _placed(self, X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[ClusterRows, NDArray[Any], Any]]:
+        """The data of a fit, as of `_on_workers`; what was not on the workers before is not there afterwards."""
+        began = time.perf_counter()
+        data = self._on_workers(X, y, sample_weight)
+        units = data[0].units
+        units.began = began
+        with nullcontext() if isinstance(X, ClusterRows) else units.until_released():
+            yield data
 
     def _units(self, client: Client) -> int | None:
         """How many units of rows there are; None: as many as the number of rows says."""
@@ -240,9 +250,8 @@ class ClassifierOnCluster(OnCluster):
         self
         """
         self._validate_params()
-        rows, labels, weights = self._on_workers(X, y, sample_weight)
-        with rows.units.until_released():
-            super().fit(rows, labels, weights, checkpoint)
+        with self._placed(X, y, sample_weight) as data:
+            super().fit(*data, checkpoint)
         return self
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClusterRows, NDArray[Any], Any]:
@@ -289,9 +298,8 @@ class SearchOnCluster(OnCluster):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, checkpoint: Any = None) -> Self:
         """Compare all values on the workers, and fit the best one; parameters as of LinearSVC and LinearSVCCV."""
         self._validate_params()
-        rows, labels, weights = self._on_workers(X, y, sample_weight)
-        with rows.units.until_released():
-            super().fit(rows, labels, weights, groups, checkpoint)
+        with self._placed(X, y, sample_weight) as data:
+            super().fit(*data, groups, checkpoint)
         return self
 
     def to_local(self) -> Any:
