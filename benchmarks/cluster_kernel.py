@@ -124,7 +124,7 @@ def local_fits(loads: Sequence[Load], options: dict[str, Any], repeats: int) -> 
     for _ in range(repeats):
         model, run = clusters.measure(None, lambda: SVC(**options).fit(X, y))
         runs.append(run | summary(model))
-    return best_of(runs) | {"data_bytes": X.nbytes, "features": X.shape[1]}
+    return clusters.best_of(runs) | {"data_bytes": X.nbytes, "features": X.shape[1]}
 
 
 def cluster_fits(client: Any, loads: Sequence[Load], options: dict[str, Any], repeats: int) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def cluster_fits(client: Any, loads: Sequence[Load], options: dict[str, Any], re
         calls[0] = 0
         model, run = clusters.measure(client, lambda: SVC(**options, client=client).fit(pairs, None))
         runs.append(run | summary(model) | {"calls": calls[0]})
-    return best_of(runs)
+    return clusters.best_of(runs)
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -159,13 +159,6 @@ def summary(model: Any) -> dict[str, Any]:
         "iterations": int(np.max(model.n_iter_)),
         "evaluations": model.kernel_evaluations_,
     }
-
-
-def best_of(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The quickest fit, whose bits all others must have."""
-    assert len({run["bits"] for run in runs}) == 1, "two fits of the same data have other bits"
-    best = min(runs, key=lambda run: run["wall"])
-    return best | {"walls": [run["wall"] for run in runs], "cpus": [run["cpu"] for run in runs]}
 
 
 def described(run: dict[str, Any]) -> str:

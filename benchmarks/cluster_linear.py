@@ -146,8 +146,8 @@ def local_fits(loads: Sequence[Load], options: dict[str, Any], repeats: int) -> 
     runs = []
     for _ in range(repeats):
         model, run = clusters.measure(None, lambda: LinearSVC(**options).fit(X, y))
-        runs.append(run | {"model": summary(model)})
-    return best_of(runs) | {"loading": loading["wall"]}
+        runs.append(run | summary(model))
+    return clusters.best_of(runs) | {"loading": loading["wall"]}
 
 
 def cluster_fits(client: Any, loads: Sequence[Load], options: dict[str, Any], repeats: int) -> dict[str, Any]:
@@ -162,11 +162,11 @@ def cluster_fits(client: Any, loads: Sequence[Load], options: dict[str, Any], re
     pairs = clusters.on_workers(client, loads)
     for _ in range(repeats):
         model, run = fit(pairs)
-        runs.append(run | {"model": model})
+        runs.append(run | model)
     del pairs
     model, lazy = fit(clusters.delayed_loads(loads))
-    assert model["bits"] == runs[0]["model"]["bits"], "the fit that loads its data has other bits"
-    return best_of(runs) | {"with_loading": lazy}
+    assert model["bits"] == runs[0]["bits"], "the fit that loads its data has other bits"
+    return clusters.best_of(runs) | {"with_loading": lazy}
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -180,13 +180,6 @@ def summary(model: Any) -> dict[str, Any]:
         "iterations": int(np.max(model.n_iter_)),
         "solver": model.solver_,
     }
-
-
-def best_of(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The quickest fit, whose bits all others must have."""
-    assert len({run["model"]["bits"] for run in runs}) == 1, "two fits of the same data have other bits"
-    best = min(runs, key=lambda run: run["wall"])
-    return best | best["model"] | {"walls": [run["wall"] for run in runs], "cpus": [run["cpu"] for run in runs]}
 
 
 # Spark
