@@ -84,6 +84,19 @@ def test_scores(client, data, lazy, whole):
     assert model.score(X, y) == whole.score(X, y)
 
 
+def test_partitions_without_rows(client, data, lazy, local):
+    model, some = on_cluster(local), lazy[0][lazy[0][:, 0] > np.sort(data[0][:, 0])[-2]]  # nearly all are empty
+    rows = data[0][data[0][:, 0] > np.sort(data[0][:, 0])[-2]]
+    for method in ("predict", "decision_function"):
+        np.testing.assert_array_equal(getattr(model, method)(some).compute(), getattr(local, method)(rows))
+
+
+def test_labels_of_a_series_in_this_process(client, data, lazy, whole):
+    score = on_cluster(whole).score(lazy[0], pd.Series(data[1]))
+    assert is_dask_collection(score)
+    assert float(score) == pytest.approx(whole.score(*data))
+
+
 def test_callbacks_stay_here(client, data, lazy, whole):
     model = on_cluster(whole).set_callbacks(ProgressBar())
     np.testing.assert_array_equal(model.predict(lazy[0]).compute(), whole.predict(data[0]))

@@ -69,10 +69,10 @@ def test_another_number_of_workers(few, model_of_one, workers):
 
 
 @pytest.mark.parametrize(("number", "after"), [(2, False), (12, True), (25, False)])
-def test_a_worker_is_killed(fragile, few, model_of_one, at_call, number, after):
-    calls = at_call(number, lambda: kill_one(fragile), after=after)
+def test_a_worker_is_killed(both, few, model_of_one, at_call, number, after):
+    calls = at_call(number, lambda: kill_one(both), after=after)
     parts = [dask.delayed(partition)(k, n=N, chunk=CHUNK) for k in range(3)]
-    same(SVC(client=fragile, **SMALL_STEPS).fit(parts, None), model_of_one)
+    same(SVC(client=both, **SMALL_STEPS).fit(parts, None), model_of_one)
     assert len(calls) > 25
 
 

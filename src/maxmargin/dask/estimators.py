@@ -159,8 +159,8 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
         if not is_dask_collection(X):
             return getattr(super(), method)(X, **options)
         model = self.to_local().set_callbacks()  # they may hold what cannot be sent, such as a terminal
-        predict: Callable[..., Any] = getattr(model, method)
         width, dtype = (0, self.classes_.dtype) if method == "predict" else (_width(model), np.dtype(np.float64))
+        predict = partial(_predicted, getattr(model, method), width, dtype)
         if hasattr(X, "columns") and hasattr(X, "map_partitions"):
             parts = X.to_delayed()
             return _array_of([dask.delayed(predict)(part, **options) for part in parts], width, dtype)
@@ -182,6 +182,13 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             meta=np.empty((0,) * len(chunks), dtype),
             **options,
         )
+
+
+def _predicted(method: Callable[..., Any], width: int, dtype: np.dtype[Any], X: Any, **options: Any) -> NDArray[Any]:
+    """What a method of a model says of the rows of a partition, of which there may be none."""
+    if X.shape[0] == 0:
+        return np.empty((0, width) if width else 0, dtype)
+    return np.asarray(method(X, **options))
 
 
 def _width(model: Any) -> int:
@@ -223,8 +230,10 @@ def with_known_sizes(X: Any, sizes: Sequence[int]) -> Any:
 
 
 def _as_array(values: Any) -> Any:
-    """Labels of a dask data frame, a dask array or an array, as a dask array or an array."""
-    return values.to_dask_array() if hasattr(values, "to_dask_array") else values
+    """Labels of a dask data frame, a dask array, a series or an array, as a dask array or an array."""
+    if hasattr(values, "to_dask_array"):
+        return values.to_dask_array()
+    return values if values is None or is_dask_collection(values) else np.asarray(values)
 
 
 class ClassifierOnCluster(OnCluster):
