@@ -307,10 +307,9 @@ class RunCheckpoint:
         self._save({"result": replace(result, resume=resume)}, kept, False)
 
     def _save(self, parts: dict[str, Any], X: Mapping[str, Any], can_wait: bool) -> None:
-        private = {name: of for name, of in vars(self.problem).items() if name.startswith("_")}
         shared = {
             "rng": self.rng.bit_generator.state,
-            "problem": private,
+            "problem": self.problem.remembered(),
             "X": dict(X),
             "ledger": dict(self.problem.ledger.kept()),
         }

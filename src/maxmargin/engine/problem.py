@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from maxmargin.core import Ledger
 from maxmargin.core.types import Point, Readable, Vector
@@ -116,6 +117,10 @@ class Problem(ABC):
 
     def prepare(self, tol: float) -> None:  # noqa: B027  (most problems have nothing to prepare)
         """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in for this gap."""
+
+    def remembered(self) -> dict[str, Any]:
+        """For a checkpoint, what the problem has computed from the data: its private attributes."""
+        return {name: value for name, value in vars(self).items() if name.startswith("_")}
 
     @abstractmethod
     def evaluate(self, w: Point) -> Evaluation:

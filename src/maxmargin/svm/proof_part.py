@@ -13,7 +13,7 @@ from maxmargin.svm.losses import Loss
 
 
 class ProofPart:
-    """The samples of a part as a proof sees them. Nothing is changed by a call, but the last responses are kept.
+    """The samples of a part as a proof sees them. Calls change nothing, but responses to one w are kept for the next.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class ProofPart:
     # The primal
 
     def responses(self, w: Point) -> Vector:
-        """y_i <w, x_i>. The last ones are kept, not to be computed again for the same w."""
+        """y_i <w, x_i>, which are kept until `loss_sums` has ended the evaluation of w."""
         same = w is self.w or (
             isinstance(w, np.ndarray) and isinstance(self.w, np.ndarray) and np.array_equal(w, self.w)
         )
@@ -64,6 +64,7 @@ class ProofPart:
         *sums, least, largest = _proof.loss_sums(
             self.responses(w), self.y, b, self.s, self.upper, self.q, self.norms, per_norm
         )
+        self.w, self.c = None, np.zeros(0)
         return *sums, Largest(-least), Largest(largest)
 
     def suggested_dual(self, c: Vector, b: float) -> Vector:

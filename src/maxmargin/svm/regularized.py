@@ -104,8 +104,8 @@ class ClassSums:
 class EvaluationInParts(MarginEvaluation):
     """An evaluated predictor whose responses stay where the samples are until somebody asks for them."""
 
-    def __init__(self, samples: Parts, w: Point, value: float, b: float, sums: LossSums) -> None:
-        vars(self).update(samples=samples, w=w, value=value, b=b, sums=sums)  # its class forbids assignments
+    def __init__(self, samples: Parts, w: Point, value: float, b: float, sums: LossSums, **known: Vector) -> None:
+        vars(self).update(samples=samples, w=w, value=value, b=b, sums=sums, **known)  # its class forbids assignments
 
     @cached_property
     def responses(self) -> Vector:
@@ -234,6 +234,10 @@ class RegularizedSVM(MarginProblem):
                 self._placed = SinglePart(ProofPart(None, self.y, self.s, nothing, self.C, self.loss, self.X.dot))
         return self._placed
 
+    def remembered(self) -> dict[str, Any]:
+        """Without what is placed with the samples, which takes no reading to be placed again."""
+        return {**super().remembered(), "_placed": None, "_summed": None}
+
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         super()._label(y, sample_weight)
         self._placed = self._summed = None
@@ -246,6 +250,9 @@ class RegularizedSVM(MarginProblem):
 
     def evaluate(self, w: Point, b: float | None = None, near: float = 0.0) -> EvaluationInParts:
         """The objective at w with a given bias, or else the best one, which is looked for from `near` on."""
+        known = {}
+        if self.traits & {Trait.FEATURES, Trait.KERNEL}:  # in this process, where it costs nothing to keep them
+            known["responses"] = np.concatenate(self._samples.collect("responses", w))
         if not self.bias:
             b = 0.0
         elif b is None:
@@ -256,10 +263,7 @@ class RegularizedSVM(MarginProblem):
         if self.bias_feature:
             value += 0.5 * (b / self.bias_feature) ** 2
         sums = LossSums(losses, rise, shortfall, -float(least), float(largest))
-        at = EvaluationInParts(self._samples, w, value, float(b), sums)
-        if self.traits & {Trait.FEATURES, Trait.KERNEL}:  # in this process, where they cost nothing now
-            _ = at.responses
-        return at
+        return EvaluationInParts(self._samples, w, value, float(b), sums, **known)
 
     def evaluate_solution(self, solution: Solution, *, keep_bias: bool) -> EvaluationInParts:
         return self.evaluate(solution.w, solution.b if keep_bias else None, near=solution.b)
