@@ -81,7 +81,7 @@ def test_ctrl_c_before_the_first_iteration_raises(case, ctrl_c, monkeypatch):
 def test_ctrl_c_during_the_certificate_is_not_lost(case, ctrl_c, monkeypatch):
     problem = case.problem()
     evaluate = problem.evaluate
-    monkeypatch.setattr(problem, "evaluate", lambda *arguments: (ctrl_c(), evaluate(*arguments))[1])
+    monkeypatch.setattr(problem, "evaluate", lambda *given, **more: (ctrl_c(), evaluate(*given, **more))[1])
     monkeypatch.setattr("maxmargin.engine.result.TIGHTENING_ROUNDS", 0)
     assert case.solve(problem, max_iter=10, random_state=0).status == "interrupted"
 

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from maxmargin.core import Ledger
 from maxmargin.core.types import Point, Readable, Vector
@@ -94,6 +94,7 @@ class Problem(ABC):
     form: str  # of its certificates, a name of `FORMS`
     X: Readable
     scale: float = 1.0
+    made_again: ClassVar[frozenset[str]] = frozenset()  # attributes that no checkpoint keeps: they are made when needed
     reads_norms: bool = False  # whether `prepare` reads all entries, for the norms of the rows
 
     @property
@@ -120,7 +121,7 @@ class Problem(ABC):
 
     def remembered(self) -> dict[str, Any]:
         """For a checkpoint, what the problem has computed from the data: its private attributes."""
-        return {name: value for name, value in vars(self).items() if name.startswith("_")}
+        return {name: of for name, of in vars(self).items() if name.startswith("_") and name not in self.made_again}
 
     @abstractmethod
     def evaluate(self, w: Point) -> Evaluation:

@@ -254,7 +254,9 @@ def _is_compiled_array(value: object) -> bool:
 
 
 def _fields(value: object) -> Iterator[tuple[str, Any]]:
-    yield from getattr(value, "__dict__", {}).items()
+    """The attributes of an object, but for those that are made again when they are needed."""
+    made_again = getattr(value, "made_again", ())
+    yield from ((name, of) for name, of in getattr(value, "__dict__", {}).items() if name not in made_again)
     for name in _compiled_fields(type(value), value):
         yield name, getattr(value, name)
 

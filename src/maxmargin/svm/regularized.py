@@ -25,7 +25,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -164,6 +164,10 @@ class RegularizedSVM(MarginProblem):
 
     form: str = "C"
     reads_norms: bool = True
+    made_again: ClassVar[frozenset[str]] = frozenset({"_placed", "_summed"})
+
+    _placed: Parts | None = None  # what proofs need of the samples
+    _summed: tuple[Vector, ClassSums] | None = None  # the last point of the dual, and sums over it
 
     def __init__(
         self,
@@ -177,8 +181,6 @@ class RegularizedSVM(MarginProblem):
         sample_weight: ArrayLike | None = None,
         part: bool = False,
     ) -> None:
-        self._placed: Parts | None = None  # what proofs need of the samples
-        self._summed: tuple[Vector, ClassSums] | None = None  # the last point of the dual, and sums over it
         super().__init__(X, y, bias=bias, sample_weight=sample_weight, part=part)
         self.C = _positive("C", C)
         self.loss = loss_of(loss)
@@ -233,10 +235,6 @@ class RegularizedSVM(MarginProblem):
                 nothing = np.zeros(self.y.size)  # rounding is measured, not bounded by norms
                 self._placed = SinglePart(ProofPart(None, self.y, self.s, nothing, self.C, self.loss, self.X.dot))
         return self._placed
-
-    def remembered(self) -> dict[str, Any]:
-        """Without what is placed with the samples, which takes no reading to be placed again."""
-        return {**super().remembered(), "_placed": None, "_summed": None}
 
     def _label(self, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         super()._label(y, sample_weight)
