@@ -18,7 +18,7 @@ from maxmargin.core import Ledger
 from maxmargin.dask import worker
 from maxmargin.dask.client import ClusterError, connected, finished, lost_for_good, worker_threads
 from maxmargin.dask.worker import Answer, Behind, CannotLoad, Change, Compact, Packed, Request
-from maxmargin.engine.parts import Scattered, Sums, TreeSum
+from maxmargin.engine.parts import Scattered, SqNorms, Sums, TreeSum
 
 if TYPE_CHECKING:
     from maxmargin.dask.rows import ClusterRows
@@ -286,7 +286,13 @@ def _sum(answers: Sequence[Answer]) -> Sums:
 
 def _cut(args: tuple[Any, ...], rows: slice) -> tuple[Any, ...]:
     """The arguments for the unit with these rows."""
-    return tuple(Compact.of(item.vector[rows]) if isinstance(item, Scattered) else item for item in args)
+
+    def cut(item: Any) -> Any:
+        if isinstance(item, SqNorms):
+            return worker.OwnSqNorms()
+        return Compact.of(item.vector[rows]) if isinstance(item, Scattered) else item
+
+    return tuple(cut(item) for item in args)
 
 
 def add_reads(ledger: Ledger, answers: Sequence[Answer]) -> None:

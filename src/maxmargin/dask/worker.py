@@ -202,6 +202,11 @@ class Held:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+class OwnSqNorms:
+    """On its way to a worker, stands for the squared norms of the rows of a unit, which the worker computes itself."""
+
+
+_sq_norms: WeakKeyDictionary[Unit, Vector] = WeakKeyDictionary()
 # The objects of each unit by placement. They end with the data: when Dask lets go of a unit, they are gone.
 _held: WeakKeyDictionary[Unit, dict[str, Held]] = WeakKeyDictionary()
 _lock = threading.Lock()
@@ -242,7 +247,7 @@ def _call_unit(request: Request, k: int, unit: Unit, threads: int) -> Answer | B
         before = held.X.ledger.kept()
         assert held.parts is not None
         act = held.parts.nodes if request.summed else held.parts.collect
-        value = act(request.method, *_scattered(request.args[k]))
+        value = act(request.method, *_scattered(request.args[k], unit))
         after = held.X.ledger.kept()
         answer = Answer(value, *(after[name] - before[name] for name in ("entries_read", "dense_count")))
         if request.changes:
@@ -255,14 +260,26 @@ def _apply(held: Held, unit: Unit, units: bool, change: Change) -> None:
     if held.parts is None:
         module, _, name = change.method.partition(":")
         rows = LocalRows(held.X, unit.n, unit.first, unit.unit_rows)
-        held.parts = rows.place(getattr(import_module(module), name), *_scattered(change.args), units=units)
+        held.parts = rows.place(getattr(import_module(module), name), *_scattered(change.args, unit), units=units)
     else:
-        held.parts.update(change.method, *_scattered(change.args))
+        held.parts.update(change.method, *_scattered(change.args, unit))
     held.version += 1
 
 
-def _scattered(args: tuple[Any, ...]) -> list[Any]:
-    return [Scattered(item.vector()) if isinstance(item, Compact) else item for item in args]
+def _scattered(args: tuple[Any, ...], unit: Unit) -> list[Any]:
+    def scattered(item: Any) -> Any:
+        if isinstance(item, OwnSqNorms):
+            return Scattered(_sq_norms_of(unit))
+        return Scattered(item.vector()) if isinstance(item, Compact) else item
+
+    return [scattered(item) for item in args]
+
+
+def _sq_norms_of(unit: Unit) -> Vector:
+    """The squared norms of the rows of a unit, which are computed once."""
+    if unit not in _sq_norms:
+        _sq_norms[unit] = as_matrix(unit.X).row_sq_norms()
+    return _sq_norms[unit]
 
 
 def _held_unit(request: Request, unit: Unit, threads: int) -> Held:

@@ -186,6 +186,10 @@ class Scattered:
     vector: Vector
 
 
+class SqNorms(Scattered):
+    """The squared norms of the rows. Workers of a cluster compute those of their own rows: they are not sent there."""
+
+
 class Parts(Protocol):
     """Objects of one class, one for each part, that live where the rows of the part are.
 

@@ -37,7 +37,7 @@ class RowProblem(Problem):
         if n == 0 or d == 0:
             raise ValueError(f"the matrix is empty: it has {n} rows and {d} columns")
         self._sq_norms: Vector | None = None
-        self._certificate_norms: Vector | None = None
+        self._certificate_sq_norms: Vector | None = None
 
     # To be said by each problem
 
@@ -120,13 +120,16 @@ class RowProblem(Problem):
         return self.X.dot_cost(w)
 
     def _norms(self) -> Vector:
-        """The norms of the rows. Where nobody wanted to read them for the scale, the certificate does."""
+        return np.sqrt(self._sq_norms_for_proof())
+
+    def _sq_norms_for_proof(self) -> Vector:
+        """The squared norms of the rows. Where nobody wanted to read them for the scale, the certificate does."""
         if self._sq_norms is not None:
-            return np.sqrt(self._sq_norms)
-        if self._certificate_norms is None:
+            return self._sq_norms
+        if self._certificate_sq_norms is None:
             with self.X.ledger.on("certificate"):
-                self._certificate_norms = np.sqrt(self.X.row_sq_norms())
-        return self._certificate_norms
+                self._certificate_sq_norms = self.X.row_sq_norms()
+        return self._certificate_sq_norms
 
     def sq_norms(self) -> Vector:
         """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""

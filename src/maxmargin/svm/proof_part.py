@@ -19,8 +19,8 @@ class ProofPart:
     ----------
     rows : PartRows or None
         None: rows of a kernel, of which `products` are given and no sum is asked for.
-    y, s, norms : arrays
-        Labels -1 and +1, weights and norms of the rows.
+    y, s, sq_norms : arrays
+        Labels -1 and +1, weights and squared norms of the rows.
     C, loss :
         Those of the problem.
     products : function of a point, or None
@@ -32,12 +32,13 @@ class ProofPart:
         rows: PartRows | None,
         y: Vector,
         s: Vector,
-        norms: Vector,
+        sq_norms: Vector,
         C: float,
         loss: Loss,
         products: Callable[[Point], Vector] | None = None,
     ) -> None:
-        self.rows, self.y, self.s, self.norms, self.products = rows, y, s, norms, products
+        self.rows, self.y, self.s, self.products = rows, y, s, products
+        self.norms = np.sqrt(sq_norms)
         self.upper, self.q = loss.dual_box(C * s)
         self.w: Point | None = None
         self.c: Vector = np.zeros(0)  # the responses to w

@@ -34,7 +34,7 @@ from maxmargin.core import rounding
 from maxmargin.core.rounding import is_finite
 from maxmargin.core.types import Point, Vector
 from maxmargin.engine.certificate import Certificate
-from maxmargin.engine.parts import PART_ROWS, Parts, Scattered, SinglePart, in_parts
+from maxmargin.engine.parts import PART_ROWS, Parts, Scattered, SinglePart, SqNorms, in_parts
 from maxmargin.engine.problem import Dual, Solution, Trait
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import is_kernel
@@ -229,8 +229,8 @@ class RegularizedSVM(MarginProblem):
         if self._placed is None:
             given = Scattered(self.y), Scattered(self.s)
             if self.sums_are_cheap:
-                norms = Scattered(self._norms())
-                self._placed = in_parts(self.X).place(ProofPart, *given, norms, self.C, self.loss)
+                sq_norms = SqNorms(self._sq_norms_for_proof())
+                self._placed = in_parts(self.X).place(ProofPart, *given, sq_norms, self.C, self.loss)
             else:
                 nothing = np.zeros(self.y.size)  # rounding is measured, not bounded by norms
                 self._placed = SinglePart(ProofPart(None, self.y, self.s, nothing, self.C, self.loss, self.X.dot))

@@ -54,7 +54,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maxmargin.core.types import Vector
-from maxmargin.engine.parts import Parts, Scattered, in_parts
+from maxmargin.engine.parts import Parts, Scattered, SqNorms, in_parts
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.engine.sparse_vector import SparseVector
@@ -201,7 +201,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
             CocoaPart,
             Scattered(problem.y),
             Scattered(problem.s),
-            Scattered(problem.sq_norms()),
+            SqNorms(problem.sq_norms()),
             problem.C,
             problem.loss,
             rho,

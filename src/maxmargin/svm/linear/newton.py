@@ -31,7 +31,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from maxmargin.core.types import Vector
-from maxmargin.engine.parts import Parts, Scattered, Sums, in_parts
+from maxmargin.engine.parts import Parts, Scattered, SqNorms, Sums, in_parts
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear.newton_part import NewtonPart
@@ -174,7 +174,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             NewtonPart,
             Scattered(problem.y),
             Scattered(problem.s),
-            Scattered(problem.sq_norms()),
+            SqNorms(problem.sq_norms()),
             problem.C,
             problem.loss,
             problem.bias,
