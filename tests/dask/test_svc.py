@@ -86,11 +86,14 @@ def test_several_classes(client, multi_class):
     np.testing.assert_array_equal(model.predict(da.from_array(X, chunks=(500, -1))).compute(), local.predict(X))
 
 
-def test_sparse_rows_and_weights(client):
+@pytest.mark.parametrize("dense", [(), (0,), (500, 1000)])
+def test_sparse_rows_and_weights(client, dense):
+    """Partitions that are dense become sparse where others are."""
     X, y = cloud(n=1500, d=30)
     X[np.abs(X) < 1] = 0
     rows, weight = sp.csr_array(X), np.where(y > 0, 2.0, 1.0)
-    blocks = [(dask.delayed(rows[k : k + 500]), y[k : k + 500], weight[k : k + 500]) for k in range(0, 1500, 500)]
+    given = {k: (X if k in dense else rows)[k : k + 500] for k in range(0, 1500, 500)}
+    blocks = [(dask.delayed(part), y[k : k + 500], weight[k : k + 500]) for k, part in given.items()]
     model, local = SVC(**EXACT).fit(blocks, None), Local(**EXACT).fit(rows, y, sample_weight=weight)
     same(model, local)
     assert sp.issparse(model.support_vectors_)

@@ -192,7 +192,7 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
     height = rows_per_unit(n) if units_for is None else -(-n // units_for)
     cuts = slices(n, height)
     sources = [[k for k in range(len(told)) if starts[k] < rows.stop and starts[k + 1] > rows.start] for rows in cuts]
-    who = client.who_has(futures)
+    who, sparse = client.who_has(futures), any(each.sparse for each in told)
 
     def assembled(number: int, pieces: Sequence[Future]) -> Future:
         """Unit `number`, from its partitions, on the worker that holds most of its rows; with `units_for`, in turn."""
@@ -203,7 +203,7 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
         if units_for is not None or (where is None and all(told[k].stored for k in own)):  # any worker can read it
             where = places[number * len(places) // len(cuts)]
         near = {"workers": [where], "allow_other_workers": True} if where else {}
-        facts = (parts, rows.start, n, height, str(dtype))
+        facts = (parts, rows.start, n, height, str(dtype), sparse)
         return client.submit(worker.assemble, list(pieces), *facts, pure=False, **near)
 
     def sent_again(number: int) -> Future | None:
@@ -215,7 +215,7 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
     units = [assembled(number, [futures[k] for k in own]) for number, own in enumerate(sources)]
     here = any(_is_here(item) for item in X)
     placed = Units(client, units, cuts, sources, sent_again=sent_again if here else None)
-    stored, sparse = sum(each.n_stored for each in told), any(each.sparse for each in told)
+    stored = sum(each.n_stored for each in told)
     return ClusterRows(placed, (n, d), dtype, stored, sparse, [each.shape[0] for each in told], names)
 
 

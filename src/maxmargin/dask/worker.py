@@ -315,10 +315,18 @@ class StoredRows:
         return wrapped(load_table(self.path, label_column=self.label_column).X)
 
 
-def assemble(pieces: Sequence[Any], cuts: Sequence[slice], first: int, n: int, unit_rows: int, dtype: str) -> Unit:
-    """The rows of a unit, from slices of partitions; nothing is copied where one partition holds all of them."""
+def assemble(
+    pieces: Sequence[Any], cuts: Sequence[slice], first: int, n: int, unit_rows: int, dtype: str, sparse: bool
+) -> Unit:
+    """The rows of a unit, from slices of partitions, as CSR if any rows of the data are sparse.
+
+    Nothing is copied where one partition holds all of them.
+    """
+    import scipy.sparse as sp
+
     rows = [readable(piece, dtype, cut) for piece, cut in zip(pieces, cuts, strict=True)]
-    return Unit(rows[0] if len(rows) == 1 else stacked(rows), first, n, unit_rows)
+    X = rows[0] if len(rows) == 1 else stacked(rows)
+    return Unit(sp.csr_array(X) if sparse and not sp.issparse(X) else X, first, n, unit_rows)
 
 
 def moved(unit: Unit) -> Unit:
