@@ -89,7 +89,7 @@ class LinearShape:
     n_stored : int
         The number of stored entries; less than n d of sparse data.
     strength : float
-        C times the mean of |x_i|^2.
+        C times the mean of `|x_i|^2`.
     smooth : bool
         Whether the loss is smooth.
     """
@@ -176,7 +176,7 @@ def auto_solver(
     loss : str
         The name of its loss.
     sq_norm : float or None
-        The mean of |x_i|^2. None: estimated from a few rows, which the ledger counts under "choice of the solver".
+        The mean of `|x_i|^2`. None: estimated from a few rows, which the ledger counts under "choice of the solver".
 
     Returns
     -------

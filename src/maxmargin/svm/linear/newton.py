@@ -259,10 +259,9 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
 
     def _begin(self, problem: RegularizedSVM, state: NewtonState) -> DualSums:
         """The margins and the first dual variables of the samples that were taken into use."""
-        total, rows = state.parts.total("sum_of_some")
-        state.shift = total / max(1, rows)
         enough = max(KINK_SAMPLES_PER_FEATURE * state.w.size, state.in_use // KINK_SHARE)
-        m, upper, width = state.parts.update("begin", state.w, state.b, state.share, state.shift, enough / state.in_use)
+        m, upper, width, total, rows = state.parts.update("begin", state.w, state.b, state.share, enough / state.in_use)
+        state.shift = total / max(1, rows)
         least = FIRST_CURVATURE * state.mean_square / (m / state.in_use)
         state.softness, state.solved, state.steps, state.fresh, state.exact = least, False, 0, True, False
         centre_share = 0.0
@@ -273,7 +272,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             softness = 2 * max(1.5 * width / state.in_use, 1e-9) / (upper / state.in_use)
             if softness >= least:  # else C is so large that U / 2 is no estimate of the dual variables
                 state.softness, centre_share = softness, 0.5
-        return DualSums(*state.parts.update("soften", state.softness, centre_share))
+        return DualSums(*state.parts.update("soften", state.softness, centre_share, state.shift))
 
     def _move_centre(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> DualSums:
         """Let the dual variables be the next centre, and divide the softness. Inactive samples stay at their bounds."""

@@ -95,34 +95,35 @@ class NewtonPart:
         weight, square = self.s[self.places].sum(), self.sq_norms[self.places].sum()
         return self.places.size, float(weight), float(square), int(self.rows.X.row_sizes(self.numbers).sum())
 
-    def sum_of_some(self) -> Sums:
-        """The sum of a few rows in use, and how many they are: none, unless the products need a shift."""
-        some = self.numbers[:: 1 + self.numbers.size // SHIFT_ROWS] if self.shifted else self.numbers[:0]
-        return self.rows.X.dense(some).sum(axis=0), some.size
-
-    def begin(self, w: Vector, b: float, share: float, shift: Vector, kink_share: float) -> Sums:
+    def begin(self, w: Vector, b: float, share: float, kink_share: float) -> Sums:
         """Compute the margins, with losses that are scaled up from this share of the weight to all samples.
 
-        Returned: the sums of m and of the upper bounds, and the number of samples times the distance of a margin from 1
-        within which the share `kink_share` of them lie.
+        Returned: the sums of m and of the upper bounds; the number of samples times the distance of a margin from 1
+        within which the share `kink_share` of them lie; and the sum of a few rows, and how many they are: none, unless
+        the products need a shift.
         """
         size = self.places.size
         self.upper, self.q = self.loss.dual_box(self.u[self.places] / share)
         self.norms = np.sqrt(self.sq_norms[self.places] + self.bias)
         self.known, self.reach = np.ones(size, dtype=np.uint8), np.zeros(size)
-        self.inside, self.shift = np.zeros(size, dtype=np.uint8), shift
-        self.reference = np.append(w, b)
+        self.inside, self.reference = np.zeros(size, dtype=np.uint8), np.append(w, b)
         self.c = self._margins(w, b)
+        some = self.numbers[:: 1 + size // SHIFT_ROWS] if self.shifted else self.numbers[:0]
+        rows = self.rows.X.dense(some).sum(axis=0), some.size
         if self.loss.smooth:
-            return float(self.q.sum()), 0.0, 0.0
+            return float(self.q.sum()), 0.0, 0.0, *rows
         width = 0.0
         if size:
             enough = min(size - 1, int(kink_share * size))
             width = float(np.partition(np.abs(1 - self.c), enough)[enough])
-        return float(size), float(self.upper.sum()), size * width
+        return float(size), float(self.upper.sum()), size * width, *rows
 
-    def soften(self, softness: float, centre_share: float) -> Sums:
-        """The first dual variables, with this share of the upper bounds as the centre, or with the given centre."""
+    def soften(self, softness: float, centre_share: float, shift: Vector) -> Sums:
+        """The first dual variables, with this share of the upper bounds as the centre, or with the given centre.
+
+        The shift is what is subtracted from rows in the products.
+        """
+        self.shift = shift
         if self.first_centre is not None:
             self.centre = np.clip(self.first_centre[self.places], 0.0, self.upper)
         else:
