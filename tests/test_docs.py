@@ -9,6 +9,7 @@ import runpy
 import shlex
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, make_classification
 from typer.testing import CliRunner
 
+import maxmargin
 from maxmargin import LinearSVC, SlackSVM, solve
 from maxmargin.cli.app import app
 from maxmargin.core import l1_sample
@@ -225,7 +227,20 @@ def test_every_link_leads_somewhere(page):
 def test_every_page_is_in_the_index():
     assert INDEX.resolve() in {target.resolve() for target in links("README.md")}
     listed = {target.resolve() for target in links("docs/index.md")}
-    assert {page for page in PAGES if (ROOT / page).resolve() not in listed} == {"docs/index.md"}
+    assert {page for page in PAGES if (ROOT / page).resolve() not in listed} == {"README.md", "docs/index.md"}
+
+
+# The reference
+
+
+def test_the_reference_has_every_public_name() -> None:
+    """Each once, on the page of a module that exports it."""
+    pages = runpy.run_path(str(ROOT / "docs" / "conf.py"))["reference"]()
+    packages = {f"maxmargin.{package}" for package in maxmargin._PACKAGES}
+    assert set(pages) == {"maxmargin", "maxmargin.dask", *packages}
+    for module, page in pages.items():
+        listed = re.findall(r"^   (\w+)$", page, re.MULTILINE) + re.findall(r"`maxmargin(?:\.\w+)*\.(\w+)`", page)
+        assert sorted(listed) == sorted(import_module(module).__all__), module
 
 
 # The tables of solvers
