@@ -104,18 +104,20 @@ class ClassSums:
 class EvaluationInParts(MarginEvaluation):
     """An evaluated predictor whose responses stay where the samples are until somebody asks for them."""
 
+    samples: Parts  # of ProofPart
+
     def __init__(self, samples: Parts, w: Point, value: float, b: float, sums: LossSums, **known: Vector) -> None:
         vars(self).update(samples=samples, w=w, value=value, b=b, sums=sums, **known)  # its class forbids assignments
 
     @cached_property
     def responses(self) -> Vector:
         """y_i <w, x_i>, without the bias."""
-        return np.concatenate(vars(self)["samples"].collect("responses", self.w))
+        return np.concatenate(self.samples.collect("responses", self.w))
 
     @cached_property
     def wet(self) -> Vector:
         """The dual variables that the margins suggest."""
-        return np.concatenate(vars(self)["samples"].collect("suggested_dual", Scattered(self.responses), self.b))
+        return np.concatenate(self.samples.collect("suggested_dual", Scattered(self.responses), self.b))
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint keeps: the numbers, without the samples."""
@@ -299,8 +301,10 @@ class RegularizedSVM(MarginProblem):
         return alpha, v
 
     def _class_sums(self, method: str, p: Vector) -> list[Any]:
-        *others, t, k, l, t_, k_, l_, clipped = self._samples.total(method, Scattered(np.asarray(p, dtype=np.float64)))
-        return [*others, ClassSums((t, t_), (k, k_), (l, l_), int(clipped))]
+        found = self._samples.total(method, Scattered(np.asarray(p, dtype=np.float64)))
+        *sums_of_rows, total, curvature, length, other_total, other_curvature, other_length, clipped = found
+        totals, curvatures = (total, other_total), (curvature, other_curvature)
+        return [*sums_of_rows, ClassSums(totals, curvatures, (length, other_length), int(clipped))]
 
     def _sums_of(self, p: Vector) -> ClassSums:
         """Sums over a point of the dual; those of the last one are remembered."""
