@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
     "sphinxcontrib.mermaid",
 ]
 # Pages of the papers' experiments are generated, and may not be there yet.
@@ -47,6 +48,19 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "examples"),
+    "gallery_dirs": str(ROOT / "docs" / "gallery"),
+    "filename_pattern": r"/(?!adult)\w+\.py$",  # adult.py, which trains scikit-learn's SVC, takes a minute
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,  # seconds would change with each build
+    "write_computation_times": False,
+    "remove_config_comments": True,
+}
+
 
 # Pages
 
@@ -67,9 +81,10 @@ def toctree(entries: list[str], caption: str = "") -> str:
 
 def read_source(app, name: str, content: list[str]) -> None:
     """Add what the site needs, and GitHub does not know, to a page."""
-    if name.startswith("docs/api/"):
+    if name.startswith(("docs/api/", "docs/gallery/")):
         return
     text = re.sub(r"\$`(.+?)`\$", r"{math}`\1`", content[0])  # how GitHub writes formulas
+    text = text.replace("](../examples)", "](gallery/index.rst)")  # the folder is a page here
     if name == root_doc:
         text += "".join(toctree([entry(link) for link in links], caption) for caption, links in sections(text).items())
     if name == "docs/api":

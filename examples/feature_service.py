@@ -1,6 +1,8 @@
-"""Learning from a service that computes features for money.
+"""
+A service that sells features
+=============================
 
-    python examples/feature_service.py
+Learning from a service that computes features for money: ``python examples/feature_service.py``.
 
 A service on this machine knows the features of some customers and sells them entry by entry, at a price for each
 feature. It takes a few requests at a time and refuses further ones (HTTP 429, too many requests). The client asks for

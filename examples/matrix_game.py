@@ -1,19 +1,22 @@
-"""A problem that the package does not know, solved from a part of its data: a game with a matrix of payments.
+"""
+A matrix game
+=============
 
-    python examples/matrix_game.py
+A problem that the package does not know, solved from a part of its data: a game with a matrix of payments.
 
 We choose a column of A, our opponent a row, and we are paid the entry where they meet. A mixed strategy is an x on the
-simplex, which says how often we play each column; it is worth what it earns against the worst row,
+simplex, which says how often we play each column; it is worth what it earns against the worst row::
 
     max over x on the simplex of  min over i of  <A_i, x>.
 
 That is a max-min problem. To hand it to PrimalDual takes a player for x, here one that comes with the package, and a
 few lines of NumPy: an estimate of the worth against every row, the gradient of one of them, all of them exactly, and a
-bound that no strategy can beat. `docs/primal_dual.md` explains each.
+bound that no strategy can beat. ``docs/primal_dual.md`` explains each.
 """
 
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import linprog
 
@@ -86,5 +89,21 @@ def exactly(A):
     return -answer.fun
 
 
+# %%
+# What the strategy for the small game earns against each row of the opponent, and the bound that none can exceed.
+
+
+def draw(result, A):
+    earned = np.sort(A @ result.solution.w)
+    _, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    axes.plot(earned, label="earned against each row")
+    axes.axhline(result.certificate.primal, color="C2", ls="--", label="the worst row")
+    axes.axhline(result.certificate.dual, color="C3", ls="--", label="no strategy has a better worst row")
+    axes.set(xlabel="rows of the opponent, by what we earn", ylabel="payment")
+    axes.legend()
+    plt.show()
+
+
 if __name__ == "__main__":
-    main()
+    small, _, _ = main()
+    draw(small, payments(400, 0))

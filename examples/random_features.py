@@ -1,11 +1,13 @@
-"""A kernel machine that computes only the random features it asks for.
+"""
+Random features on demand
+=========================
 
-    python examples/random_features.py
+A kernel machine that computes only the random features it asks for: ``python examples/random_features.py``.
 
 Random Fourier features turn an rbf kernel into inner products: with directions drawn from a Gaussian and phases drawn
-uniformly, z_j(x) = sqrt(2 / D) cos(<omega_j, x> + beta_j) has <z(x), z(x')> = exp(-gamma |x - x'|^2) in the mean. A
-linear machine on z(x) is thus a kernel machine ("kernels, through linearization": Hazan, Koren and Srebro 2011, section
-7). The more features the better, but a table of them for all samples takes time and memory.
+uniformly, ``z_j(x) = sqrt(2 / D) cos(<omega_j, x> + beta_j)`` has ``<z(x), z(x')> = exp(-gamma |x - x'|^2)`` in the
+mean. A linear machine on z(x) is thus a kernel machine ("kernels, through linearization": Hazan, Koren and Srebro
+2011, section 7). The more features the better, but a table of them for all samples takes time and memory.
 
 OnDemand makes no table. SIMBA asks for a row, all features of one sample, or for a column, one feature of all samples,
 and stops when the budget is spent. Then each test sample is decided by as few features as its label needs: their ranges

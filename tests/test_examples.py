@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -42,3 +44,18 @@ def test_the_feature_service(capsys):
     assert service.bill == bill
     assert error < 0.3
     assert "requests" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not EXAMPLES.exists(), reason="the examples are not part of an installed package")
+@pytest.mark.parametrize(
+    "name", ["certificate", "digits", "one_percent", "outliers", "path", "prices", "sdp", "text"]
+)  # `make docs` runs all of them
+def test_an_example_of_the_gallery_draws_a_picture(name, monkeypatch):
+    matplotlib.use("Agg")
+    drawn = []
+    monkeypatch.setattr(plt, "show", lambda: drawn.extend(plt.get_fignums()))
+    try:
+        runpy.run_path(str(EXAMPLES / f"{name}.py"))
+        assert drawn
+    finally:
+        plt.close("all")

@@ -1,0 +1,28 @@
+"""
+A regularisation path
+=====================
+
+How much margin does an error buy? ``slack_path`` fits the whole family of models, from a wide margin with many samples
+inside it to a narrow one, each fit beginning where the last one ended.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import make_moons
+
+from maxmargin import slack_path
+from maxmargin.display import PathDisplay, RegionsDisplay
+
+X, y = make_moons(400, noise=0.3, random_state=0)
+path = slack_path(X, y, kernel="rbf", random_state=0)
+PathDisplay.from_path(path)
+plt.show()
+
+# %%
+# Three models of the path: much slack, some, and little.
+
+figure, panels = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
+slacks = path.column("slack")
+for k, panel in zip([1, len(slacks) // 2, len(slacks) - 1], panels, strict=True):
+    RegionsDisplay.from_estimator(path.model(k), X, y, ax=panel, grid_resolution=80)
+    panel.set_title(f"slack {slacks[k]:.3g}")
+plt.show()
