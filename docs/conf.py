@@ -84,7 +84,8 @@ def read_source(app, name: str, content: list[str]) -> None:
     if name.startswith(("docs/api/", "docs/gallery/")):
         return
     text = re.sub(r"\$`(.+?)`\$", r"{math}`\1`", content[0])  # how GitHub writes formulas
-    text = text.replace("](../examples)", "](gallery/index.rst)")  # the folder is a page here
+    text = text.replace("](../examples)", "](gallery/index.rst)")  # the folder and the programs are pages here
+    text = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", text)
     if name == root_doc:
         text += "".join(toctree([entry(link) for link in links], caption) for caption, links in sections(text).items())
     if name == "docs/api":

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, make_classification
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import maxmargin
@@ -78,7 +79,27 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch):
 def test_what_the_readme_prints():
     printed = run("README.md").printed
     assert "of the best possible at this slack" in printed
-    assert "of the best possible at this C\nsdca_newton tol\n" in printed
+    assert "of the best possible at this C\n" in printed
+    assert "of the best possible at this C\nsdca_newton tol\n" in run("docs/tour.md").printed
+
+
+def test_the_readme_is_short():
+    assert len(PAGES["README.md"].splitlines()) <= 100
+
+
+def test_every_difference_from_scikit_learn_is_shown_by_a_program():
+    """The numbers of the rows of the table are those of the comments in the program, which runs with the others."""
+    page = "docs/migration.md"
+    numbers = re.findall(r"^\| (\d+) \|", PAGES[page], re.MULTILINE)
+    assert re.findall(r"^# (\d+)$", "\n".join(blocks(page, "python")), re.MULTILINE) == numbers
+    assert len(numbers) > 5
+
+
+def test_the_options_of_the_page_for_users_of_libsvm_exist():
+    named = set(re.findall(r"`(--[a-zA-Z0-9-]+)[ `]", PAGES["docs/migration.md"]))
+    commands = get_command(app)
+    train = commands.get_command(commands.context_class(commands), "train")
+    assert named <= {name for option in train.params for name in (*option.opts, *option.secondary_opts)}
 
 
 def test_what_the_page_on_semidefinite_programs_prints():
