@@ -38,7 +38,7 @@ compat: .venv/dev
 
 # Warnings are errors: a page that nothing links to, a link that leads nowhere, an example that fails.
 docs: .venv/dev
-	$(BIN)/sphinx-build -W --keep-going --quiet -c docs -d build/doctrees . build/site
+	$(BIN)/sphinx-build -a -W --keep-going --quiet -c docs -d build/doctrees . build/site
 	@echo build/site/index.html
 
 # An sdist and a wheel in dist/, and the tests run from each of them.

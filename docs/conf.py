@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",
     "sphinxcontrib.mermaid",
 ]
 # Pages of the papers' experiments are generated, and may not be there yet.
@@ -37,6 +38,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_extra_path = ["static/index.html"]
 html_copy_source = False
+html_show_copyright = False
 
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["mermaid"]
@@ -51,7 +53,8 @@ numpydoc_xref_param_type = False
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": str(ROOT / "docs" / "gallery"),
-    "filename_pattern": r"/(?!adult)\w+\.py$",  # adult.py, which trains scikit-learn's SVC, takes a minute
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"adult\.py$",  # the demonstration, which trains scikit-learn's SVC, takes a minute
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
@@ -65,12 +68,12 @@ sphinx_gallery_conf = {
 # Pages
 
 
-def sections(page: str) -> dict[str, list[str]]:
-    """The pages that a page links to from its lists, by heading: the order of the site's navigation."""
-    found: dict[str, list[str]] = {}
+def sections(page: str) -> dict[str, list[tuple[str, str]]]:
+    """The links of a page's lists, text and target, by heading: the site's navigation."""
+    found: dict[str, list[tuple[str, str]]] = {}
     for section in page.split("\n## ")[1:]:
         heading = section.splitlines()[0]
-        found[heading] = re.findall(r"^- \[[^]]*\]\(([^)#]+)\)", section, re.MULTILINE)
+        found[heading] = re.findall(r"^- \[([^]]*)\]\(([^)#]+)\)", section, re.MULTILINE)
     return found
 
 
@@ -87,15 +90,15 @@ def read_source(app, name: str, content: list[str]) -> None:
     text = text.replace("](../examples)", "](gallery/index.rst)")  # the folder and the programs are pages here
     text = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", text)
     if name == root_doc:
-        text += "".join(toctree([entry(link) for link in links], caption) for caption, links in sections(text).items())
+        text += "".join(toctree([entry(*link) for link in links], caption) for caption, links in sections(text).items())
     if name == "docs/api":
         text += toctree([f"/docs/api/{module}" for module in MODULES])
     content[0] = text
 
 
-def entry(link: str) -> str:
+def entry(text: str, link: str) -> str:
     """What a link of the start page is in the navigation."""
-    return "/" + str(PurePosixPath(normpath(f"docs/{link}")).with_suffix(""))
+    return f"{text} </{PurePosixPath(normpath(f'docs/{link}')).with_suffix('')}>"
 
 
 # The reference

@@ -1,12 +1,7 @@
-"""
-Adult: the demonstration
-========================
-
-SVMs on the bundled Adult data, with a proof of how good they are.
+"""SVMs on the bundled Adult data, with a proof of how good they are.
 
 A linear one, trained on a part of the data, and one with the Gaussian kernel, beside scikit-learn's.
-Run it with ``make demo``, or ``python examples/adult.py [picture.png]``.
-It is not run here, as scikit-learn takes a minute.
+Run it with `make demo`, or `python examples/adult.py [picture.png]`.
 """
 
 import sys

@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from maxmargin import LinearSVC
@@ -133,5 +134,18 @@ class Service:
         self.server.server_close()
 
 
+# %%
+# The bill beside the budget, and beside the price of everything that the service has.
+
+
+def draw(service, budget, bill):
+    _, axes = plt.subplots(figsize=(6, 2.4), layout="constrained")
+    everything = len(service.y) * service.prices.sum()
+    axes.barh(["all entries", "the budget", "paid"], [everything, budget, bill], color=["lightgray", "C0", "C1"])
+    axes.set(xlabel="price, in the currency of the service")
+    plt.show()
+
+
 if __name__ == "__main__":
-    main()
+    service, _, budget, bill, _ = main()
+    draw(service, budget, bill)
