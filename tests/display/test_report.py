@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -243,6 +245,7 @@ def test_a_model_without_a_certificate_says_so(cancer):
     page = Page(LinearSVC(solver="pegasos", max_iter=2, certify=False, random_state=0).fit(X, y).report(X, y).html)
     assert "Not certified" in page.text
     assert "no certificate" in page.text
+    assert "The gap was not measured" in page.text
 
 
 @pytest.mark.parametrize("search", [LinearSVCCV(Cs=[0.1, 1.0]), SVCCV(Cs=[0.1, 1.0], gammas=[0.1, 1.0])])
@@ -252,7 +255,8 @@ def test_searches_tell_what_they_chose(search):
     made = search.report(X, y)
     page = Page(made.html)
     assert page.headings[0] == f"{type(search).__name__}: report of a model"
-    chosen = next(row for row in page.table(f"The {len(search.cv_results_['params'])} best") if row[-1] == "chosen")
+    chosen = page.table("The chosen cell")[0]
+    assert chosen[-1] == "chosen"
     assert chosen[1] == f"{search.best_score_:.4f}"
     assert f"error {percent(1 - search.score(X, y))}" in repr(made)
     unfit = type(search)(Cs=[0.1, 1.0], refit=False).fit(X, y)
@@ -317,6 +321,25 @@ def test_a_model_from_a_file_has_the_same_page(tmp_path, cancer):
         assert load_model(tmp_path / "model.mm").report(X, y).html == model.report(X, y).html
 
 
+FILES = Path(__file__).parents[1] / "estimators" / "persistence" / "files"
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in FILES.glob("*.mm") if "ball" not in path.name))
+def test_models_of_older_versions_have_pages(file):
+    model = load_model(FILES / file)
+    X = np.random.default_rng(0).normal(size=(40, model.n_features_in_))
+    page = Page(model.report(X, model.predict(X)).html)
+    assert "0 % of the samples are misclassified: 0 of 40." in page.text
+    assert len(page.headings) == 8
+
+
+def test_support_vectors_with_equal_coefficients_are_of_all_classes():
+    X, y = make_moons(200, noise=0.4, random_state=0)
+    page = Page(SVC(C=0.1).fit(X, y).report(X, y).html)
+    assert "support vectors share the largest value" in page.text
+    assert [row[1] for row in page.table("The 10 with the largest")] == ["0", "1"] * 5
+
+
 def test_a_file_is_written_completely_or_not_at_all(tmp_path, cancer):
     X, y = cancer
     made = LinearSVC().fit(X, y).report(X, y)
@@ -337,6 +360,10 @@ def test_what_is_refused(cancer):
         model.report(X, np.where(y == y[0], "new", y))
     with pytest.raises(ValueError, match="X has 569 rows, but y has 2 labels"):
         model.report(X, y[:2])
+    with pytest.raises(ValueError, match="there are no samples"):
+        model.report(X[:0], y[:0])
+    with pytest.raises(TypeError, match="lies on a cluster"):
+        model.report(SimpleNamespace(__dask_graph__=None), y)
     with pytest.raises(ValueError, match="not fitted"):
         LinearSVC().report(X, y)
     with pytest.raises(TypeError, match="got Pipeline"):

@@ -62,7 +62,7 @@ def table(caption: str, head: Sequence[object], rows: Iterable[Sequence[object]]
     ]
     content = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),
         element("thead", element("tr", *(element("th", name, scope="col") for name in head))),
         element("tbody", *body),
         class_=class_,

@@ -26,7 +26,7 @@ from maxmargin.display.html import Html, element, paragraph, table
 from maxmargin.display.margin import check_labels, values_by_model
 from maxmargin.display.style import percent
 from maxmargin.display.svg import counted, curves, histogram
-from maxmargin.estimators.base import MarginClassifier
+from maxmargin.estimators.base import MarginClassifier, decisive_parameters
 from maxmargin.estimators.validation import blocks_to_predict, lies_elsewhere
 from maxmargin.estimators.words import PURPOSES, STOPPED, count, label_text
 from maxmargin.solvers import Trace, Traces
@@ -41,6 +41,7 @@ MOST_PROBLEMS = 12  # binary problems whose features are listed
 MOST_CURVES = 6  # binary problems whose convergence is drawn, those with the largest gaps
 FAR = 3.0  # values farther from the middle 98 % than this many times their spread are drawn at the end of the axis
 LONGEST_LINE = 40  # characters of arguments; of more, each is on a line of its own
+TELLABLE_DIGITS = 9  # of the coefficients of support vectors, which are equal but for rounding where all of these are
 NOT_KNOWN = "not known"
 
 
@@ -176,10 +177,14 @@ class Measured:
 
 def measure(model: MarginClassifier, X: Any, y: Any) -> Measured:
     """Predict samples a block at a time, and compare with their labels."""
+    if hasattr(X, "__dask_graph__") or hasattr(y, "__dask_graph__"):
+        raise TypeError("X or y lies on a cluster; give samples as arrays, for instance X[:10_000].compute()")
     label = np.searchsorted(model.classes_, check_labels(model, y))
     m, k = label.size, model.classes_.size
     rows = X.shape[0] if hasattr(X, "shape") else _num_samples(X)
-    if rows != m or not m:
+    if not m:
+        raise ValueError("there are no samples to measure the model on; give at least one")
+    if rows != m:
         raise ValueError(f"X has {count(rows, 'row')}, but y has {count(m, 'label')}; give a label for each row")
     drawn = np.arange(m) if m <= MOST_MARGINS else np.linspace(0, m - 1, MOST_MARGINS).astype(np.int64)
     confusion, margins, first = np.zeros(k * k, dtype=np.int64), [], 0
@@ -370,9 +375,9 @@ def _errors(model: MarginClassifier, measured: Measured) -> Html:
             (name, *(_confusion_cell(int(n), n / most, right=i == j) for j, n in enumerate(confusion[i])))
             for i, name in enumerate(classes)
         ]
-        caption = "Confusion matrix: a row for each true class, a column for each predicted one"
+        caption = "Confusion matrix: a row for each true class, a column for each prediction"
         style = "matrix" if len(classes) <= WIDE_CLASSES else "matrix many"
-        content.append(table(caption, ("true \\ predicted", *classes), rows, class_=style))
+        content.append(table(caption, ("", *classes), rows, class_=style))
     else:
         off = confusion - np.diag(np.diag(confusion))
         largest = [at for at in np.argsort(-off, axis=None, kind="stable")[:MOST_ROWS].tolist() if off.flat[at]]
@@ -471,9 +476,9 @@ def _convergence(model: MarginClassifier) -> Html:
         some = dict(list(held.items())[:MOST_CURVES])
         content += _curves(display, some, "Error on the held-out samples", logarithmic=False)
     if not content:
-        checks = sum(len(one) for one in display.traces.values())
-        once = "measured once, at the end, so that there is no curve to draw"
-        text = f"The gap was {once}." if checks else "The model has no record of its fit."
+        known = any(np.isfinite(gap).any() for gap in gaps.values())
+        once = "The gap was measured once, at the end, so that there is no curve to draw."
+        text = once if known else "The gap was not measured, so that there is no curve to draw."
         content.append(paragraph(text))
     content.append(_last_checks(model, trace))
     return _section("How the fit converged", *content)
@@ -569,17 +574,19 @@ def _support_vectors(model: Any) -> Html:
         f"{n:,} of class {name}" for name, n in zip(label_text(model.classes_), model.n_support_, strict=True)
     )
     content: list[object] = [paragraph(f"The model is made of {share}" + (f": {by_class}." if classes.size else "."))]
-    order = np.argsort(-sizes, kind="stable")[:MOST_ROWS]
     most = sizes.max(initial=0)
+    # Many may be at the bound that C sets: of equals, the first ones of each class.
+    place = np.concatenate([np.arange(n) for n in model.n_support_])
+    order = np.lexsort((place, -np.round(sizes / most, TELLABLE_DIGITS)))[:MOST_ROWS]
     rows = [
         (f"{model.support_[k]:,}", str(classes[k]), _number(sizes[k]), bar)
         for k, bar in zip(order.tolist(), _bars(sizes[order]), strict=True)
     ]
     head = ("training sample", "class", "coefficients", "")
     content.append(table(f"The {len(rows)} with the largest coefficients, added up over the models", head, rows))
-    equal = int(np.count_nonzero(sizes >= most * (1 - 1e-9)))
+    equal = int(np.count_nonzero(np.round(sizes / most, TELLABLE_DIGITS) == 1))
     if equal > 1:
-        note = f"{equal:,} support vectors share the largest value; those that come first in the data are shown."
+        note = f"{equal:,} support vectors share the largest value; shown are the first ones of each class."
         content.append(paragraph(note, class_="soft"))
     return _section("Most influential support vectors", *content)
 
@@ -588,7 +595,8 @@ def _search(estimator: Any) -> Html:
     if not hasattr(estimator, "cv_results_"):
         return Html("")
     results, best = estimator.cv_results_, estimator.best_index_
-    order = np.argsort(-np.nan_to_num(np.asarray(results["mean_test_score"]), nan=-np.inf), kind="stable")[:MOST_ROWS]
+    scores = np.asarray(results["mean_test_score"])
+    others = [k for k in np.argsort(-scores, kind="stable").tolist() if k != best and np.isfinite(scores[k])]
     rows = [
         (
             _named_values(results["params"][k]),
@@ -596,14 +604,14 @@ def _search(estimator: Any) -> Html:
             f"{results['standard_error'][k]:.4f}",
             "chosen" if k == best else "left early" if results["left_early"][k] else "",
         )
-        for k in order.tolist()
+        for k in [best, *others][:MOST_ROWS]
     ]
     folds, cells = estimator.scores_.shape[-1], len(results["params"])
     text = f"{_named_values(estimator.best_params_)}, of {count(cells, 'cell')} compared over {count(folds, 'fold')}."
     return _section(
         "How it was chosen",
         paragraph(text),
-        table(f"The {len(rows)} best cells", ("cell", "mean score", "standard error", ""), rows),
+        table("The chosen cell, and the best of the others", ("cell", "mean score", "standard error", ""), rows),
     )
 
 
@@ -626,8 +634,9 @@ def _ledger(model: MarginClassifier) -> Html:
 
 
 def _settings(model: MarginClassifier, commands: Sequence[str]) -> Html:
-    changed = {name: value for name, value in model.get_params(deep=False).items() if name in _changed(model)}
-    each = [f"{name}={value!r}" for name, value in changed.items()]
+    defaults = type(model)().get_params(deep=False)
+    given = {name: repr(value) for name, value in decisive_parameters(model).items()}
+    each = [f"{name}={value}" for name, value in given.items() if value != repr(defaults[name])]
     arguments = ", ".join(each)
     if len(arguments) > LONGEST_LINE:
         arguments = "".join(f"\n    {argument}," for argument in each) + "\n"
@@ -656,9 +665,9 @@ def _settings(model: MarginClassifier, commands: Sequence[str]) -> Html:
     if hasattr(model, "gamma_"):
         found.insert(2, ("gamma", _range(model.gamma_)))
     content.append(table("What was taken and reached", ("quantity", "value"), found, class_="text"))
-    given = [(name, repr(value)) for name, value in model.get_params(deep=False).items()]
-    every = table("All parameters", ("parameter", "value"), given, class_="text")
-    content.append(element("details", element("summary", f"All {len(given)} parameters"), every))
+    all_given = [(name, repr(value)) for name, value in model.get_params(deep=False).items()]
+    listed = table("All parameters", ("parameter", "value"), all_given, class_="text")
+    content.append(element("details", element("summary", f"All {len(all_given)} parameters"), listed))
     versions = {
         "maxmargin": _version(),
         "Python": platform.python_version(),
@@ -668,13 +677,6 @@ def _settings(model: MarginClassifier, commands: Sequence[str]) -> Html:
     }
     content.append(paragraph(", ".join(f"{name} {version}" for name, version in versions.items()), class_="soft"))
     return _section("Settings, and how to fit it again", *content)
-
-
-def _changed(model: MarginClassifier) -> set[str]:
-    """The parameters that are not what they are by default."""
-    defaults = type(model)().get_params(deep=False)
-    given = model.get_params(deep=False)
-    return {name for name, value in given.items() if repr(value) != repr(defaults[name])}
 
 
 def _range(values: Any) -> str:

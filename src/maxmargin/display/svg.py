@@ -31,7 +31,7 @@ def histogram(values: Vector, limits: Sequence[float], *, label: str, described:
     described : str
         What the picture shows, for those who do not see it.
     """
-    low, high = min(*values.tolist(), *limits), max(*values.tolist(), *limits)
+    low, high = min(float(values.min()), *limits), max(float(values.max()), *limits)
     width = _nice_step((high - low) / BINS or 1.0)
     first, last = math.floor(low / width + 1e-9), math.ceil(high / width + 1e-9)
     last = max(last, first + 1)
