@@ -32,7 +32,7 @@ from maxmargin.estimators.words import PURPOSES, STOPPED, count, label_text
 from maxmargin.solvers import Trace, Traces
 
 MOST_MARGINS = 100_000  # samples; of more, the margins of so many, evenly spaced, are drawn
-BLOCK_VALUES = 1 << 22  # decision values that are in memory at a time, about
+BLOCK_VALUES = 1 << 18  # decision values that are in memory at a time, about
 MOST_CLASSES = 20  # a confusion matrix of more does not fit on a page: the most frequent confusions are listed
 WIDE_CLASSES = 6  # a confusion matrix of more has narrow columns
 MOST_ROWS = 10  # of a table of binary problems, features, support vectors or confusions
