@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVCCV, LinearSVC, LinearSVCCV, load_model, save_model
-from maxmargin.display import ModelReport, report
+from maxmargin.display import ModelReport, measured
 from maxmargin.display.style import percent
 
 MARKUP = "<script>alert('1')</script>&\""
@@ -122,7 +122,7 @@ def test_the_numbers_are_those_of_scikit_learn(name, digits, cancer):
 def test_margins_of_two_classes_are_decision_values_times_labels(cancer):
     X, y = cancer
     model = LinearSVC().fit(X, y)
-    margins = report.measure(model, X, y).margins
+    margins = measured.measure(model, X, y).margins
     np.testing.assert_allclose(margins, model.decision_function(X) * np.where(y == model.classes_[1], 1, -1))
     page = Page(model.report(X, y).html)
     for text in (
@@ -138,7 +138,7 @@ def test_margins_of_several_classes_compare_with_the_best_other_class(digits):
     model = LinearSVC(C=0.001).fit(X, y)
     values = model.decision_function(X)
     expected = [row[k] - np.delete(row, k).max() for row, k in zip(values, y, strict=True)]
-    np.testing.assert_allclose(report.measure(model, X, y).margins, expected)
+    np.testing.assert_allclose(measured.measure(model, X, y).margins, expected)
 
 
 def test_margins_of_pairs_of_classes_are_the_least_value_for_the_own_class():
@@ -149,7 +149,7 @@ def test_margins_of_pairs_of_classes_are_the_least_value_for_the_own_class():
         min(value[i] if pair[0] == k else -value[i] for pair, value in values.items() if k in pair)
         for i, k in enumerate(y)
     ]
-    np.testing.assert_allclose(report.measure(model, X, y).margins, expected)
+    np.testing.assert_allclose(measured.measure(model, X, y).margins, expected)
     assert model.decision_function_shape == "ovo"
 
 
@@ -157,7 +157,7 @@ def test_a_histogram_of_some_samples_says_so(monkeypatch):
     X, y = make_moons(300, random_state=0)
     model = SVC().fit(X, y)
     assert "evenly spaced" not in model.report(X, y).html
-    monkeypatch.setattr(report, "MOST_MARGINS", 100)
+    monkeypatch.setattr(measured, "MOST_MARGINS", 100)
     page = Page(model.report(X, y).html)
     assert "Drawn are 100 of the 300 samples, evenly spaced." in page.text
     assert sum(number(cell) for row in page.table("Confusion matrix") for cell in row[1:]) == 300
@@ -169,7 +169,7 @@ def test_other_kinds_of_data_give_the_same_page(kind, monkeypatch, cancer):
     model = LinearSVC().fit(X, y)
     expected = Page(model.report(X, y).html)
     if kind == "in blocks":
-        monkeypatch.setattr(report, "BLOCK_VALUES", 50)
+        monkeypatch.setattr(measured, "BLOCK_VALUES", 50)
     given = {"csr": sp.csr_array, "csc": sp.csc_array, "list": np.ndarray.tolist}.get(kind, np.asarray)(X)
     page = Page(model.report(given.astype(np.float32) if kind == "float32" else given, y).html)
     assert page.tables == expected.tables
