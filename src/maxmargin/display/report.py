@@ -149,12 +149,11 @@ def _feature_names(model: MarginClassifier, given: Sequence[str] | None) -> list
 def _page(title: str, header: Html, columns: Sequence[Sequence[Html]]) -> str:
     """The page: sections in columns, which follow each other where there is no room for two side by side."""
     style = Html(Path(__file__).with_name("report.css").read_text(encoding="utf-8"))
-    head = element("head", Html('<meta charset="utf-8">'), element("title", f"{title}: report of a model"))
-    head = Html(
-        head.removesuffix("</head>")
-        + '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        + element("style", style)
-        + "</head>"
+    head = element(
+        "head",
+        Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        element("title", f"{title}: report of a model"),
+        element("style", style),
     )
     footer = element("footer", f"Made by maxmargin {_version()}. This page is complete: it loads nothing.")
     body = element("body", header, element("main", *(element("div", *sections) for sections in columns)), footer)
