@@ -19,8 +19,14 @@ FLOORS = [
 ]
 # The rooms within svm likewise: its solvers above what all of them share.
 INSIDE_SVM = [["svm/linear", "svm/kernel"], ["svm"]]
-# `plot()` of a trace and of a path is a courtesy on the way up, imported only when it is called.
-ALLOWED = {("engine/trace.py", "display"), ("estimators/path.py", "display")}
+# `plot()` of a trace and of a path, and `report()` of a classifier, are courtesies on the way up, imported only when
+# they are called.
+ALLOWED = {
+    ("engine/trace.py", "display"),
+    ("estimators/path.py", "display"),
+    ("estimators/base.py", "display"),
+    ("estimators/cross_validated.py", "display"),
+}
 
 IMPORT = re.compile(r"^\s*(?:from\s+maxmargin\.([\w.]+)\s+c?import|c?import\s+maxmargin\.([\w.]+))", re.MULTILINE)
 

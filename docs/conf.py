@@ -107,7 +107,7 @@ MODULES = {
     "maxmargin": "Estimators, and what most programs need",
     "maxmargin.estimators": "What estimators return and raise",
     "maxmargin.dask": "Estimators on a Dask cluster",
-    "maxmargin.display": "Pictures",
+    "maxmargin.display": "Pictures, and reports of models",
     "maxmargin.data": "Files, stores and features on demand",
     "maxmargin.problems": "Problems, without scikit-learn",
     "maxmargin.solvers": "Solvers, and how to run them",

@@ -15,6 +15,7 @@ from maxmargin import __version__
 COMMANDS = {
     "train": "Train a model on DATA, and say how good it provably is.",
     "predict": "Predict a label for each row of DATA.",
+    "report": "Write a page about a model: certificate, errors on DATA, margins, features.",
     "convert": "Write DATA in another format, in little memory.",
     "info": "Show what a model file holds.",
     "ball": "Find the smallest ball around the rows of DATA: a model that tells outliers.",

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -20,6 +20,7 @@ from maxmargin.core.source import is_source
 from maxmargin.data import Table, load_table
 from maxmargin.data.stores import DEFAULT_CACHE_SIZE, MissingPackageError
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
+from maxmargin.estimators.words import count, label_text
 
 # The golden ratio: the fractional parts of its multiples are spread evenly.
 _GOLDEN = (math.sqrt(5) + 1) / 2
@@ -228,24 +229,6 @@ def position_or_name(label_column: str) -> str | int:
         return int(label_column)
     except ValueError:
         return label_column
-
-
-def label_text(labels: Iterable[Any]) -> list[str]:
-    """Labels as text: whole numbers without a decimal point, whatever their type.
-
-    >>> label_text(np.array([1.0, -1.0, 0.5]))
-    ['1', '-1', '0.5']
-    """
-    return [str(label).removesuffix(".0") for label in np.asarray(labels).tolist()]
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun, in the singular or plural.
-
-    >>> count(1, "row"), count(2000, "row"), count(2, "pass", "passes")
-    ('1 row', '2,000 rows', '2 passes')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def error_rate(predicted: NDArray[Any], true: NDArray[Any]) -> float:

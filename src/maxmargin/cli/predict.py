@@ -21,9 +21,7 @@ from maxmargin.cli.common import (
     as_json,
     check_can_write,
     check_features,
-    count,
     error_rate,
-    label_text,
     one_line_errors,
     read,
     say,
@@ -31,6 +29,7 @@ from maxmargin.cli.common import (
 )
 from maxmargin.data import atomic_write
 from maxmargin.estimators import load_model
+from maxmargin.estimators.words import count, label_text
 
 
 @one_line_errors

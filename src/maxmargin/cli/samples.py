@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from maxmargin import estimators
 from maxmargin.cli.common import (
     check_classes,
-    count,
     parts_of,
     position_or_name,
     read,
@@ -27,6 +26,7 @@ from maxmargin.cli.common import (
 from maxmargin.core.threads import thread_count
 from maxmargin.data import Table, required_labels
 from maxmargin.estimators import SVC, LinearSVC
+from maxmargin.estimators.words import count
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -8,36 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.cli.common import count, label_text
 from maxmargin.estimators.persistence.model_file import describe
+from maxmargin.estimators.words import PURPOSES, STOPPED, count, label_text
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
-
-STOPPED = {
-    "tol": "the gap reached tol",
-    "max_iter": "the iterations allowed were made",
-    "max_time": "the time was up",
-    "budget": "the budget was spent",
-    "early_stopping": "the error on the held-out samples no longer improved",
-    "callback": "a callback asked for it",
-    "interrupted": "it was interrupted; this is the best model until then",
-    "finished": "the algorithm came to its end",
-}
-PURPOSES = {
-    "learning": "to learn",
-    "choice of the solver": "to choose the solver",
-    "validation": "to check that all values are finite",
-    "scale": "to find the norms of the rows",
-    "norms of X": "to find the norms of the rows",
-    "slack range": "to find the largest slack that makes sense",
-    "slack for C": "to find the slack that goes with C",
-    "solution": "to make the model of what was learned",
-    "choosing": "to choose the best of several runs",
-    "holdout": "to predict the held-out rows",
-    "certificate": "to certify",
-    "index": "to build an index of the other axis",
-    "entries of X": "of X, entries and not kernel evaluations",
-}
-"""The purposes of the ledger, in words."""
 
 
 def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:

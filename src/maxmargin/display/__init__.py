@@ -1,9 +1,10 @@
-"""Pictures, in scikit-learn's Display style. matplotlib is imported when something is drawn."""
+"""Pictures and reports; pictures in scikit-learn's Display style. matplotlib is imported when something is drawn."""
 
 from maxmargin.display.convergence import ConvergenceDisplay
 from maxmargin.display.margin import MarginDisplay
 from maxmargin.display.path import PathDisplay
 from maxmargin.display.regions import RegionsDisplay
+from maxmargin.display.report import ModelReport
 from maxmargin.display.search import SearchDisplay
 
-__all__ = ["ConvergenceDisplay", "MarginDisplay", "PathDisplay", "RegionsDisplay", "SearchDisplay"]
+__all__ = ["ConvergenceDisplay", "MarginDisplay", "ModelReport", "PathDisplay", "RegionsDisplay", "SearchDisplay"]

@@ -9,7 +9,7 @@ import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from maxmargin.core.types import Vector
@@ -153,17 +153,29 @@ def _responses(estimator: Any, model: MarginClassifier, X: Any, y: Any, k: int) 
         before = before.best_estimator_
     if hasattr(before, "steps") and len(before.steps) > 1:
         X = before[:-1].transform(X)
-    y = column_or_1d(y)
-    unknown = np.setdiff1d(y, model.classes_)
-    if unknown.size:
-        raise ValueError(f"y has the label {unknown[0]!r}, which the model does not know")
-    by_model = copy.copy(model)
-    if "decision_function_shape" in model.get_params():
-        by_model.set_params(decision_function_shape="ovo")  # values of the binary models, not votes
-    values = by_model.decision_function(X).reshape(y.size, -1)[:, k]
+    y = check_labels(model, y)
+    values = values_by_model(model, X)[:, k]
     classes = [model.classes_[j] for j in model._strategy.classes_by_model[k]]
     label = np.where(y == classes[0], 1.0, -1.0)
     among = np.isin(y, classes) if len(classes) == 2 else np.ones(y.size, dtype=bool)
     if not among.any():
         raise ValueError(f"no sample is of the classes {classes[0]!r} and {classes[1]!r}")
     return np.asarray((values * label)[among])
+
+
+def check_labels(model: MarginClassifier, y: Any) -> NDArray[Any]:
+    """Labels as an array; an error if the model does not know one of them."""
+    y = column_or_1d(y)
+    unknown = np.setdiff1d(y, model.classes_)
+    if unknown.size:
+        raise ValueError(f"y has the label {unknown.tolist()[0]!r}, which the model does not know")
+    return np.asarray(y)
+
+
+def values_by_model(model: MarginClassifier, X: Any) -> Vector:
+    """The decision values of the binary models, and not votes, of shape (m, n_models)."""
+    by_model = copy.copy(model)
+    if "decision_function_shape" in model.get_params():
+        by_model.set_params(decision_function_shape="ovo")
+    values: Vector = by_model.decision_function(X)
+    return values.reshape(values.shape[0], -1)

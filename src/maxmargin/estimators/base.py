@@ -47,6 +47,7 @@ from maxmargin.problems import Certificates, RegularizedSVM, Solution
 from maxmargin.solvers import Learned, Solver, Traces
 
 if TYPE_CHECKING:
+    from maxmargin.display import ModelReport
     from maxmargin.estimators.fit_checkpoint import FitCheckpoint
 
 
@@ -145,6 +146,35 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         callbacks.finish(lambda: self._predictor(fit, models))
         self._advise(fit, models)
         return self
+
+    def report(self, X: Any, y: Any, *, feature_names: Sequence[str] | None = None) -> ModelReport:
+        """A page about the model and how it does on samples; see :class:`maxmargin.display.ModelReport`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or store of shape (m, d)
+            Samples, better others than those of the fit.
+        y : array of shape (m,)
+            Their labels.
+        feature_names : sequence of str or None
+            The names of the features; None: those that the model was fitted with, or else positions.
+
+        Returns
+        -------
+        ModelReport
+            It shows itself in a notebook; `save(path)` writes it, and `html` is the page.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from maxmargin import LinearSVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> LinearSVC().fit(X, y).report(X, y)
+        <ModelReport: LinearSVC, error 3.33 % of 150 samples>
+        """
+        from maxmargin.display import ModelReport
+
+        return ModelReport.from_estimator(self, X, y, feature_names=feature_names)
 
     def _set_up(
         self, X: Any, y: Any, sample_weight: Any, seeds: np.random.RandomState, before: dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ from maxmargin.estimators.validation import distinct_numbers, keep_feature_names
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
+
+if TYPE_CHECKING:
+    from maxmargin.display import ModelReport
 
 LEAST_C, LARGEST_C = 1e-4, 1e4  # the range of C where only the number of values is given, as in scikit-learn
 # Multiples of gamma="scale" that are tried by default: a factor of 5 changes the width of the kernel by 2.2.
@@ -213,6 +216,27 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
     def decision_function(self, X: Any) -> Vector:
         """How far each row lies on the side of a class, by the model with the best cell."""
         return np.asarray(self._fitted().decision_function(X))
+
+    def report(self, X: Any, y: Any, *, feature_names: Sequence[str] | None = None) -> ModelReport:
+        """A page about the best model, as that of :meth:`maxmargin.LinearSVC.report`, and about the search.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or store of shape (m, d)
+            Samples, better others than those of the fit.
+        y : array of shape (m,)
+            Their labels.
+        feature_names : sequence of str or None
+            The names of the features; None: those that the model was fitted with, or else positions.
+
+        Returns
+        -------
+        ModelReport
+        """
+        from maxmargin.display import ModelReport
+
+        self._fitted()
+        return ModelReport.from_estimator(self, X, y, feature_names=feature_names)
 
     @property
     def certificate_(self) -> Any:
