@@ -1,7 +1,7 @@
 """Fixed runs whose counts do not depend on the machine: the guard of `tests/test_guard.py` compares them with a file.
 
     python tests/support/guarded_runs.py            # print the counts beside the recorded ones
-    python tests/support/guarded_runs.py --record   # record them: commit the file, and say in the commit why they changed
+    python tests/support/guarded_runs.py --record   # record them; the commit says why they changed
 
 A run counts entries read (or kernel evaluations) by purpose, and iterations. Memory is the largest sum of arrays that
 were alive at one time, in bytes, as tracemalloc sees it; buffers of a BLAS and of C++ are not seen.
