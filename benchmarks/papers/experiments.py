@@ -9,6 +9,7 @@ from benchmarks.papers.sbp_figure_1 import SbpFigure1
 from benchmarks.papers.sbp_figure_2 import SbpFigure2
 from benchmarks.papers.sbp_table_2 import SbpTable2
 from benchmarks.papers.simba_figure_1 import SimbaFigure1
+from benchmarks.papers.theorems import Theorems
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     SimbaFigure1(),
@@ -17,4 +18,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SbpFigure2(),
     PegasosIterations(),
     HybridFigures(),
+    Theorems(),
 )
