@@ -1,6 +1,7 @@
 # make demo   train on the bundled Adult data, print the certificate, leave a convergence plot
 # make test   lint, format, types, import layers, all tests
 # make check-fast   the tests that take no time
+# make papers   every experiment of the papers, with a verdict; QUICK=1 for a short run
 # They need only Python >= 3.11, pip, make and a C++ compiler: each makes .venv by itself.
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
-.PHONY: demo test lint check check-fast compat package clean
+.PHONY: demo test lint check check-fast compat papers package clean
 
 demo: .venv/demo
 	$(BIN)/python examples/adult.py
@@ -34,6 +35,10 @@ check-fast: .venv/dev
 # scikit-learn's own tests of its support vector machines, with our classes in their place.
 compat: .venv/dev
 	cd tests/compat && $(CURDIR)/$(BIN)/python -m pytest -p swapped --pyargs sklearn.svm.tests
+
+# The experiments of the papers with verdicts, in docs/papers; QUICK=1: smaller ones, in build/papers.
+papers: .venv/dev
+	$(BIN)/python -m benchmarks.papers $(if $(QUICK),--quick)
 
 # An sdist and a wheel in dist/, and the tests run from each of them.
 package: .venv/dev

@@ -134,7 +134,8 @@ def read(file: Path) -> Measured:
     lines = file.read_text().splitlines()
     made = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
     table = csv.DictReader(line for line in lines if not line.startswith("# "))
-    return Measured(made, [{name: as_value(text) for name, text in row.items()} for row in table])
+    rows = [{name: text if name == TASK else as_value(text) for name, text in row.items()} for row in table]
+    return Measured(made, rows)
 
 
 def as_text(value: Any) -> str:
@@ -149,11 +150,6 @@ def as_value(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
-
-
-def rounded(rows: Iterable[Row]) -> list[Row]:
-    """The rows as a file would give them back."""
-    return [{name: as_value(as_text(value)) for name, value in row.items()} for row in rows]
 
 
 # Pages

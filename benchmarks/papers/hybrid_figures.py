@@ -57,8 +57,10 @@ class HybridFigures(Experiment):
     def setting(self, mode: str) -> str:
         return (
             f"Squared hinge loss, no bias, C = {C:g}, on {' and '.join(SETS[mode])}. spam is SpamAssassin with one "
-            f"binary feature a word and stands in for the paper's set, which is another one; the quick run leaves it out. "
-            f"spambase has columns of mean 0 and variance 1. An effective pass is as many visits of a sample as there are samples. {SEEDS[mode]} runs of at most "
+            f"binary feature a word and stands in for the paper's set, which is another one; the quick run leaves "
+            f"it out. "
+            f"spambase has columns of mean 0 and variance 1. An effective pass is as many visits of a sample as "
+            f"there are samples. {SEEDS[mode]} runs of at most "
             f"{PASSES[mode]} passes each; curves are geometric means."
         )
 

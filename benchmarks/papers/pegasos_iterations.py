@@ -46,10 +46,13 @@ class PegasosIterations(Experiment):
 
     def setting(self, mode: str) -> str:
         return (
-            f"The Adult data that come with the package (31,562 rows, linear, no bias), the paper's algorithm: rows drawn "
+            f"The Adult data that come with the package (31,562 rows, linear, no bias), the paper's algorithm: "
+            f"rows drawn "
             f"from all, with the projection, last iterate. Mean of {SEEDS[mode]} runs. Accuracy is f(w) - f(w*), with "
-            f"w* by dual coordinate ascent to a gap of 1e-6; counted is the first look (each 5 % of the iterations) from "
-            f"which on all later looks are at most epsilon. A run ends after {PATIENCE:g} / (lambda epsilon) iterations "
+            f"w* by dual coordinate ascent to a gap of 1e-6; counted is the first look (each 5 % of the "
+            f"iterations) from "
+            f"which on all later looks are at most epsilon. A run ends after {PATIENCE:g} / (lambda epsilon) "
+            f"iterations "
             f"for the smallest epsilon or {MOST_VISITS[mode]:.0e} visits of a sample. Batches are compared at lambda = "
             f"{BATCH_LAMBDA:g}. The claim of 5 seconds on RCV1 is not part of this page."
         )
@@ -85,7 +88,9 @@ class PegasosIterations(Experiment):
         kept = all(law[2] >= -1 for law in (in_lambda, in_epsilon))
         whole = most == ALL
         rule = "The rule: neither interval may lie wholly below the bound's -1; a few points of a curve fit no closer."
-        batches = "" if whole else f" Batches end at {most:,.0f} samples here, so the claim for all samples is not tested."
+        batches = (
+            "" if whole else f" Batches end at {most:,.0f} samples here, so the claim for all samples is not tested."
+        )
         word = REPRODUCED if kept and whole else PARTLY if kept else NOT_REPRODUCED
         return Verdict(word, figure, rule + batches)
 

@@ -26,12 +26,16 @@ class SbpFigure1(Experiment):
     name = "002-figure-1"
     paper = "002 SBP"
     what = "Figure 1: the water level over the responses"
-    claim = "The slack fills the lowest responses to a common level gamma; p* is uniform below the level and zero above."
+    claim = (
+        "The slack fills the lowest responses to a common level gamma; p* is uniform below the level and zero above."
+    )
 
     def setting(self, mode: str) -> str:
         return (
-            f"The paper's figure is a sketch; this one is drawn from {ROWS:,} rows of Adult with the kernel of Table 2, after "
-            f"{ITERATIONS} iterations of SBP as written. nu = {SLACK:g}, so that enough rows are wet to be seen (Table 2 has "
+            f"The paper's figure is a sketch; this one is drawn from {ROWS:,} rows of Adult with the kernel of "
+            f"Table 2, after "
+            f"{ITERATIONS} iterations of SBP as written. nu = {SLACK:g}, so that enough rows are wet to be seen "
+            f"(Table 2 has "
             f"0.011). Every response is in the file; the mode makes no difference."
         )
 
@@ -66,10 +70,15 @@ class SbpFigure1(Experiment):
         dry = max(row["p"] for row in rows if row["response"] > level)
         kept = abs(slack / SLACK - 1) < ROUNDING and largest - least <= ROUNDING * largest and dry == 0
         figure = (
-            f"level {level:.4g} over {wet} wet of {len(rows):,} rows, mean slack {slack:.6g} for nu = {SLACK:g}; p between "
+            f"level {level:.4g} over {wet} wet of {len(rows):,} rows, mean slack {slack:.6g} for nu = {SLACK:g}; "
+            f"p between "
             f"{least:.4g} and {largest:.4g} on the wet rows and at most {dry:g} on the dry ones."
         )
-        return Verdict(REPRODUCED if kept else NOT_REPRODUCED, figure, "Recomputed from the file: all water is used, and p is uniform.")
+        return Verdict(
+            REPRODUCED if kept else NOT_REPRODUCED,
+            figure,
+            "Recomputed from the file: all water is used, and p is uniform.",
+        )
 
     def tables(self, rows: Sequence[Row]) -> str:
         level, slack, wet, least, largest = self.check(rows)

@@ -47,21 +47,26 @@ class SbpFigure2(Experiment):
     paper = "002 SBP"
     what = "Figure 2: test error against kernel evaluations"
     claim = (
-        "SBP outperforms Pegasos and SDCA; SMO makes little progress until a critical point and then converges rapidly; "
+        "SBP outperforms Pegasos and SDCA; SMO makes little progress until a critical point and then converges "
+        "rapidly; "
         "the Perceptron is like SBP in its first epoch and overfits afterwards on Adult."
     )
 
     def setting(self, mode: str) -> str:
         cut = (
-            f"Of each set {ROWS[mode]:,} rows are drawn to learn from (the paper: all of 7,770 and 31,562; MNIST is in the "
+            f"Of each set {ROWS[mode]:,} rows are drawn to learn from (the paper: all of 7,770 and 31,562; MNIST "
+            f"is in the "
             f"full run only), and nu belongs to the optimum on them. {EPOCHS[mode]} epochs (the paper: 10)"
             if ROWS[mode]
             else f"All rows, {EPOCHS[mode]} epochs"
         )
         return (
-            f"Gaussian kernel and lambda of Table 2, no bias, nu from the exact solution. {cut}; the Perceptron on Adult runs "
-            f"ten times as long. {SEEDS[mode]} runs (the paper: 10), mean and standard deviation. An evaluation counts when it is "
-            f"asked for. SBP, Pegasos and SDCA are as written (SDCA and Pegasos draw from all rows). Reached means: the mean "
+            f"Gaussian kernel and lambda of Table 2, no bias, nu from the exact solution. {cut}; the Perceptron "
+            f"on Adult runs "
+            f"ten times as long. {SEEDS[mode]} runs (the paper: 10), mean and standard deviation. An evaluation "
+            f"counts when it is "
+            f"asked for. SBP, Pegasos and SDCA are as written (SDCA and Pegasos draw from all rows). Reached "
+            f"means: the mean "
             f"error is within {100 * NEAR:g} % of that of the exact solution."
         )
 
@@ -99,9 +104,7 @@ class SbpFigure2(Experiment):
         """Evaluations, and mean and standard deviation of the error over the runs."""
         own = where(rows, set=name, method=method)
         runs = [where(own, seed=seed) for seed in values_of(own, "seed")]
-        at = np.geomspace(
-            max(run[0]["evaluations"] for run in runs), min(run[-1]["evaluations"] for run in runs), 80
-        )
+        at = np.geomspace(max(run[0]["evaluations"] for run in runs), min(run[-1]["evaluations"] for run in runs), 80)
         errors = [
             np.interp(np.log(at), [math.log(r["evaluations"]) for r in run], [r["error"] for r in run]) for run in runs
         ]
@@ -127,7 +130,9 @@ class SbpFigure2(Experiment):
         parts = {"SBP before Pegasos and SDCA": first, "SMO late and then fast": late}
         if "adult" in names:
             parts["the Perceptron on Adult is worse at its end than SBP"] = [self.overfits(rows)]
-        word = REPRODUCED if all(map(all, parts.values())) else PARTLY if any(map(any, parts.values())) else NOT_REPRODUCED
+        word = (
+            REPRODUCED if all(map(all, parts.values())) else PARTLY if any(map(any, parts.values())) else NOT_REPRODUCED
+        )
         why = "; ".join(f"{part}: {sum(found)} of {len(found)}" for part, found in parts.items()) + "."
         return Verdict(word, "; ".join(figures) + ".", why)
 

@@ -31,8 +31,10 @@ class SbpTable2(Experiment):
     def setting(self, mode: str) -> str:
         left_out = "" if mode == "full" else " MNIST and the column with a bias are in the full run only."
         return (
-            f"The parameters of Table 2 with all rows, solved by decomposition to a relative gap of {TOL:g}; nu is then the mean "
-            f"hinge loss divided by the norm.{left_out} Forest's nu of 7.6e-10 is that of a nearly separable solution and far "
+            f"The parameters of Table 2 with all rows, solved by decomposition to a relative gap of {TOL:g}; nu "
+            f"is then the mean "
+            f"hinge loss divided by the norm.{left_out} Forest's nu of 7.6e-10 is that of a nearly separable "
+            f"solution and far "
             f"below what a gap can resolve."
         )
 
@@ -50,7 +52,9 @@ class SbpTable2(Experiment):
         figure = "; ".join(f"{row['case']}: {row['nu']:.3g} against {row['paper']:.3g}" for row in rows) + "."
         agree = [value <= AGREES for value in off]
         word = REPRODUCED if all(agree) else PARTLY if any(agree) else NOT_REPRODUCED
-        return Verdict(word, figure, f"{sum(agree)} of {len(agree)} are within {AGREES:.0%}; the farthest is {max(off):.1%} off.")
+        return Verdict(
+            word, figure, f"{sum(agree)} of {len(agree)} are within {AGREES:.0%}; the farthest is {max(off):.1%} off."
+        )
 
     def tables(self, rows: Sequence[Row]) -> str:
         lines = [
