@@ -2,6 +2,7 @@
 # make test   lint, format, types, import layers, all tests
 # make check-fast   the tests that take no time
 # make docs   the documentation site, in build/site
+# make papers   every experiment of the papers, with a verdict; QUICK=1 for a short run
 # They need only Python >= 3.11, pip, make and a C++ compiler: each makes .venv by itself.
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
-.PHONY: demo test lint check check-fast compat docs package clean
+.PHONY: demo test lint check check-fast compat docs papers package clean
 
 demo: .venv/demo
 	$(BIN)/python examples/adult.py
@@ -40,6 +41,10 @@ compat: .venv/dev
 docs: .venv/dev
 	$(BIN)/sphinx-build -a -W --keep-going --quiet -c docs -d build/doctrees . build/site
 	@echo build/site/index.html
+
+# The experiments of the papers with verdicts, in docs/papers; QUICK=1: smaller ones, in build/papers.
+papers: .venv/dev
+	$(BIN)/python -m benchmarks.papers $(if $(QUICK),--quick)
 
 # An sdist and a wheel in dist/, and the tests run from each of them.
 package: .venv/dev

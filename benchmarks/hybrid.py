@@ -92,12 +92,14 @@ def spambase() -> tuple[Any, Any]:
 SETS = {"spam": spam, "spambase": spambase}
 
 
-def curve(problem: RegularizedSVM, solver: Solver, seed: int, passes: float, best: float) -> list[tuple[float, float]]:
+def curve(
+    problem: RegularizedSVM, solver: Solver, seed: int, passes: float, best: float, floor: float = FLOOR
+) -> list[tuple[float, float]]:
     """Effective passes and relative error after each iteration (of the stochastic method, a tenth of a pass)."""
     n = problem.y.size
     chunk = n // 10 if isinstance(solver, StochasticGradient) else 1
     state, points = solver.start(problem, np.random.default_rng(seed)), [(0.0, math.inf)]
-    while points[-1][0] < passes and points[-1][1] > FLOOR:
+    while points[-1][0] < passes and points[-1][1] > floor:
         solver.step(problem, state, chunk, UNLIMITED)
         with problem.X.ledger.on("curve"):
             value = problem.evaluate(solver.solution(problem, state).w).value

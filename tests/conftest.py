@@ -38,6 +38,7 @@ SLOW = (
     "svm/test_for_C.py",
     "test_docs.py",
     "test_examples.py",
+    "test_guard.py",
     "test_import.py",
 )
 FAST_IN_A_SLOW_FOLDER = ("estimators/persistence/test_older_files.py", "cli/test_progress.py")

@@ -1,0 +1,49 @@
+"""The command: `python -m benchmarks.papers --help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from benchmarks import papers
+from benchmarks.papers.experiments import EXPERIMENTS
+from benchmarks.papers.frame import FULL, QUICK, index, measure, write_page
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = {FULL: ROOT / "docs" / "papers", QUICK: ROOT / "build" / "papers"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=papers.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [experiment.name for experiment in EXPERIMENTS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and repetitions")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: docs/papers, of a quick run build/papers")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="data sets that are not bundled")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is in the files already")
+    parser.add_argument("--pages", action="store_true", help="write the pages again and measure nothing")
+    chosen = parser.parse_args()
+    if unknown := sorted(set(chosen.names) - set(names)):
+        parser.error(f"no experiment {', '.join(unknown)}: there are {', '.join(names)}")
+    if chosen.data is not None:
+        os.environ["MAXMARGIN_DATA"] = str(chosen.data)
+    mode = QUICK if chosen.quick else FULL
+    folder = chosen.out or (FOLDERS[FULL] if chosen.pages else FOLDERS[mode])
+    for experiment in EXPERIMENTS:
+        if chosen.names and experiment.name not in chosen.names:
+            continue
+        if not chosen.pages:
+            try:
+                measure(experiment, mode, folder, chosen.fresh)
+            except FileNotFoundError as missing:
+                print(f"{experiment.name} left out: {missing}")
+                continue
+        if (folder / f"{experiment.name}.csv").exists():
+            write_page(experiment, folder)
+    (folder / "index.md").write_text(index(EXPERIMENTS, folder))
+    print(f"pages in {folder}")
+
+
+if __name__ == "__main__":
+    main()

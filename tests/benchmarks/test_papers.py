@@ -1,0 +1,141 @@
+"""The frame of the papers' experiments: it goes on where it stopped, and pages say what the CSV files say."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+if not (ROOT / "benchmarks" / "papers").exists():
+    pytest.skip("benchmarks come with a checkout only", allow_module_level=True)
+for path in (ROOT, ROOT / "benchmarks"):
+    sys.path.insert(0, str(path))
+
+from benchmarks.papers import frame  # noqa: E402
+from benchmarks.papers.experiments import EXPERIMENTS  # noqa: E402
+
+PUBLISHED = ROOT / "docs" / "papers"
+
+
+class Doubling(frame.Experiment):
+    """Made up: y is x^2, times a factor that a test may change."""
+
+    name, paper, what, claim = "000-made-up", "a paper", "a parabola", "y grows as the square of x."
+    factor, broken = 1.0, ()
+
+    def __init__(self):
+        self.ran = []
+
+    def setting(self, mode):
+        return f"Three points, {mode}."
+
+    def tasks(self, mode):
+        return ["1", "2", "4"]
+
+    def run(self, task, mode):
+        if task in self.broken:
+            raise KeyboardInterrupt
+        self.ran.append(task)
+        return [{"x": float(task), "y": self.factor * float(task) ** 2}]
+
+    def law(self, rows):
+        return frame.power_law([row["x"] for row in rows], [row["y"] for row in rows])
+
+    def verdict(self, rows):
+        return frame.Verdict(frame.REPRODUCED, f"exponent {self.law(rows)[0]:.2f}", "It is made so.")
+
+    def tables(self, rows):
+        return frame.markdown(["x", "y"], [[row["x"], row["y"]] for row in rows])
+
+    def draw(self, rows, figure):
+        figure.subplots().plot([row["x"] for row in rows], [row["y"] for row in rows])
+
+
+def test_a_run_leaves_figures_picture_and_page(tmp_path):
+    experiment = Doubling()
+    frame.measure(experiment, frame.QUICK, tmp_path)
+    frame.write_page(experiment, tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {f"000-made-up.{end}" for end in ("csv", "svg", "md")}
+    measured = frame.read(tmp_path / "000-made-up.csv")
+    assert [(row["x"], row["y"]) for row in measured.rows] == [(1, 1), (2, 4), (4, 16)]
+    page = (tmp_path / "000-made-up.md").read_text()
+    assert "Verdict: reproduced" in page
+    assert "exponent 2.00" in page
+    assert "| 4.0 | 16.0 |" in page
+    assert measured.made["date"] in page
+    assert "--quick" in page
+    assert "| **reproduced** | quick |" in frame.index([experiment], tmp_path)
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    experiment = Doubling()
+    experiment.broken = ("4",)
+    with pytest.raises(KeyboardInterrupt):
+        frame.measure(experiment, frame.QUICK, tmp_path)
+    assert not (tmp_path / "000-made-up.csv").exists()
+    experiment.broken = ()
+    frame.measure(experiment, frame.QUICK, tmp_path)
+    assert experiment.ran == ["1", "2", "4"]
+    assert len(frame.read(tmp_path / "000-made-up.csv").rows) == 3
+
+
+def test_what_was_measured_is_kept_unless_asked_for_anew(tmp_path):
+    experiment = Doubling()
+    for fresh, runs in ((False, 3), (False, 3), (True, 6)):
+        frame.measure(experiment, frame.QUICK, tmp_path, fresh)
+        assert len(experiment.ran) == runs
+
+
+def test_tasks_of_the_other_mode_are_not_gone_on_from(tmp_path):
+    experiment = Doubling()
+    frame.measure(experiment, frame.QUICK, tmp_path)
+    frame.measure(experiment, frame.FULL, tmp_path)
+    assert len(experiment.ran) == 6
+    assert frame.read(tmp_path / "000-made-up.csv").mode == frame.FULL
+
+
+def test_the_page_comes_from_the_file_alone(tmp_path):
+    frame.measure(Doubling(), frame.QUICK, tmp_path)
+    other = Doubling()
+    other.factor = 5.0
+    frame.write_page(other, tmp_path)
+    assert other.ran == []
+    assert "| 4.0 | 16.0 |" in (tmp_path / "000-made-up.md").read_text()
+
+
+def test_an_experiment_without_figures_is_left_out(tmp_path):
+    assert f"| {frame.LEFT_OUT} |" in frame.index([Doubling()], tmp_path)
+
+
+def test_nothing_that_is_not_a_number_becomes_one(tmp_path):
+    rows = [{"task": "a", "x": float("nan"), "word": "", "y": 0.1 + 0.2}]
+    frame.write(tmp_path / "some.csv", frame.Measured({"mode": "quick"}, rows))
+    (row,) = frame.read(tmp_path / "some.csv").rows
+    assert np.isnan(row["x"])
+    assert row["word"] is None
+    assert row["y"] == 0.3
+
+
+def test_the_interval_of_a_power_law():
+    """Over 300 samples of noise, the interval of 95 % holds the exponent about so often: 3.3 deviations are allowed."""
+    rng = np.random.default_rng(0)
+    at = np.geomspace(1, 100, 8)
+    laws = [frame.power_law(at, at**-0.5 * np.exp(0.1 * rng.normal(size=8))) for _ in range(300)]
+    held = np.mean([low <= -0.5 <= high for _, low, high in laws])
+    assert abs(held - 0.95) < 3.3 * np.sqrt(0.95 * 0.05 / 300)
+
+
+PUBLISHED_EXPERIMENTS = [e for e in EXPERIMENTS if (PUBLISHED / f"{e.name}.csv").exists()]
+
+
+@pytest.mark.parametrize("experiment", PUBLISHED_EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_published_pages_say_what_their_files_say(experiment):
+    measured = frame.read(PUBLISHED / f"{experiment.name}.csv")
+    assert (PUBLISHED / f"{experiment.name}.md").read_text() == frame.page(experiment, measured)
+    assert (PUBLISHED / f"{experiment.name}.svg").exists()
+    assert {row[frame.TASK] for row in measured.rows} == set(experiment.tasks(measured.mode))
+
+
+def test_the_published_table_of_verdicts():
+    assert (PUBLISHED / "index.md").read_text() == frame.index(EXPERIMENTS, PUBLISHED)
