@@ -1,5 +1,5 @@
 # make demo   train on the bundled Adult data, print the certificate, leave a convergence plot
-# make test   lint, format, types, import layers, all tests
+# make test   lint, format, types, import layers, the pages, all tests
 # make check-fast   the tests that take no time
 # make docs   the documentation site, in build/site
 # make papers   every experiment of the papers, with a verdict; QUICK=1 for a short run
@@ -13,12 +13,12 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
-.PHONY: demo test lint check check-fast compat docs papers package clean
+.PHONY: demo test lint check check-docs check-fast compat docs papers package clean
 
 demo: .venv/demo
 	$(BIN)/python examples/adult.py
 
-test: lint check
+test: lint check-docs check
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -38,9 +38,14 @@ compat: .venv/dev
 	cd tests/compat && $(CURDIR)/$(BIN)/python -m pytest -p swapped --pyargs sklearn.svm.tests
 
 # Warnings are errors: a page that nothing links to, a link that leads nowhere, an example that fails.
+SPHINX := sphinx-build -a -W --keep-going --quiet -c docs
 docs: .venv/dev
-	$(BIN)/sphinx-build -a -W --keep-going --quiet -c docs -d build/doctrees . build/site
+	$(BIN)/$(SPHINX) -d build/doctrees . build/site
 	@echo build/site/index.html
+
+# The same without the pictures of the gallery, whose programs the tests run.
+check-docs: .venv/dev
+	$(BIN)/$(SPHINX) -D plot_gallery=0 -d build/check-docs/doctrees . build/check-docs/site
 
 # The experiments of the papers with verdicts, in docs/papers; QUICK=1: smaller ones, in build/papers.
 papers: .venv/dev

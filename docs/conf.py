@@ -93,6 +93,8 @@ def read_source(app, name: str, content: list[str]) -> None:
         text += "".join(toctree([entry(*link) for link in links], caption) for caption, links in sections(text).items())
     if name == "docs/api":
         text += toctree([f"/docs/api/{module}" for module in MODULES])
+    if name == "docs/papers/index":
+        text += toctree(["*"])  # a page for each experiment that was run
     content[0] = text
 
 
