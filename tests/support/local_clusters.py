@@ -57,12 +57,19 @@ def kill_one(client):
 def wait_for_all(client):
     """Wait until every worker that was killed is there again.
 
-    Its nanny must know it, too: one whose worker is killed while it starts does not start another.
+    Its nanny must know it, too: one whose worker is killed while it starts does not start another. A cluster drops
+    workers that take long to come back, on a busy machine for instance: it is told to start others.
     """
-    nannies = list(client.cluster.workers.values())
-    client.wait_for_workers(len(nannies))
-    while any(nanny.process is None or nanny.process.status != Status.running for nanny in nannies):
-        time.sleep(0.01)
+    cluster, count = client.cluster, len(client.cluster.worker_spec)
+
+    def all_are_running():
+        nannies = list(cluster.workers.values())
+        running = [nanny.process is not None and nanny.process.status == Status.running for nanny in nannies]
+        return len(client.nthreads()) == count == sum(running)
+
+    while not all_are_running():
+        cluster.scale(count)
+        time.sleep(0.1)
 
 
 def same(model, other):
