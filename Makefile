@@ -25,6 +25,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python .ci/check_layers.py
+	$(BIN)/python .ci/figures.py --check
 
 check: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal

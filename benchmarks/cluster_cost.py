@@ -31,11 +31,10 @@ than workers, per_worker is an upper bound.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -43,7 +42,8 @@ from typing import Any
 
 import clusters
 import numpy as np
-from common import markdown
+import records
+from common import arguments, markdown, write_json
 from scipy.optimize import nnls
 
 from maxmargin.engine.parts import rows_per_unit
@@ -269,45 +269,54 @@ def compared(what: str, workers: int, n: int, told: float, took: float, used: bo
 # Tables
 
 
-def report(found: Constants, checks: Sequence[dict[str, Any]], network: Network) -> None:
-    print("\nMeasured:\n")
-    print(markdown(["constant", "value"], [[name, f"{value:.4g}"] for name, value in asdict(found).items()]))
-    print("\nChecked here; * marks fits that the constants were taken from:\n")
-    header = ["", "workers", "rows", "predicted s", "measured s", "error"]
-    rows = [
-        [
-            each["what"] + " *" * each["used"],
-            each["workers"],
-            f"{each['rows']:,}",
-            f"{each['predicted']:#.3g}",
-            f"{each['measured']:#.3g}",
-            f"{each['error']:+.0%}",
-        ]
-        for each in checks
+def report(found: Constants, checks: Sequence[dict[str, Any]], network: Network) -> dict[str, list[dict[str, Any]]]:
+    """The tables, which are printed, by their names."""
+    link = f"{1e3 * network.latency:g} ms a message and {8 * network.bandwidth / 1e9:g} Gbit/s"
+    titles = {
+        "constants": "Measured",
+        "checks": "Checked here; constants were taken from the fits that were used for them",
+        "linear": f"Predicted with {link}: seconds of a linear fit of {D} features, of which the driver's own work",
+        "kernel": f"Seconds of a call of the decomposition solver for {found.new_rows:.0f} rows of the kernel",
+    }
+    tables = {
+        "constants": [{"constant": name, "value": f"{value:.4g}"} for name, value in asdict(found).items()],
+        "checks": [check_row(each) for each in checks],
+        "linear": larger(LARGER_ROWS, lambda n, workers: driver_share(linear_seconds(found, n, workers, network))),
+        "kernel": larger(KERNEL_ROWS, lambda n, workers: f"{kernel_seconds(found, n, workers, network):#.3g}"),
+    }
+    for name, rows in tables.items():
+        print(f"\n{titles[name]}:\n")
+        print(markdown(list(rows[0]), [list(row.values()) for row in rows]), flush=True)
+    return tables
+
+
+def check_row(check: dict[str, Any]) -> dict[str, str]:
+    return {
+        "what": check["what"],
+        "workers": str(check["workers"]),
+        "rows": f"{check['rows']:,}",
+        "predicted s": f"{check['predicted']:#.3g}",
+        "measured s": f"{check['measured']:#.3g}",
+        "measured / predicted": f"{check['measured'] / check['predicted']:.2f}",
+        "used for the constants": "yes" if check["used"] else "no",
+    }
+
+
+def larger(sizes: Sequence[int], cell: Callable[[int, int], str]) -> list[dict[str, str]]:
+    """A line for each number of rows, a column for each number of workers."""
+    return [
+        {"rows": f"10^{math.log10(n):.0f}"} | {f"{workers} workers": cell(n, workers) for workers in LARGER_WORKERS}
+        for n in sizes
     ]
-    print(markdown(header, rows))
-    print(
-        f"\nPredicted with {1e3 * network.latency:g} ms a message and {network.bandwidth / 1e9:g} GB/s: seconds of a "
-        f"linear fit of {D} features (of which calls, workers, driver, network):\n"
-    )
-    table = []
-    for n in LARGER_ROWS:
-        cells = []
-        for workers in LARGER_WORKERS:
-            parts = linear_seconds(found, n, workers, network)
-            cells.append(f"{sum(parts.values()):#.3g} ({', '.join(f'{value:#.2g}' for value in parts.values())})")
-        table.append([f"{n:.0e} rows", *cells])
-    print(markdown(["", *(f"{workers} workers" for workers in LARGER_WORKERS)], table))
-    print(f"\nSeconds of a call of the decomposition solver that asks for {found.new_rows:.0f} rows of the kernel:\n")
-    table = [
-        [f"{n:.0e} rows", *(f"{kernel_seconds(found, n, workers, network):#.3g}" for workers in LARGER_WORKERS)]
-        for n in KERNEL_ROWS
-    ]
-    print(markdown(["", *(f"{workers} workers" for workers in LARGER_WORKERS)], table), flush=True)
+
+
+def driver_share(parts: dict[str, float]) -> str:
+    total = sum(parts.values())
+    return f"{total:#.3g} ({100 * parts['driver'] / total:.0f} %)"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[500_000, 1_000_000, 2_000_000, 4_000_000])
     parser.add_argument("--kernel-rows", type=int, nargs="+", default=[20_000, 40_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
@@ -318,7 +327,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=1e-4, help="seconds of a message one way: 0.1 ms")
     parser.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second of the driver: 10 Gbit/s")
     parser.add_argument("--quick", action="store_true", help="few rows, one repeat: does it run?")
-    parser.add_argument("--json", dest="file", help="a file for all figures")
+    records.add_options(parser)
     clusters.add_alone(parser)
     chosen = parser.parse_args()
     if chosen.one:
@@ -328,16 +337,21 @@ def main() -> None:
         chosen.rows, chosen.kernel_rows, chosen.repeats = [100_000, 200_000, 400_000], [3000, 6000], 1
     if chosen.workers[0] != 1 or len(chosen.rows) < 2:
         parser.error("the first of --workers must be 1, and --rows two numbers or more: the constants come from these")
-    same = {name: getattr(chosen, name) for name in ("rows", "kernel_rows", "repeats", "C", "loss", "tol")}
-    measured = {
-        workers: clusters.alone(__file__, {"workers": workers} | same, one_thread=True) for workers in chosen.workers
-    }
-    found = constants_of(measured)
-    checks = check(found, measured)
-    report(found, checks, Network(chosen.latency, chosen.bandwidth))
-    if chosen.file:
-        with open(chosen.file, "w", encoding="utf-8") as file:
-            json.dump({"constants": asdict(found), "checks": checks, "measured": measured}, file, indent=1)
+    network = Network(chosen.latency, chosen.bandwidth)
+    if chosen.kept:
+        figures = json.loads(chosen.kept.read_text(encoding="utf-8"))
+        found, checks = Constants(**figures["constants"]), figures["checks"]
+    else:
+        same = {name: getattr(chosen, name) for name in ("rows", "kernel_rows", "repeats", "C", "loss", "tol")}
+        measured = {
+            workers: clusters.alone(__file__, {"workers": workers} | same, one_thread=True)
+            for workers in chosen.workers
+        }
+        found = constants_of(measured)
+        checks = check(found, measured)
+        write_json(chosen.json, {"constants": asdict(found), "checks": checks, "measured": measured})
+    for name, rows in report(found, checks, network).items():
+        records.keep(chosen, rows, f"_{name}")
 
 
 if __name__ == "__main__":

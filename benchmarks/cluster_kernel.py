@@ -31,6 +31,7 @@ from typing import Any
 
 import clusters
 import numpy as np
+import records
 from clusters import Load
 from common import arguments, markdown, write_json
 from kernel_sets import CASES, drawn
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where data is written, default: a temporary folder")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and one fit each")
+    records.add_options(parser)
     clusters.add_alone(parser)
     chosen = parser.parse_args()
     if chosen.one:
@@ -59,14 +61,19 @@ def main() -> None:
         chosen.rows, chosen.repeats = min(chosen.rows or QUICK_ROWS, QUICK_ROWS), 1
     print(" ".join(["python", *sys.argv]), "\n")
     figures: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         for name in chosen.sets:
-            figures += compare(name, chosen, (chosen.folder or Path(temporary)).resolve())
+            folder = (chosen.folder or Path(temporary)).resolve()
+            found = records.kept(chosen, set=name) if chosen.kept else compare(name, chosen, folder)
+            figures += found
             write_json(chosen.json, figures)
+            table += report(found, chosen.cache_size)
+    records.keep(chosen, table)
 
 
 def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
-    """All entrants on one set; a table is printed."""
+    """All entrants on one set."""
     own = saved_rows(name, chosen.rows, folder)
     rows = min(chosen.rows or ROWS[name], ROWS[name])
     case = CASES[name]
@@ -81,7 +88,6 @@ def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
     data_bytes = found[0]["data_bytes"]
     print(f"{name}: {rows:,} x {found[0]['features']}, {data_bytes / 1e6:,.0f} MB, {PARTITIONS} partitions, ", end="")
     print(f"gamma = {case.gamma:g}, C = {case.C:g}, cache_size = {chosen.cache_size:g}")
-    report(found, chosen.cache_size)
     return [{"set": name, "rows": rows} | each for each in found]
 
 
@@ -168,11 +174,24 @@ def described(run: dict[str, Any]) -> str:
     return f"cluster, {run['workers']} worker{'s' * (run['workers'] > 1)}"
 
 
-def report(found: Sequence[dict[str, Any]], cache_size: float) -> None:
-    """One line for each entrant."""
-    header = ["entrant", "fit s", "x 1 worker", "CPU s", "x local's CPU", "of the driver", "iterations", "calls", "gap"]
+def report(found: Sequence[dict[str, Any]], cache_size: float) -> list[dict[str, Any]]:
+    """One line for each entrant; it is printed."""
+    header = [
+        "set",
+        "entrant",
+        "fit s",
+        "x 1 worker",
+        "CPU s",
+        "x local's CPU",
+        "of the driver",
+        "iterations",
+        "calls",
+        "gap",
+    ]
     header += ["support vectors", "MB sent by workers", "MB received by them", "peak MB driver"]
     header += ["peak MB of each worker", "bound MB", "same bits"]
+    if not found:
+        return []
     local, one = found[0], next((run for run in found if run["workers"] == 1), None)
     rows = []
     for run in found:
@@ -183,6 +202,7 @@ def report(found: Sequence[dict[str, Any]], cache_size: float) -> None:
             bound = f"{(cache_size + local['data_bytes'] / 1e6) / run['workers'] + ALLOWANCE:,.0f}"
         rows.append(
             [
+                run["set"],
                 described(run),
                 f"{run['wall']:#.3g}",
                 f"{run['wall'] / one['wall']:.2f}" if one else "-",
@@ -201,6 +221,7 @@ def report(found: Sequence[dict[str, Any]], cache_size: float) -> None:
             ]
         )
     print("\n" + markdown(header, rows) + "\n", flush=True)
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 if __name__ == "__main__":

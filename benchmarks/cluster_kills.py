@@ -30,6 +30,7 @@ from typing import Any
 
 import cluster_kernel
 import clusters
+import records
 from clusters import Load
 from common import arguments, markdown, write_json
 from kernel_sets import CASES
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, help="where data is written, default: a temporary folder")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and two kills each")
+    records.add_options(parser)
     clusters.add_alone(parser)
     chosen = parser.parse_args()
     if chosen.one:
@@ -58,12 +60,15 @@ def main() -> None:
     figures = []
     with tempfile.TemporaryDirectory() as temporary:
         for name in chosen.sets:
+            if chosen.kept:
+                figures += records.kept(chosen, set=name)
+                continue
             print(f"{name} ...", file=sys.stderr, flush=True)
             folder = str((chosen.folder or Path(temporary)).resolve())
             request = {"name": name, "kills": chosen.kills, "rows": chosen.rows, "seed": chosen.seed, "folder": folder}
             figures.append({"set": name} | clusters.alone(__file__, request))
             write_json(chosen.json, figures)
-    report(figures)
+    records.keep(chosen, report(figures))
 
 
 def killed_fits(name: str, kills: int, rows: int | None, seed: int, folder: str) -> dict[str, Any]:
@@ -137,8 +142,8 @@ class Kills:
         return threading.Timer(seconds, kill, (victim, signal.SIGKILL))
 
 
-def report(figures: Sequence[dict[str, Any]]) -> None:
-    """One line for each set."""
+def report(figures: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One line for each set; it is printed."""
     header = ["set", "undisturbed s", "kills", "same bits", "lost s, median", "lost s, most", "median share of the fit"]
     rows = []
     for each in figures:
@@ -147,6 +152,7 @@ def report(figures: Sequence[dict[str, Any]]) -> None:
         seconds = (f"{each['undisturbed']:#.3g}", len(lost), each["same"], f"{median(lost):#.3g}", f"{max(lost):#.3g}")
         rows.append([each["set"], *seconds, share])
     print(markdown(header, rows), flush=True)
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/cluster_linear.py --peers-python PYTHON --json cluster_linear.json
     python benchmarks/cluster_linear.py --sets small
+    python benchmarks/cluster_linear.py --from cluster_linear.json --csv docs/figures/cluster_linear.csv
     python benchmarks/cluster_linear.py --quick
 
 Minimised is P(w, b) = 1/2|w|^2 + C sum l(y_i (<w, x_i> + b)) with C = 1, the default of LinearSVC, and the squared
@@ -41,6 +42,7 @@ from typing import Any
 import cluster_spark
 import clusters
 import numpy as np
+import records
 from clusters import Load
 from common import arguments, environment, markdown, write_json
 
@@ -67,6 +69,7 @@ def main() -> None:
     parser.add_argument("--spark-iterations", type=int, default=500, help="the most that Spark may make")
     parser.add_argument("--folder", type=Path, help="where data is written, default: a temporary folder")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and one fit each")
+    records.add_options(parser)
     clusters.add_alone(parser)
     chosen = parser.parse_args()
     if chosen.one:
@@ -77,14 +80,19 @@ def main() -> None:
         chosen.spark_iterations = min(chosen.spark_iterations, 100)
     print(" ".join(["python", *sys.argv]), "\n")
     figures: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         for name in chosen.sets:
-            figures += compare(name, chosen, (chosen.folder or Path(temporary)).resolve())
+            folder = (chosen.folder or Path(temporary)).resolve()
+            found = records.kept(chosen, set=name) if chosen.kept else compare(name, chosen, folder)
+            figures += found
             write_json(chosen.json, figures)
+            table += report(found)
+    records.keep(chosen, table)
 
 
 def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
-    """All entrants on one set; a table is printed."""
+    """All entrants on one set."""
     loads = clusters.linear_loads(name, chosen.rows, folder)
     shape = sum(len(load()[1]) for load in loads), loads[0]()[0].shape[1]
     print(f"{name}: {shape[0]:,} x {shape[1]}, {len(loads)} partitions, C = {chosen.C:g}, tol = {chosen.tol:g}\n")
@@ -110,7 +118,6 @@ def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
     if spark:
         found += spark_runs(name, chosen, folder, loads, shape, best)
     recompute(found, loads, chosen.C, best)
-    report(found)
     return [{"set": name, "rows": shape[0], "features": shape[1]} | each for each in found]
 
 
@@ -306,9 +313,9 @@ def described(run: dict[str, Any]) -> str:
     return f"Spark local[2], {run['label']}"
 
 
-def report(found: Sequence[dict[str, Any]]) -> None:
-    """One line for each entrant and loss."""
-    header = ["loss", "entrant", "fit s", "with loading s", "CPU s", "x local's CPU", "iterations", "P", "gap"]
+def report(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One line for each entrant and loss; it is printed."""
+    header = ["set", "loss", "entrant", "fit s", "with loading s", "CPU s", "x local's CPU", "iterations", "P", "gap"]
     header += ["MB sent by workers", "MB received by them", "MB sent by driver", "MB received by it"]
     header += ["peak MB driver", "peak MB of each worker", "same bits"]
     rows = []
@@ -326,7 +333,8 @@ def report(found: Sequence[dict[str, Any]]) -> None:
             moved[0] = clusters.megabytes(run["result_bytes"])
         rows.append(
             [
-                run["loss"],
+                run["set"],
+                run["loss"].replace("_", " "),
                 described(run),
                 f"{run['wall']:#.3g}",
                 f"{loading:#.3g}",
@@ -342,6 +350,7 @@ def report(found: Sequence[dict[str, Any]]) -> None:
             ]
         )
     print("\n" + markdown(header, rows) + "\n", flush=True)
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 if __name__ == "__main__":

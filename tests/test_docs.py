@@ -236,7 +236,7 @@ def test_every_benchmark_takes_the_options_that_the_pages_give_it(command, monke
 
 def links(page: str) -> set[Path]:
     """The files that a page links to."""
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", PAGES[page])
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)", PAGES[page])
     return {(ROOT / page).parent / target for target in targets}
 
 

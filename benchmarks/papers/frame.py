@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import os
-import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import records
 from common import markdown
 from scipy.stats import t as student
 
@@ -72,11 +70,8 @@ class Experiment(ABC):
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a CSV file holds: how it was made, and the rows."""
-
-    made: Mapping[str, str]
-    rows: Sequence[Row]
+class Measured(records.Record):
+    """What the CSV file of an experiment holds, with numbers where there are numbers."""
 
     @property
     def mode(self) -> str:
@@ -114,28 +109,18 @@ def measure(experiment: Experiment, mode: str, folder: Path, fresh: bool = False
 
 
 def how(mode: str) -> dict[str, str]:
-    return {
-        "mode": mode,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-    }
+    return {"mode": mode, "date": records.day(datetime.now(UTC)), "machine": records.machine()}
 
 
 def write(file: Path, measured: Measured) -> None:
-    columns = list(dict.fromkeys(name for row in measured.rows for name in row))
-    with file.open("w", newline="") as lines:
-        lines.writelines(f"# {name}: {value}\n" for name, value in measured.made.items())
-        table = csv.DictWriter(lines, columns, lineterminator="\n")
-        table.writeheader()
-        table.writerows({name: as_text(value) for name, value in row.items()} for row in measured.rows)
+    rows = [{name: as_text(value) for name, value in row.items()} for row in measured.rows]
+    records.write(file, records.Record(measured.made, rows))
 
 
 def read(file: Path) -> Measured:
-    lines = file.read_text().splitlines()
-    made = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
-    table = csv.DictReader(line for line in lines if not line.startswith("# "))
-    rows = [{name: text if name == TASK else as_value(text) for name, text in row.items()} for row in table]
-    return Measured(made, rows)
+    record = records.read(file)
+    rows = [{name: text if name == TASK else as_value(text) for name, text in row.items()} for row in record.rows]
+    return Measured(record.made, rows)
 
 
 def as_text(value: Any) -> str:

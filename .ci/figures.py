@@ -1,0 +1,154 @@
+"""Write what was measured into README.md and docs/*.md; `--check` only says what is out of date or has no source.
+
+Figures live in docs/figures/*.csv, whose first lines say by which command, when and on which machine each was measured.
+Pages show them in two ways. A table, of all of a file, of some rows, or of some columns:
+
+    <!-- figures: cluster_linear; loss = squared hinge; columns = set | entrant | fit s -->
+    (written by this program)
+    <!-- end -->
+
+And a number in a sentence, as a link to its file with a title that names its row, by the first cells, and its column:
+
+    a kill costs [0.5](figures/cluster_kills.csv "covtype: lost s, median") s
+
+Everywhere else a number with a unit, a decimal fraction, or a table cell that is but a number is taken for a figure
+without a source. What is none, such as a parameter, stands in inline code, in a formula, or, with a reason, in
+docs/figures/not_measured.csv.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from os.path import relpath
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from common import markdown  # noqa: E402
+from records import Record, read  # noqa: E402
+
+COMMAND = "python .ci/figures.py"
+FOLDER = ROOT / "docs" / "figures"
+NOT_MEASURED = FOLDER / "not_measured.csv"
+
+# Pages whose figures have not been moved to files yet.
+LATER = ["README", "architecture", "ball", "checkpoints", "choosing", "faq", "hybrid", "install", "kernel", "linear"]
+LATER += ["migration", "misprints", "on_demand", "pegasos", "primal_dual", "sbp", "sdp", "simba", "solvers", "speed"]
+LATER += ["stores", "tour"]
+
+REGION = re.compile(r"(<!-- figures: (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+LINK = re.compile(r'\[([^]]*)\](\((?:docs/)?figures/(\w+)\.csv "([^"]*)"\))')
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def record(name: str) -> Record:
+    file = FOLDER / f"{name}.csv"
+    if not file.exists():
+        raise ValueError(f"there is no docs/figures/{name}.csv; there are {', '.join(sorted(names()))}")
+    return read(file)
+
+
+def names() -> set[str]:
+    return {file.stem for file in FOLDER.glob("*.csv") if file != NOT_MEASURED}
+
+
+# What pages show
+
+
+def renewed(text: str, page: Path) -> str:
+    """The page with all figures as the files have them."""
+    text = REGION.sub(lambda found: found[1] + shown(found[2], page) + found[4], text)
+    return LINK.sub(lambda found: f"[{cell(record(found[3]), found[4])}]{found[2]}", text)
+
+
+def shown(marker: str, page: Path) -> str:
+    """The table that a marker asks for, and where it comes from."""
+    name, *options = (part.strip() for part in marker.split(";"))
+    chosen = dict(option.split(" = ", 1) for option in options)
+    measured = record(name)
+    wanted = chosen.pop("columns", None)
+    rows = [row for row in measured.rows if all(row[column] == value for column, value in chosen.items())]
+    if not rows:
+        raise ValueError(f"no row of docs/figures/{name}.csv has {chosen}")
+    columns = wanted.split(" | ") if wanted else [column for column in rows[0] if column not in chosen]
+    table = markdown(columns, [[row[column] for column in columns] for row in rows])
+    return f"{table}\n\n{source(name, measured.made, page)}\n"
+
+
+def source(name: str, made: Mapping[str, str], page: Path) -> str:
+    commands = ", ".join(f"`{command}`" for command in made["command"].split("; "))
+    file = relpath(FOLDER / f"{name}.csv", page.parent)
+    return f"From {commands}, {made['date']}, {made['machine']}: [{name}.csv]({file})."
+
+
+def cell(measured: Record, title: str) -> str:
+    """The cell that a title names, "ROW: COLUMN"; ROW is as many of the first cells as tell the row from the others."""
+    label, column = title.rsplit(": ", 1)
+    found = [row[column] for row in measured.rows if label in labels(list(row.values()))]
+    if len(found) != 1:
+        raise ValueError(f"{title!r} names {len(found)} rows of the file, expected 1")
+    return found[0]
+
+
+def labels(row: Sequence[str]) -> list[str]:
+    return [", ".join(row[:count]) for count in range(1, len(row))]
+
+
+# Figures without a source
+
+NUMBER = r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+UNIT = (
+    r"(?:%|per cent|[mµn]?s|milliseconds?|seconds?|minutes?|hours?|[kKMG]B|bytes|times|x(?! ?\d)|CPU|wall"
+    r"|entries|evaluations|passes|pass|rounds|sweeps|visits|iterations)(?!\w)"
+)
+FIGURE = re.compile(rf"{NUMBER}(?:[ -]{UNIT}|%)|(?<![\w.,/])\d+\.\d+(?![\d.])|(?<![\w.,])\d+(?:\.\d+)?e-?\d+")
+LONE = re.compile(r"[ *~<>]*-?\d[\d,.]*(?:e-?\d+)?[ *]*(?:%[ *]*)?")
+
+NO_FIGURES = re.compile(
+    r"^ *```.*?^ *```$"  # code
+    r"|<!-- figures: .*?<!-- end -->|<!-- (\w+) solvers: .*?<!-- end of \1 solvers -->|<!--.*?-->"  # what is generated
+    r"|\$\$.*?\$\$|\$`[^`]+`\$|`[^`\n]*(?:\n[^`\n]+)?`"  # formulas and inline code
+    rf"|{LINK.pattern}|(?<=\])\([^)]*\)|https?://\S+",  # figures with a source, and where links lead
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def without_source(text: str, allowed: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
+    """Line and text of each figure of a page that no file stands behind."""
+    for blank in (NO_FIGURES, *(re.compile(re.escape(phrase)) for phrase in allowed)):
+        text = blank.sub(lambda found: "`" + "\n" * found[0].count("\n"), text)
+    for number, line in enumerate(text.splitlines(), 1):
+        for part in line.split("|") if line.startswith("|") else [line]:
+            found = [part.strip()] if LONE.fullmatch(part) else FIGURE.findall(part)
+            yield from ((number, figure) for figure in found)
+
+
+def allowed_on(page: Path) -> list[str]:
+    own = relpath(page, ROOT)
+    return [row["text"] for row in read(NOT_MEASURED).rows if row["page"] in (own, "all")]
+
+
+def main() -> None:
+    check, wrong = "--check" in sys.argv, []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        new = renewed(text, page)
+        if not check:
+            page.write_text(new, encoding="utf-8")
+        elif new != text:
+            wrong.append(f"{relpath(page, ROOT)} is out of date; run `{COMMAND}`")
+        wrong += [
+            f"{relpath(page, ROOT)}:{line}: {figure!r} is not from a file of docs/figures"
+            for line, figure in without_source(new, allowed_on(page))
+            if page.stem not in LATER
+        ]
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
