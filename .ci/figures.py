@@ -33,8 +33,8 @@ FOLDER = ROOT / "docs" / "figures"
 NOT_MEASURED = FOLDER / "not_measured.csv"
 
 # Pages whose figures have not been moved to files yet.
-LATER = ["README", "architecture", "ball", "checkpoints", "choosing", "faq", "hybrid", "install", "kernel", "linear"]
-LATER += ["migration", "misprints", "on_demand", "pegasos", "primal_dual", "sbp", "sdp", "simba", "solvers", "speed"]
+LATER = ["README", "architecture", "faq", "install", "kernel", "linear"]
+LATER += ["migration", "misprints", "on_demand", "sbp", "simba", "solvers", "speed"]
 LATER += ["stores", "tour"]
 
 REGION = re.compile(r"(<!-- figures: (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -100,7 +100,7 @@ def labels(row: Sequence[str]) -> list[str]:
 
 # Figures without a source
 
-NUMBER = r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+NUMBER = r"(?<![\w.,^/])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 UNIT = (
     r"(?:%|per cent|[mµn]?s|milliseconds?|seconds?|minutes?|hours?|[kKMG]B|bytes|times|x(?! ?\d)|CPU|wall"
     r"|entries|evaluations|passes|pass|rounds|sweeps|visits|iterations)(?!\w)"
@@ -112,6 +112,7 @@ NO_FIGURES = re.compile(
     r"^ *```.*?^ *```$"  # code
     r"|<!-- figures: .*?<!-- end -->|<!-- (\w+) solvers: .*?<!-- end of \1 solvers -->|<!--.*?-->"  # what is generated
     r"|\$\$.*?\$\$|\$`[^`]+`\$|`[^`\n]*(?:\n[^`\n]+)?`"  # formulas and inline code
+    r"|(?:Lemma|Theorem|Section|Algorithm|Python) \d+\.\d+"  # their numbers
     rf"|{LINK.pattern}|(?<=\])\([^)]*\)|https?://\S+",  # figures with a source, and where links lead
     re.DOTALL | re.MULTILINE,
 )
@@ -122,9 +123,10 @@ def without_source(text: str, allowed: Sequence[str] = ()) -> Iterator[tuple[int
     for blank in (NO_FIGURES, *(re.compile(re.escape(phrase)) for phrase in allowed)):
         text = blank.sub(lambda found: "`" + "\n" * found[0].count("\n"), text)
     for number, line in enumerate(text.splitlines(), 1):
-        for part in line.split("|") if line.startswith("|") else [line]:
-            found = [part.strip()] if LONE.fullmatch(part) else FIGURE.findall(part)
-            yield from ((number, figure) for figure in found)
+        first, *cells = line.strip("|").split("|") if line.startswith("|") else [line]
+        for part in (first, *cells):
+            lone = part in cells and LONE.fullmatch(part)  # the first cell of a row may be its number
+            yield from ((number, figure) for figure in ([part.strip()] if lone else FIGURE.findall(part)))
 
 
 def allowed_on(page: Path) -> list[str]:
