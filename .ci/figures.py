@@ -33,9 +33,9 @@ FOLDER = ROOT / "docs" / "figures"
 NOT_MEASURED = FOLDER / "not_measured.csv"
 
 # Pages whose figures have not been moved to files yet.
-LATER = ["README", "architecture", "faq", "install", "linear"]
-LATER += ["migration", "misprints", "on_demand", "simba", "solvers", "speed"]
-LATER += ["stores", "tour"]
+LATER = []
+LATER += []
+LATER += []
 
 REGION = re.compile(r"(<!-- figures: (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 LINK = re.compile(r'\[([^]]*)\](\((?:docs/)?figures/(\w+)\.csv "([^"]*)"\))')
