@@ -27,8 +27,6 @@ def test_a_page_says_what_its_files_say(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_no_figure_is_without_a_source(name):
-    if PAGES[name].stem in FIGURES["LATER"]:
-        pytest.skip("its figures have not been moved yet")
     text = PAGES[name].read_text(encoding="utf-8")
     assert list(FIGURES["without_source"](text, FIGURES["allowed_on"](PAGES[name]))) == []
 
