@@ -97,11 +97,14 @@ def labels(row: Sequence[str]) -> list[str]:
 
 NUMBER = r"(?<![\w.,^/])\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
 UNIT = (
-    r"(?:%|per cent|[mµn]?s|milliseconds?|seconds?|minutes?|hours?|[kKMG]B|bytes|times|x(?! ?\d)|CPU|wall"
+    r"(?:%|per ?cent|[mµn]?s|milliseconds?|seconds?|minutes?|hours?|[kKMG]B|bytes|times|[x×](?! ?\d)|CPU|wall"
     r"|entries|evaluations|passes|pass|rounds|sweeps|visits|iterations)(?!\w)"
 )
-FIGURE = re.compile(rf"{NUMBER}(?:[ -]{UNIT}|%)|(?<![\w.,/])\d+\.\d+(?![\d.])|(?<![\w.,])\d+(?:\.\d+)?e-?\d+")
-LONE = re.compile(r"[ *~<>]*-?\d[\d,.]*(?:e-?\d+)?[ *]*(?:%[ *]*)?")
+FIGURE = re.compile(
+    rf"{NUMBER}(?:(?:[ -]|\n *){UNIT}|%)"  # with a unit, perhaps in the next line
+    r"|(?<![\w.,/])\d+\.\d+(?![\d.])|(?<![\w.,])\d+(?:\.\d+)?e-?\d+"  # a decimal fraction, a power of ten
+    r"|(?<=[^\n]\|)[ *~<>]*-?\d[\d,]*[ *]*(?=\|)"  # a cell that is but a number; the first of a row may be its number
+)
 
 NO_FIGURES = re.compile(
     r"^ *```.*?^ *```$"  # code
@@ -117,11 +120,8 @@ def without_source(text: str, allowed: Sequence[str] = ()) -> Iterator[tuple[int
     """Line and text of each figure of a page that no file stands behind."""
     for blank in (NO_FIGURES, *(re.compile(re.escape(phrase)) for phrase in allowed)):
         text = blank.sub(lambda found: "`" + "\n" * found[0].count("\n"), text)
-    for number, line in enumerate(text.splitlines(), 1):
-        first, *cells = line.strip("|").split("|") if line.startswith("|") else [line]
-        for part in (first, *cells):
-            lone = part in cells and LONE.fullmatch(part)  # the first cell of a row may be its number
-            yield from ((number, figure) for figure in ([part.strip()] if lone else FIGURE.findall(part)))
+    for found in FIGURE.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, " ".join(found[0].split())
 
 
 def allowed_on(page: Path) -> list[str]:
