@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from maxmargin.dask import worker
-from maxmargin.dask.client import LOST, ClusterError, finished, workers_of
+from maxmargin.dask.client import LOST, ClusterError, finished, results_of, workers_of
 from maxmargin.dask.parts import Units
 from maxmargin.dask.rows import ClusterRows
 from maxmargin.dask.worker import Description
@@ -250,8 +250,7 @@ def _results(client: Client, tasks: Sequence[Future], partitions: Sequence[Any],
     tasks = list(tasks)
     try:
         finished(client, tasks)
-        found: list[Any] = client.gather(tasks)
-        return found
+        return results_of(client, tasks)
     except Exception as error:
         for k, task in enumerate(tasks):
             source = partitions[k] if isinstance(partitions[k], Future) else task

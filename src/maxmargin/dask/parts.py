@@ -16,7 +16,7 @@ from distributed.scheduler import KilledWorker
 
 from maxmargin.core import Ledger
 from maxmargin.dask import worker
-from maxmargin.dask.client import ClusterError, connected, finished, lost_for_good, worker_threads
+from maxmargin.dask.client import ClusterError, connected, finished, lost_for_good, results_of, worker_threads
 from maxmargin.dask.worker import Answer, Behind, CannotLoad, Change, Compact, Packed, Request
 from maxmargin.engine.parts import Scattered, SqNorms, Sums, TreeSum
 
@@ -171,7 +171,7 @@ class Units:
 
     def _gather(self, tasks: dict[Future, list[int]]) -> list[list[Answer | Behind]]:
         try:
-            answers: list[list[Answer | Behind]] = self.client.gather(list(tasks))
+            answers: list[list[Answer | Behind]] = results_of(self.client, list(tasks))
         except KilledWorker as error:
             units = [k for task, own in tasks.items() if task.status == "error" for k in own]
             raise ClusterError(
