@@ -123,10 +123,15 @@ class Perceptron(RowReader):
 
 @dataclass(frozen=True)
 class PassiveAggressive(RowReader):
-    """A row is added as far as it takes to bring its response to 1, and at most once (PA-I)."""
+    """A row is added as far as it takes to bring its response to 1, and at most `cap` times (PA-I).
+
+    Its first pass is that of dual coordinate ascent at C = cap.
+    """
+
+    cap: float = 1.0
 
     def update(self, state: State, c: float, sq_norm: float) -> tuple[float, float]:
-        return 1.0, min(1.0, max(0.0, 1 - c) / sq_norm) if sq_norm > 0 else 0.0
+        return 1.0, min(self.cap, max(0.0, 1 - c) / sq_norm) if sq_norm > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -87,17 +87,23 @@ def cores_for(threads: int, cores: Sequence[int] | None) -> list[int]:
 
 
 def entries_until(trace: Trace, level: float, staying: float | None = None) -> float:
-    """Entries read, or kernel evaluations, at the first check with an error of at most `level`; NaN if there is none.
+    """Entries read, or kernel evaluations, at the check from which on the error is at most `level`, see `check_at`."""
+    k = check_at(trace.column("holdout_error"), level, staying)
+    return math.nan if k is None else float(trace[k].cost)
+
+
+def check_at(errors: Any, level: float, staying: float | None = None) -> int | None:
+    """The number of the first check with an error of at most `level`; None if there is none.
 
     It counts if the next check is at or below the level too or, where `staying` is given, if so large a share of
     all checks from there on is.
     """
-    below = trace.column("holdout_error") <= level
+    below = np.asarray(errors) <= level
     for k in np.flatnonzero(below):
         following = below[k:] if staying is not None else below[k : k + 2]
         if following.size > 1 and following.mean() >= (staying if staying is not None else 1.0):
-            return float(trace[k].cost)
-    return math.nan
+            return int(k)
+    return None
 
 
 def mean_of(reached: Sequence[float], budget: float) -> float:
