@@ -14,7 +14,7 @@ if not (ROOT / "benchmarks" / "papers").exists():
 for path in (ROOT, ROOT / "benchmarks"):
     sys.path.insert(0, str(path))
 
-from benchmarks.papers import cost_at_fixed_error, reaching, regime_map, semidefinite, simba_figure_1  # noqa: E402
+from benchmarks.papers import cost_at_fixed_error, mean_curves, reaching, regime_map, semidefinite, simba_figure_1  # noqa: E402
 from maxmargin import SlackSVM  # noqa: E402
 from maxmargin.data import as_matrix  # noqa: E402
 from maxmargin.sdp import eigen  # noqa: E402
@@ -185,24 +185,25 @@ def curve(method, parameter, seed, errors):
 def test_the_figure_finds_its_levels_and_parameters():
     rows = []
     for seed in (0, 1):
-        rows += curve(simba_figure_1.SIMBA, 0.1, seed, [0.2, 0.04, 0.04, 0.04])
-        rows += curve(simba_figure_1.SIMBA, 0.2, seed, [0.2, 0.2, 0.2, 0.2])
-        rows += curve(simba_figure_1.SIMBA, 0.3, seed, [0.04, 0.05, 0.05, 0.05])
-        rows += curve(simba_figure_1.PEGASOS, 0.1, seed, [0.2, 0.2, 0.04, 0.04])
-    experiment = simba_figure_1.SimbaFigure1()
-    assert experiment.best(rows, "made up", simba_figure_1.SIMBA) == 0.1
-    assert experiment.target(rows, "made up") == pytest.approx(0.041)
-    assert experiment.ratio(rows, "made up", "stored") == (pytest.approx(10, rel=0.1), True)
-    cost, parameter = experiment.cheapest(rows, "made up", simba_figure_1.SIMBA, 0.05, "stored")
-    assert cost == pytest.approx(1e6)
-    assert parameter == 0.3
-    assert experiment.cheapest(rows, "made up", simba_figure_1.PEGASOS, 0.03, "stored")[0] == math.inf
-    assert experiment.range_over_levels(rows) == (pytest.approx(10, rel=0.1), pytest.approx(100, rel=0.1))
-    level, stalls = simba_figure_1.stalls_at(experiment.of(rows, "made up", simba_figure_1.PEGASOS))
+        rows += curve(mean_curves.SIMBA, 0.1, seed, [0.2, 0.04, 0.04, 0.04])
+        rows += curve(mean_curves.SIMBA, 0.2, seed, [0.2, 0.2, 0.2, 0.2])
+        rows += curve(mean_curves.SIMBA, 0.3, seed, [0.04, 0.05, 0.05, 0.05])
+        rows += curve(mean_curves.PEGASOS, 0.1, seed, [0.2, 0.2, 0.04, 0.04])
+    curves = mean_curves.Curves(rows)
+    assert curves.best("made up", mean_curves.SIMBA).parameter == 0.1
+    assert curves.at_an_edge("made up", mean_curves.SIMBA)
+    assert curves.target("made up") == pytest.approx(0.041)
+    assert curves.ratio("made up", "stored") == (pytest.approx(10, rel=0.1), True)
+    assert curves.cheapest("made up", mean_curves.SIMBA, 0.05, "stored") == (pytest.approx(1e6), 0.3)
+    assert curves.cheapest("made up", mean_curves.PEGASOS, 0.03, "stored")[0] == math.inf
+    assert curves.times_fewer("made up", 0.041, "stored", "stored") == pytest.approx(10, rel=0.1)
+    assert curves.times_fewer("made up", 0.041, "dense", "stored") == pytest.approx(100, rel=0.1)
+    assert math.isnan(curves.times_fewer("made up", 0.03, "stored", "stored"))
+    level, stalls = curves.best("made up", mean_curves.PEGASOS).stall()
     assert level == pytest.approx(0.041)
     assert stalls == pytest.approx(1e8, rel=0.1)
-    rows = [row for row in rows if row["method"] == simba_figure_1.PEGASOS or row["parameter"] == 0.2]
-    assert experiment.ratio(rows, "made up", "stored") == (pytest.approx(0.1, rel=0.1), False)
+    worse = [row for row in rows if row["method"] == mean_curves.PEGASOS or row["parameter"] == 0.2]
+    assert mean_curves.Curves(worse).ratio("made up", "stored") == (pytest.approx(0.1, rel=0.1), False)
 
 
 def test_looks_of_the_figure_are_far_enough_apart():
