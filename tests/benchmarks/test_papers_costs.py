@@ -174,7 +174,8 @@ def test_products_of_lanczos_are_counted_and_nothing_stays_changed():
 
 def test_entries_of_a_semidefinite_run_are_those_of_its_rounds():
     found = semidefinite.played(semidefinite.LEAST_N, 20, 0.9, 0)
-    assert found["entries"] == found["T"] * (20 + semidefinite.LEAST_N**2)
+    columns = found["entries"] - found["T"] * semidefinite.LEAST_N**2  # one entry of every matrix, unless X_t is 0
+    assert 0.9 * 20 * found["T"] < columns <= 20 * found["T"]
 
 
 def curve(method, parameter, seed, errors):
@@ -187,7 +188,7 @@ def test_the_figure_finds_its_levels_and_parameters():
     for seed in (0, 1):
         rows += curve(mean_curves.SIMBA, 0.1, seed, [0.2, 0.04, 0.04, 0.04])
         rows += curve(mean_curves.SIMBA, 0.2, seed, [0.2, 0.2, 0.2, 0.2])
-        rows += curve(mean_curves.SIMBA, 0.3, seed, [0.04, 0.05, 0.05, 0.05])
+        rows += curve(mean_curves.SIMBA, 0.3, seed, [0.045, 0.05, 0.05, 0.05])
         rows += curve(mean_curves.PEGASOS, 0.1, seed, [0.2, 0.2, 0.04, 0.04])
     curves = mean_curves.Curves(rows)
     assert curves.best("made up", mean_curves.SIMBA).parameter == 0.1
