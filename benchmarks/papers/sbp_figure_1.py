@@ -11,6 +11,7 @@ from kernel_sets import WITHOUT_BIAS, drawn
 
 from benchmarks.papers.frame import NOT_REPRODUCED, REPRODUCED, Experiment, Row, Verdict, values_of, where
 from maxmargin import SlackSVM
+from maxmargin.core.threads import limit_blas
 from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import KernelMatrix
@@ -49,7 +50,8 @@ class SbpFigure1(Experiment):
         problem = SlackSVM(KernelMatrix(data.X, Rbf(case.gamma)), data.y, case.slack, bias=False)
         solver = StochasticBatchPerceptron(method="paper")
         state = solver.start(problem, np.random.default_rng(0))
-        solver.step(problem, state, ITERATIONS[mode], UNLIMITED)
+        with limit_blas():
+            solver.step(problem, state, ITERATIONS[mode], UNLIMITED)
         w = solver.solution(problem, state).w
         found = problem.evaluate_responses(w, problem.responses(w))
         return [
