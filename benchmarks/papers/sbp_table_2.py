@@ -49,8 +49,8 @@ class SbpTable2(Experiment):
             f"The parameters of Table 2, solved by decomposition until the relative gap is {TOL[False]:g} "
             f"without a bias and {TOL[True]:g} with one, or {MAX_TIME[mode]:,g} seconds have passed (two threads); nu "
             f"is then the mean hinge loss divided by the norm.{left_out} The last but one column is what the gap "
-            f"allows for the nu of the optimum: the objective is strongly convex in w, so the norm is known to within sqrt(2 (P - D)), and the loss is what the norm "
-            f"leaves of the objective."
+            f"allows for the nu of the optimum: the objective is strongly convex in w, so the norm is known "
+            f"to within sqrt(2 (P - D)), and the loss is what the norm leaves of the objective."
         )
 
     def tasks(self, mode: str) -> list[str]:
