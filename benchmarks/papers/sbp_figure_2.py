@@ -37,7 +37,7 @@ from maxmargin.solvers import KERNEL_SOLVERS
 METHODS = ("SBP, as written", "Pegasos", "SDCA", "SMO", "Perceptron")
 SBP, PERCEPTRON = METHODS[0], METHODS[-1]
 SETS = {"quick": ("reuters", "adult"), "full": ("reuters", "adult", "mnist")}
-ROWS = {"quick": 3_000, "full": None}
+ROWS = {"quick": 2_500, "full": None}
 SEEDS = {"quick": 2, "full": 10}
 EPOCHS = {"quick": 3, "full": 10}
 PERCEPTRON_ON_ADULT = 10  # times the epochs, as in the paper
@@ -73,9 +73,9 @@ class SbpFigure2(Experiment):
             f"nothing and runs once. SBP, Pegasos and SDCA are as written (SDCA and Pegasos draw from all rows). The "
             f"kernel of every two rows is computed once, rounded to 16 bits (at most 8e-6 off), and all methods and "
             f"runs read it from one file; an evaluation counts whenever a run asks for it, as if there were no such "
-            f"file. Test errors are computed from the coefficients with the kernel itself. Reached means: the mean "
-            f"error is within {100 * NEAR:g} % of that of the exact solution; the Perceptron is like SBP where their "
-            f"errors differ by less than {100 * LIKE:g} % when its first epoch ends."
+            f"file. Test errors are computed from the coefficients with the kernel itself. Reached means: from there "
+            f"on the mean error is within {100 * NEAR:g} % of that of the exact solution; the Perceptron is like SBP "
+            f"where their errors differ by less than {100 * LIKE:g} % when its first epoch ends."
         )
 
     def tasks(self, mode: str) -> list[str]:
@@ -126,10 +126,11 @@ class SbpFigure2(Experiment):
         return at, np.mean(errors, axis=0), np.std(errors, axis=0)
 
     def reached(self, rows: Sequence[Row], name: str, method: str) -> float:
-        """Evaluations to the error of the exact solution, nearly."""
+        """Evaluations from which on the error is that of the exact solution, nearly."""
         at, error, _ = self.mean_curve(rows, name, method)
-        below = np.flatnonzero(error <= where(rows, set=name)[0]["exact"] + NEAR)
-        return float(at[below[0]]) if below.size else math.inf
+        above = np.flatnonzero(error > where(rows, set=name)[0]["exact"] + NEAR)
+        first = above[-1] + 1 if above.size else 0
+        return float(at[first]) if first < at.size else math.inf
 
     def verdict(self, rows: Sequence[Row]) -> Verdict:
         names = values_of(rows, "set")
@@ -149,11 +150,12 @@ class SbpFigure2(Experiment):
         }
         if "adult" in names:
             parts["the Perceptron on Adult is worse at its end than SBP"] = [self.overfits(rows)]
-        word = (
-            REPRODUCED if all(map(all, parts.values())) else PARTLY if any(map(any, parts.values())) else NOT_REPRODUCED
-        )
+        every, some = all(map(all, parts.values())), any(map(any, parts.values()))
+        complete = set(names) == set(SETS["full"])
+        word = REPRODUCED if every and complete else PARTLY if some else NOT_REPRODUCED
         why = "; ".join(f"{part}: {sum(found)} of {len(found)}" for part, found in parts.items()) + "."
-        return Verdict(word, "; ".join(figures) + ".", why)
+        fewer = "" if complete else " With fewer rows and sets than the paper's, this is no more than partly shown."
+        return Verdict(word, "; ".join(figures) + ".", why + fewer)
 
     def smo_is_late(self, rows: Sequence[Row], name: str) -> bool:
         """SMO is above SBP half-way to its end point (in logarithms) and within reach of the exact error at its end."""
