@@ -16,6 +16,8 @@ import records
 from common import markdown
 from scipy.stats import t as student
 
+from maxmargin.engine.interrupt import listen_for_interrupt
+
 REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
 LEFT_OUT = "left out"
 QUICK, FULL = "quick", "full"
@@ -98,7 +100,10 @@ def measure(experiment: Experiment, mode: str, folder: Path, fresh: bool = False
         if task in finished:
             continue
         before = time.process_time()
-        found = experiment.run(task, mode)
+        with listen_for_interrupt() as interrupt:
+            found = experiment.run(task, mode)
+        if interrupt.asked:  # a solver inside has ended early, with what it had
+            raise KeyboardInterrupt(f"{experiment.name}, {task}")
         seconds = time.process_time() - before
         rows += [{TASK: task, SECONDS: seconds, **row} for row in found]
         write(partial, Measured(how(mode), rows))

@@ -1,5 +1,6 @@
 """The frame of the papers' experiments: it goes on where it stopped, and pages say what the CSV files say."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -78,6 +79,16 @@ def test_an_interrupted_run_goes_on(tmp_path):
     frame.measure(experiment, frame.QUICK, tmp_path)
     assert experiment.ran == ["1", "2", "4"]
     assert len(frame.read(tmp_path / "000-made-up.csv").rows) == 3
+
+
+def test_a_task_during_which_ctrl_c_was_pressed_is_not_kept(tmp_path):
+    """A solver that is interrupted answers with what it has, which is no result of the experiment."""
+    experiment = Doubling()
+    run = experiment.run
+    experiment.run = lambda task, mode: (task == "2" and signal.raise_signal(signal.SIGINT), run(task, mode))[1]
+    with pytest.raises(KeyboardInterrupt):
+        frame.measure(experiment, frame.QUICK, tmp_path)
+    assert [row[frame.TASK] for row in frame.read(tmp_path / "000-made-up.partial.csv").rows] == ["1"]
 
 
 def test_what_was_measured_is_kept_unless_asked_for_anew(tmp_path):
