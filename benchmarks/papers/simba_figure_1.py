@@ -9,17 +9,9 @@ from typing import Any
 
 import numpy as np
 from common import markdown
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from maxmargin import RegularizedSVM, SlackSVM, solve
 from maxmargin.data import as_matrix, find_dataset, read_libsvm
 from maxmargin.solvers import Holdout, Pegasos, Simba
