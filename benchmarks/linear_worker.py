@@ -255,7 +255,7 @@ def cyanure(X: Any, y: Any, threads: int) -> Fit:
         model = LinearSVC(
             lambda_1=0.5 / (y.size * C), tol=rung, fit_intercept=False, max_iter=100_000, random_state=0, **options
         )
-        return model.fit(X, y).coef_
+        return model.fit(X, y).coef_.T  # of several classes, a column each
 
     return fit
 
