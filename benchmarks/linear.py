@@ -301,14 +301,11 @@ class Worker(WorkerProcess):
         entrant = ENTRANTS[name]
         threads = threads if entrant.threads or threads == AS_A_USER else 1
         layout = entrant.layout.replace("csr", "dense") if dense and name not in SPARSE_ONLY else entrant.layout
-        self.python = python or (os.environ.get(entrant.python) if entrant.python else sys.executable)
-        command = [self.python, linear_worker.__file__, name, data, "--layout", layout]
-        super().__init__(name, [*command, "--threads", threads, "--cores", *cores[:threads]], threads)
-
-    def start(self) -> str | None:
-        if self.python is None:
-            return f"set {ENTRANTS[self.name].python} to the Python of its environment"
-        return super().start()
+        python = python or (os.environ.get(entrant.python) if entrant.python else sys.executable)
+        missing = "" if python else f"set {entrant.python} to the Python of its environment"
+        command = [python, linear_worker.__file__, name, data, "--layout", layout]
+        command += ["--threads", threads, "--cores", *cores[:threads]]
+        super().__init__(name, command, threads, missing)
 
     def fit(self, loss: str, C: float, rung: float, seconds: float) -> tuple[Any, float, float]:
         """Fit within so many seconds on each thread; return w, CPU seconds and wall seconds."""

@@ -24,6 +24,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -289,8 +290,17 @@ def vowpal_wabbit(options: str = "") -> Callable[[Any, Any, int], Fit]:
         def fit(loss: str, C: float, rung: float) -> Any:
             asked = f"{common} --l2 {1 / (y.size * C)} --passes {int(rung)} --holdout_off {options}"
             model = Workspace(asked)
+            return partial(weights, model)
+
+        def weights(model: Any) -> Any:
+            # Those of a model that was learned lack its factor for all of them, which comes with l2; a model that is
+            # loaded has applied it.
+            saved = str(Path(cache).with_name("model"))
+            model.save(saved)
+            model.finish()
+            loaded = Workspace(f"-i {saved} -t --quiet")
             classes = range(labels.size if several else 1)
-            return lambda: np.array([[model.get_weight(j, k) for j in range(d)] for k in classes])
+            return np.array([[loaded.get_weight(j, k) for j in range(d)] for k in classes])
 
         return fit
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,21 +28,28 @@ class Stopped(Exception):
 class WorkerProcess:
     """An entrant in a process of its own, which is started again after a fit was stopped.
 
-    `missing` is None, or says why there is no such entrant.
+    It is started at once, and gets ready beside others; `missing` waits until it is.
     """
 
-    def __init__(self, name: str, command: Sequence[Any], threads: int = AS_A_USER) -> None:
+    def __init__(self, name: str, command: Sequence[Any], threads: int = AS_A_USER, missing: str = "") -> None:
         self.name, self.threads = name, threads
         self.command = list(map(str, command))
         self.cpu = self.wall = 0.0
         self.process: Any = None
-        try:
-            self.missing = self.start()
-        except Stopped:
-            self.missing = "the process ended before its first answer"
+        if missing:
+            self.missing = missing
+        else:
+            self._start()
 
-    def start(self) -> str | None:
-        """Start the process; say what is missing, if something is."""
+    @cached_property
+    def missing(self) -> str | None:
+        """Why there is no such entrant; None if there is."""
+        try:
+            return self._answer("")["missing"]
+        except Stopped:
+            return "the process ended before its first answer"
+
+    def _start(self) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         self.process = subprocess.Popen(
             self.command,
@@ -50,12 +58,14 @@ class WorkerProcess:
             stderr=self.errors,
             env=environment(self.threads),
         )
-        return self._answer("not started")["missing"]
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> tuple[dict[str, Any], float, float]:
         """One fit within so many seconds on each thread: its model, and the CPU and the wall seconds that it took."""
+        if self.missing:
+            raise Stopped(self.missing)
         if self.process is None:
-            self.start()
+            self._start()
+            self._answer("not started")
         asked = {**request, "seconds": seconds * (self.threads or os.cpu_count() or 1)}
         with suppress(BrokenPipeError):  # then there is no answer either
             self.process.stdin.write(json.dumps(asked).encode() + b"\n")

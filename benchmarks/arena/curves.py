@@ -15,6 +15,7 @@ from benchmarks.arena.race import CASE, FIT, MISSING, SEARCH, STOPPED
 TARGETS = (1e-3, 1e-4, 1e-6)  # relative suboptimality
 PRIMAL, DUAL = "primal", "dual"
 CLOCKS = ("wall", "cpu")
+LEAST = 1e-4  # seconds: the clock of a process may stand still during a shorter fit
 
 
 class Point(NamedTuple):
@@ -72,7 +73,7 @@ class Problem:
     def points(self, title: str, clock: str, measure: str = "") -> list[Point]:
         """All fits of an entrant, by their seconds."""
         fits = [row for row in self.rows if row["entrant"] == title and row["kind"] in (FIT, SEARCH)]
-        points = [Point(row[clock], self.distance(row, measure or self.measure)) for row in fits]
+        points = [Point(max(row[clock], LEAST), self.distance(row, measure or self.measure)) for row in fits]
         return sorted(point for point in points if math.isfinite(point.distance))
 
     def seconds_to(self, title: str, target: float, clock: str, measure: str = "") -> float:
@@ -112,7 +113,7 @@ def left_out(rows: Sequence[Row]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in where(rows, kind=MISSING):
         names = found.setdefault(str(row["note"]), [])
-        name = str(row["entrant"] or row[TASK])
+        name = str(row.get("entrant") or row[TASK])
         if name not in names:
             names.append(name)
     return found

@@ -49,17 +49,21 @@ class Ring:
         self, entrants: Sequence[Entrant], start: Callable[[Entrant, str], WorkerProcess]
     ) -> tuple[dict[str, WorkerProcess], list[dict[str, Any]]]:
         """A process of each entrant that is there, and a row for each that is not."""
+        started = {
+            entrant.title: start(entrant, self.installed[entrant.package].python)
+            for entrant in entrants
+            if entrant.package in self.installed
+        }
         found: dict[str, WorkerProcess] = {}
         rows = []
         for entrant in entrants:
-            if entrant.package in self.installed:
-                process = start(entrant, self.installed[entrant.package].python)
-                if not process.missing:
-                    found[entrant.title] = process
-                    continue
-                why = process.missing
-            else:
-                why = self.reasons.get(entrant.package, "it is not installed")
+            process = started.get(entrant.title)
+            if process is not None and not process.missing:
+                found[entrant.title] = process
+                continue
+            if process is not None:
+                process.end()
+            why = process.missing if process else self.reasons.get(entrant.package, "it is not installed")
             rows.append({"kind": MISSING, "entrant": entrant.title, "note": why})
         return found, rows
 
