@@ -3,6 +3,7 @@
 # make check-fast   the tests that take no time
 # make docs   the documentation site, in build/site
 # make papers   every experiment of the papers, with a verdict; QUICK=1 for a short run
+# make arena   ours and its peers on the same problems, with pages; QUICK=1 for a short run
 # They need only Python >= 3.11, pip, make and a C++ compiler: each makes .venv by itself.
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
-.PHONY: demo test lint check check-docs check-fast compat docs papers package clean
+.PHONY: demo test lint check check-docs check-fast compat docs papers arena package clean
 
 demo: .venv/demo
 	$(BIN)/python examples/adult.py
@@ -52,6 +53,10 @@ check-docs: .venv/dev
 papers: .venv/dev
 	$(BIN)/python -m benchmarks.papers $(if $(QUICK),--quick)
 
+# Ours and every peer that can be installed, in docs/arena; QUICK=1: small sets, in build/arena.
+arena: .venv/dev .venv-peers/failed.json
+	$(BIN)/python -m benchmarks.arena $(if $(QUICK),--quick)
+
 # An sdist and a wheel in dist/, and the tests run from each of them.
 package: .venv/dev
 	rm -rf dist
@@ -75,5 +80,9 @@ package: .venv/dev
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
 	touch .venv/demo $@
 
+# The peers, each in one of two environments; what cannot be installed is left out, and the file says why.
+.venv-peers/failed.json: benchmarks/arena/environments.py | .venv/dev
+	$(BIN)/python -m benchmarks.arena.environments .venv-peers
+
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .venv-peers build dist

@@ -6,7 +6,11 @@ The data is brought into the entrant's layout first, which is not counted. Then 
 `--cap` seconds. Written is a line {"cpu": ..., "wall": ..., "peak": ...}: seconds of the fit alone, and the largest
 resident memory of the whole process, in bytes, with interpreter, libraries and data. The line is {"missing": reason}
 where there is no such entrant. The model goes to a file, as `support`, `coef` (signed by label), `intercept` and what
-else the entrant tells of its fit.
+else the entrant tells of its fit. Of several classes, there are the models of every two, in LIBSVM's layout: `classes`
+in their order, `coef` with a row less than there are classes, and an intercept for each two.
+
+Without MODEL and --parameters, the process stays and is asked for fits, {"parameters": {...}, "seconds": 60}, as those
+of linear_worker.py are. A parameter of null is the library's own default.
 """
 
 from __future__ import annotations
@@ -35,20 +39,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("entrant", choices=sorted(ENTRANTS))
     parser.add_argument("data", help="what `save` of linear_worker.py wrote")
-    parser.add_argument("model", help="where the model goes")
-    parser.add_argument("--parameters", type=json.loads, required=True, help="JSON: gamma, C and others")
+    parser.add_argument("model", nargs="?", help="where the model goes")
+    parser.add_argument("--parameters", type=json.loads, help="JSON: gamma, C and others")
     parser.add_argument("--cores", type=int, nargs="*", help="the cores to stay on")
     parser.add_argument("--threads", type=int, default=1, help="0: as many as each takes by default")
     parser.add_argument("--cap", type=float, default=0.0, help="seconds that the fit may take; 0: no limit")
     chosen = parser.parse_args()
     if chosen.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, chosen.cores)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what an entrant prints is no answer
-    warnings.simplefilter("ignore")
     prepare, layout = ENTRANTS[chosen.entrant]
     X, y = linear_worker.load(chosen.data)
     X = layout(X)
+    if chosen.model is None:
+
+        def ready() -> Callable[..., Fit]:
+            prepare(X, y, DEFAULTS | {"gamma": 1.0, "C": 1.0}, chosen.threads)  # if something is missing, say so now
+            return lambda parameters: prepare(X, y, DEFAULTS | parameters, chosen.threads)
+
+        linear_worker.serve(ready)
+        return
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what an entrant prints is no answer
+    warnings.simplefilter("ignore")
     try:
         fit = prepare(X, y, DEFAULTS | chosen.parameters, chosen.threads)
     except (ImportError, LookupError) as reason:
@@ -82,13 +94,10 @@ def maxmargin(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
     from maxmargin import SVC
 
     def fit() -> dict[str, Any]:
-        options = {name: p[name] for name in ("C", "kernel", "gamma", "coef0", "degree", "tol", "cache_size")}
-        options |= {"fit_intercept": p["bias"], "max_time": p.get("max_time"), "n_jobs": threads or None}
-        model = SVC(random_state=0, **options).fit(X, y)
-        return of_estimator(model) | {
-            "evaluations": evaluations(model.reads_),
-            "saved": model.kernel_evaluations_saved_,
-        }
+        options = {"fit_intercept": p["bias"], "max_time": p.get("max_time"), "n_jobs": threads or None}
+        model = SVC(random_state=0, **given(p), **options).fit(X, y)
+        told = {"evaluations": evaluations(model.reads_), "saved": model.kernel_evaluations_saved_}
+        return of_estimator(model) | told
 
     return fit
 
@@ -186,17 +195,24 @@ def svc(module: str) -> Callable[[Any, Any, dict[str, Any], int], Fit]:
 
             daal4py.daalinit(threads)
         SVC = getattr(__import__(module, fromlist=["SVC"]), "SVC")  # noqa: B009, the module is known at run time only
-        options = {name: p[name] for name in ("C", "kernel", "gamma", "coef0", "degree", "tol", "cache_size")}
-        return lambda: of_estimator(SVC(**options).fit(X, y))
+        return lambda: of_estimator(SVC(**given(p)).fit(X, y))
 
     return prepare
 
 
+def given(p: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an SVC that are not left to the library."""
+    names = ("C", "kernel", "gamma", "coef0", "degree", "tol", "cache_size")
+    return {name: p[name] for name in names if p[name] is not None}
+
+
 def of_estimator(model: Any) -> dict[str, Any]:
-    """The fitted attributes of scikit-learn's conventions, for two classes."""
+    """The fitted attributes of scikit-learn's conventions."""
     coef = model.dual_coef_
     coef = coef.toarray() if sp.issparse(coef) else coef  # scikit-learn has it as the data is
-    return {"support": model.support_, "coef": np.ravel(coef), "intercept": float(model.intercept_[0])}
+    if len(model.classes_) == 2:
+        return {"support": model.support_, "coef": np.ravel(coef), "intercept": float(model.intercept_[0])}
+    return {"support": model.support_, "coef": coef, "intercept": model.intercept_, "classes": model.classes_}
 
 
 def libsvm(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
@@ -206,18 +222,18 @@ def libsvm(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
     data = own.svm_problem(y, sp.csr_matrix(X))
     kernel = own.kernel_names[p["kernel"].upper()].value
     flags = {"-t": kernel, "-g": p["gamma"], "-r": p["coef0"], "-d": p["degree"], "-c": p["C"], "-e": p["tol"]}
-    asked = own.svm_parameter(
-        " ".join(f"{flag} {value}" for flag, value in flags.items()) + f" -m {p['cache_size']} -q"
-    )
+    flags |= {} if p["cache_size"] is None else {"-m": p["cache_size"]}
+    asked = own.svm_parameter(" ".join(f"{flag} {value}" for flag, value in flags.items()) + " -q")
 
     def fit() -> dict[str, Any]:
         model = own.libsvm.svm_train(data, asked).contents
-        label, count = model.label[0], model.l
-        return {
-            "support": np.ctypeslib.as_array(model.sv_indices, (count,)) - 1,
-            "coef": label * np.ctypeslib.as_array(model.sv_coef[0], (count,)),
-            "intercept": -label * model.rho[0],
-        }
+        labels, count = np.array(model.label[: model.nr_class]), model.l
+        support = np.ctypeslib.as_array(model.sv_indices, (count,)) - 1
+        coef = np.array([np.ctypeslib.as_array(model.sv_coef[k], (count,)) for k in range(labels.size - 1)])
+        rho = np.array(model.rho[: labels.size * (labels.size - 1) // 2])
+        if labels.size == 2:
+            return {"support": support, "coef": labels[0] * coef[0], "intercept": -labels[0] * rho[0]}
+        return {"support": support, "coef": coef, "intercept": -rho, "classes": labels}
 
     return fit
 

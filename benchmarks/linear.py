@@ -24,10 +24,10 @@ iterations, at times far from P*: a target that is looser than `--ceiling` count
 
 The ratio is that of the best peer to `maxmargin`, the solver that is taken where the user names none.
 
-Peers that are not installed are skipped: `pip install liblinear-official snapml`. lightning needs NumPy 1, and so an
-environment of its own, whose Python the variable MAXMARGIN_LIGHTNING_PYTHON names: there, `pip install "numpy<2"
-"scipy<1.13" "scikit-learn<1.5" "Cython<3" "setuptools<65" wheel`, then `pip install --no-build-isolation
-sklearn-contrib-lightning`.
+Peers that are not installed are skipped: `pip install liblinear-official snapml skglm cyanure vowpalwabbit`. lightning
+needs NumPy 1, and so an environment of its own, whose Python the variable MAXMARGIN_LIGHTNING_PYTHON names: there, `pip
+install "numpy<2" "scipy<1.13" "scikit-learn<1.5" "Cython<3" "setuptools<65" wheel`, then `pip install
+--no-build-isolation sklearn-contrib-lightning`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +53,6 @@ from common import (
     arguments,
     cores_for,
     covtype_rows,
-    environment,
     markdown,
     measured,
     mnist_digits,
@@ -63,6 +60,7 @@ from common import (
     settings,
     write_json,
 )
+from workers import Stopped, WorkerProcess
 
 from maxmargin.data import find_dataset, load_adult, read_libsvm
 from maxmargin.problems import RegularizedSVM
@@ -87,6 +85,7 @@ class Entrant:
 
 ENTRANTS = {
     "maxmargin": Entrant("csr32", threads=True),
+    "maxmargin-estimator": Entrant("csr32", threads=True),
     "maxmargin-sdca": Entrant("csr32", threads=True),
     "maxmargin-newton": Entrant("csr32", threads=True),
     "liblinear": Entrant("csr64", [rung for rung in TOLERANCES if rung >= min(TARGETS)]),
@@ -96,11 +95,15 @@ ENTRANTS = {
     "SGDClassifier": Entrant("csr64", EPOCHS),
     "lightning": Entrant("csr64", EPOCHS, python="MAXMARGIN_LIGHTNING_PYTHON"),
     "snapml": Entrant("csr32", threads=True),
+    "skglm": Entrant("csr64", losses=LOSSES[:1]),
+    "cyanure": Entrant("csr64", losses=LOSSES[1:], threads=True),
+    "vowpal-wabbit": Entrant("csr32", EPOCHS, LOSSES[:1]),
+    "vowpal-wabbit-sgd": Entrant("csr32", EPOCHS, LOSSES[:1]),
 }
 PEER = "liblinear"  # it sets the targets
-SPARSE_ONLY = ("liblinear", "liblinear-tron")  # they have a format of their own, without zeros
+SPARSE_ONLY = ("liblinear", "liblinear-tron", "vowpal-wabbit", "vowpal-wabbit-sgd")  # their own formats leave out zeros
 OURS = "maxmargin"
-NAMED = ("maxmargin-sdca", "maxmargin-newton")  # ours too; not part of the race unless asked for
+NAMED = ("maxmargin-estimator", "maxmargin-sdca", "maxmargin-newton")  # ours too; not part of the race unless asked for
 
 
 def main() -> None:
@@ -158,9 +161,14 @@ def compare(chosen: Any, figures: dict[str, Any]) -> None:
 
 def certified_optimum(X: Any, y: Any, loss: str, C: float) -> float:
     """P* within 1e-9, or as near as our own solver comes in two minutes."""
+    return objective(X, y, reference(X, y, loss, C, 120).solution.w, loss, C)
+
+
+def reference(X: Any, y: Any, loss: str, C: float, seconds: float) -> Any:
+    """The result of our own solver within 1e-9, or as near as it comes in so many seconds."""
     solver = Newton() if X.shape[1] <= 2_000 else Sdca()
     problem = RegularizedSVM(X, y, C=C, loss=loss, bias=False)
-    return objective(X, y, solve(problem, solver, tol=1e-9, max_time=120, random_state=0).solution.w, loss, C)
+    return solve(problem, solver, tol=1e-9, max_time=seconds, random_state=0)
 
 
 def objective(X: Any, y: Any, w: Any, loss: str, C: float) -> float:
@@ -179,10 +187,6 @@ class Run:
     primal: float
     cpu: float
     wall: float
-
-
-class Stopped(Exception):
-    """A fit that ended without an answer; the text goes into the table."""
 
 
 def race(
@@ -282,65 +286,31 @@ def table(rows: Sequence[Mapping[str, Any]], names: Sequence[str], measure: str)
     return markdown(["set", "loss", "C", "-e", "target", *names, "ratio"], lines)
 
 
-class Worker:
-    """An entrant in a process of its own, which is started again after a fit was stopped."""
+class Worker(WorkerProcess):
+    """An entrant in a process of its own; `python` is one where it is installed, by default as its entry says."""
 
-    def __init__(self, name: str, data: Path, cores: Sequence[int] = (), threads: int = 1, dense: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: Path,
+        cores: Sequence[int] = (),
+        threads: int = 1,
+        dense: bool = False,
+        python: str | None = None,
+    ) -> None:
         entrant = ENTRANTS[name]
+        threads = threads if entrant.threads or threads == AS_A_USER else 1
         layout = entrant.layout.replace("csr", "dense") if dense and name not in SPARSE_ONLY else entrant.layout
-        python = os.environ.get(entrant.python) if entrant.python else sys.executable
-        self.name, self.threads = name, threads if entrant.threads or threads == AS_A_USER else 1
-        self.cpu = self.wall = 0.0
-        self.process: Any = None
-        self.command = [python, linear_worker.__file__, name, str(data), "--layout", layout]
-        self.command += ["--threads", str(self.threads), "--cores", *map(str, cores[: self.threads])]
-        self.missing = self.start() if python else f"set {entrant.python} to the Python of its environment"
-
-    def start(self) -> str | None:
-        """Start the process; say what is missing, if something is."""
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            env=environment(self.threads),
-        )
-        return self.answer("not started")["missing"]
+        python = python or (os.environ.get(entrant.python) if entrant.python else sys.executable)
+        missing = "" if python else f"set {entrant.python} to the Python of its environment"
+        command = [python, linear_worker.__file__, name, data, "--layout", layout]
+        command += ["--threads", threads, "--cores", *cores[:threads]]
+        super().__init__(name, command, threads, missing)
 
     def fit(self, loss: str, C: float, rung: float, seconds: float) -> tuple[Any, float, float]:
         """Fit within so many seconds on each thread; return w, CPU seconds and wall seconds."""
-        if self.process is None:
-            self.start()
-        asked = {"loss": loss, "C": C, "rung": rung, "seconds": seconds * (self.threads or os.cpu_count())}
-        with suppress(BrokenPipeError):  # then there is no answer either
-            self.process.stdin.write(json.dumps(asked).encode() + b"\n")
-            self.process.stdin.flush()
-        took = self.answer(f"> {seconds:.3g}")
-        self.cpu, self.wall = self.cpu + took["cpu"], self.wall + took["wall"]
-        return np.frombuffer(self.process.stdout.read(took["bytes"])), took["cpu"], took["wall"]
-
-    def answer(self, otherwise: str) -> dict[str, Any]:
-        line = self.process.stdout.readline()
-        if line:
-            return json.loads(line)
-        code, errors = self.end()
-        if code != -signal.SIGXCPU:
-            print(f"{self.name} failed: {errors}", file=sys.stderr)
-            otherwise = "failed"
-        raise Stopped(otherwise)
-
-    def end(self) -> tuple[int, str]:
-        """End the process; return its code and what it wrote on its way."""
-        if self.process is None:
-            return 0, ""
-        process, self.process = self.process, None
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        with process.stdout, self.errors:
-            code = process.wait()
-            self.errors.seek(0)
-            return code, self.errors.read().decode().strip()
+        model, cpu, wall = self.ask({"loss": loss, "C": C, "rung": rung}, seconds)
+        return np.ravel(model["w"]), cpu, wall
 
 
 @contextmanager

@@ -6,27 +6,33 @@ be run by the Python of another environment, where maxmargin is not installed.
 The data is converted to the entrant's layout first, which is not counted; then comes a line {"missing": null}, or with
 the reason why there is no such entrant. Each line of the standard input asks for a fit, {"loss": "hinge", "C": 1.0,
 "rung": 0.1, "seconds": 60}. The answer is a line {"cpu": ..., "wall": ..., "bytes": ...} with what the fit alone took,
-and then its w in float64. A fit that needs more CPU seconds than it was given ends the process.
+and then its w in float64, a row for each class if there are more than two, as the only array of an .npz file. A fit
+that needs more CPU seconds than it was given ends the process. Other workers share `serve`, which does all this.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import io
 import json
 import math
 import os
 import resource
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-Fit = Callable[[str, float, float], Any]  # loss, C and rung (a tolerance or a number of epochs) -> w
+# loss, C and rung (a tolerance or a number of epochs) -> w, or a function that gives it, which is not counted
+Fit = Callable[[str, float, float], Any]
 
 
 def main() -> None:
@@ -39,25 +45,41 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, chosen.cores)
+    tempfile.tempdir = str(Path(chosen.data).parent)  # its owner removes it, also when this process is killed
+
+    def prepare() -> Callable[..., Callable[[], dict[str, Any]]]:
+        X, y = load(chosen.data)
+        fit = ENTRANTS[chosen.entrant](LAYOUTS[chosen.layout](X), y, chosen.threads)
+        return lambda loss, C, rung: lambda: {"w": fit(loss, C, rung)}
+
+    serve(prepare)
+
+
+def serve(prepare: Callable[[], Callable[..., Callable[[], dict[str, Any]]]]) -> None:
+    """Answer each request on the standard input with the arrays of a model, and say what the fit took.
+
+    `prepare` gives a function of the request that gives the fit, and only the fit is counted. An array may be a
+    function that gives it, which is not counted either.
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what an entrant prints is no answer
     warnings.simplefilter("ignore")  # they say that a loose tolerance is loose
-    X, y = load(chosen.data)
     try:
-        fit = ENTRANTS[chosen.entrant](LAYOUTS[chosen.layout](X), y, chosen.threads)
+        asked = prepare()
     except (ImportError, LookupError) as reason:
         send(answers, {"missing": f"{type(reason).__name__}: {reason}"})
         return
     send(answers, {"missing": None})
-    del X
     for line in sys.stdin:
-        wanted = json.loads(line)
-        limit_cpu(wanted["seconds"])
+        request = json.loads(line)
+        limit_cpu(request.pop("seconds"))
+        fit = asked(**request)
         wall, cpu = time.perf_counter(), time.process_time()
-        w = fit(wanted["loss"], wanted["C"], wanted["rung"])
+        model = fit()
         took = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-        content = np.ravel(w).astype(np.float64).tobytes()
-        send(answers, took | {"bytes": len(content)}, content)
+        file = io.BytesIO()
+        np.savez(file, **{name: value() if callable(value) else value for name, value in model.items()})
+        send(answers, took | {"bytes": file.tell()}, file.getvalue())
 
 
 def send(answers: Any, line: dict[str, Any], content: bytes = b"") -> None:
@@ -122,6 +144,17 @@ def maxmargin(name: str | None = None, most_features: float = math.inf) -> Calla
     return prepare
 
 
+def maxmargin_estimator(X: Any, y: Any, threads: int) -> Fit:
+    """Ours as a user has it, with checks of the input and for any number of classes; the rung is `tol`."""
+    from maxmargin import LinearSVC
+
+    def fit(loss: str, C: float, rung: float) -> Any:
+        model = LinearSVC(loss=loss, C=C, tol=rung, fit_intercept=False, n_jobs=threads or None, random_state=0)
+        return model.fit(X, y).coef_
+
+    return fit
+
+
 def liblinear(primal: bool) -> Callable[[Any, Any, int], Fit]:
     """LIBLINEAR through its own Python package: dual coordinate descent, or TRON on the primal; the rung is -e."""
 
@@ -135,7 +168,11 @@ def liblinear(primal: bool) -> Callable[[Any, Any, int], Fit]:
             solver = 3 if loss == "hinge" else 2 if primal else 1
             c.srand(1)  # as in a new process: it draws by rand()
             model = library.train(data, parameter(f"-s {solver} -c {C} -e {rung} -q"))
-            w = np.ctypeslib.as_array(model.contents.w, (data.n,)) * model.contents.label[0]
+            labels = model.contents.label[: model.contents.nr_class]
+            if len(labels) == 2:
+                w = np.ctypeslib.as_array(model.contents.w, (data.n,)) * labels[0]
+            else:  # a column for each class, in the order in which they first occur
+                w = np.ctypeslib.as_array(model.contents.w, (data.n, len(labels))).T[np.argsort(labels)]
             library.free_and_destroy_model(ctypes.byref(model))
             return w
 
@@ -198,8 +235,81 @@ def snapml(X: Any, y: Any, threads: int) -> Fit:
     return fit
 
 
+def skglm(X: Any, y: Any, threads: int) -> Fit:
+    """skglm's LinearSVC; the rung is its `tol`. It is compiled when it is first used, which is not counted."""
+    from skglm.estimators import LinearSVC
+
+    def fit(loss: str, C: float, rung: float) -> Any:
+        return LinearSVC(C=C, tol=rung, fit_intercept=False).fit(X, y).coef_
+
+    rows = np.concatenate([np.flatnonzero(y == label)[:2] for label in np.unique(y)])
+    LinearSVC(fit_intercept=False).fit(X[rows], y[rows])
+    return fit
+
+
+def cyanure(X: Any, y: Any, threads: int) -> Fit:
+    """Cyanure's LinearSVC, whose loss is the squared hinge; the rung is its `tol`."""
+    from cyanure.estimators import LinearSVC
+
+    def fit(loss: str, C: float, rung: float) -> Any:
+        options = {"n_threads": threads} if threads else {}
+        model = LinearSVC(
+            lambda_1=0.5 / (y.size * C), tol=rung, fit_intercept=False, max_iter=100_000, random_state=0, **options
+        )
+        return model.fit(X, y).coef_.T  # of several classes, a column each
+
+    return fit
+
+
+def vowpal_wabbit(options: str = "") -> Callable[[Any, Any, int], Fit]:
+    """Vowpal Wabbit, which has the data in its cache file already; the rung is the number of passes.
+
+    All rows are learned from: by default one in ten is held out, and decides when to stop.
+    """
+
+    def prepare(X: Any, y: Any, threads: int) -> Fit:
+        from vowpalwabbit import Workspace
+
+        labels, codes = np.unique(y, return_inverse=True)
+        several = labels.size > 2
+        rows, d = sp.csr_matrix(X), X.shape[1]
+        text, cache = (str(Path(tempfile.mkdtemp()) / name) for name in ("rows", "cache"))
+        with open(text, "w") as lines:
+            for i, label in enumerate(codes + 1 if several else 2 * codes - 1):
+                own = slice(rows.indptr[i], rows.indptr[i + 1])
+                entries = zip(rows.indices[own].tolist(), rows.data[own].tolist(), strict=True)
+                lines.write(f"{label} | {' '.join(f'{j}:{value!r}' for j, value in entries)}\n")
+        # Features that are numbers are not hashed, and so none collide.
+        bits = max(18, d.bit_length())
+        common = f"-d {text} --cache_file {cache} -b {bits} --loss_function hinge --noconstant --quiet"
+        if several:
+            common += f" --oaa {labels.size}"
+        Workspace(f"{common} -k").finish()
+        os.remove(text)
+
+        def fit(loss: str, C: float, rung: float) -> Any:
+            asked = f"{common} --l2 {1 / (y.size * C)} --passes {int(rung)} --holdout_off {options}"
+            model = Workspace(asked)
+            return partial(weights, model)
+
+        def weights(model: Any) -> Any:
+            # Those of a model that was learned lack its factor for all of them, which comes with l2; a model that is
+            # loaded has applied it.
+            saved = str(Path(cache).with_name("model"))
+            model.save(saved)
+            model.finish()
+            loaded = Workspace(f"-i {saved} -t --quiet")
+            classes = range(labels.size if several else 1)
+            return np.array([[loaded.get_weight(j, k) for j in range(d)] for k in classes])
+
+        return fit
+
+    return prepare
+
+
 ENTRANTS: dict[str, Callable[[Any, Any, int], Fit]] = {
     "maxmargin": maxmargin(),
+    "maxmargin-estimator": maxmargin_estimator,
     "maxmargin-sdca": maxmargin("sdca"),
     "maxmargin-newton": maxmargin("newton", most_features=2_000),
     "liblinear": liblinear(primal=False),
@@ -209,6 +319,10 @@ ENTRANTS: dict[str, Callable[[Any, Any, int], Fit]] = {
     "SGDClassifier": sgd_classifier,
     "lightning": lightning,
     "snapml": snapml,
+    "skglm": skglm,
+    "cyanure": cyanure,
+    "vowpal-wabbit": vowpal_wabbit(),
+    "vowpal-wabbit-sgd": vowpal_wabbit("--sgd"),
 }
 
 if __name__ == "__main__":

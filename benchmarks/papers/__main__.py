@@ -6,9 +6,11 @@ import argparse
 import os
 from pathlib import Path
 
+from results import FULL, QUICK
+
 from benchmarks import papers
 from benchmarks.papers.experiments import EXPERIMENTS
-from benchmarks.papers.frame import FULL, QUICK, index, measure, write_page
+from benchmarks.papers.frame import index, measure, write_page
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {FULL: ROOT / "docs" / "papers", QUICK: ROOT / "build" / "papers"}

@@ -13,19 +13,9 @@ import sbp
 from baselines import Perceptron
 from common import check_at, markdown
 from numpy.typing import NDArray
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    interval,
-    power_law,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, interval, power_law
 from benchmarks.papers.reaching import Group, Truth, accesses_until
 from maxmargin import SlackSVM
 from maxmargin.data import as_matrix

@@ -10,17 +10,9 @@ from typing import Any
 import hybrid
 import numpy as np
 from common import described, markdown
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from maxmargin import solve
 from maxmargin.data import as_matrix
 from maxmargin.problems import RegularizedSVM

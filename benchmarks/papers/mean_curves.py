@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from common import check_at
-
-from benchmarks.papers.frame import Row, values_of, where
+from results import Row, values_of, where
 
 SIMBA, PEGASOS = "SIMBA", "Pegasos"
 COUNTS = {"stored": "stored entries", "dense": "all entries, zeros too"}

@@ -9,19 +9,9 @@ from typing import Any
 
 import numpy as np
 from common import markdown
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    interval,
-    power_law,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, interval, power_law
 from maxmargin import RegularizedSVM, solve
 from maxmargin.data import as_matrix, load_adult
 from maxmargin.engine.stop_rules import UNLIMITED

@@ -11,17 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from common import markdown
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from maxmargin import RegularizedSVM, solve
 from maxmargin.core.threads import limit_blas
 from maxmargin.data import as_matrix, find_dataset, read_libsvm

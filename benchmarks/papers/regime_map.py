@@ -15,17 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from baselines import Centroid, PassiveAggressive, Pegasos, Perceptron
 from common import markdown, mean_of
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from benchmarks.papers.reaching import Group, Reached, Truth, accesses_until, widened
 from maxmargin import RegularizedSVM, SlackSVM, solve
 from maxmargin.data import as_matrix

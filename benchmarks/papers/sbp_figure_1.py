@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from common import markdown
 from kernel_sets import WITHOUT_BIAS, drawn
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import NOT_REPRODUCED, REPRODUCED, Experiment, Row, Verdict, values_of, where
+from benchmarks.papers.frame import NOT_REPRODUCED, REPRODUCED, Experiment, Verdict
 from maxmargin import SlackSVM
 from maxmargin.core.threads import limit_blas
 from maxmargin.engine.stop_rules import UNLIMITED

@@ -19,17 +19,9 @@ from common import markdown
 from kernel_error import curve_errors
 from kernel_quality import Function, error_on_test
 from kernel_sets import WITHOUT_BIAS, Case, Data, drawn
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from benchmarks.papers.sbp_table_2 import slack_of
 from maxmargin.problems import KernelMatrix
 from maxmargin.solvers import KERNEL_SOLVERS

@@ -16,17 +16,9 @@ from kernel_error import curve_errors
 from kernel_quality import Function, error_on_test
 from kernel_sets import CASES, WITH_BIAS, Case, Data, drawn
 from kernel_worker import Curve
+from results import Row, values_of, where
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from maxmargin import SlackSVM
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import KernelMatrix

@@ -13,8 +13,9 @@ import numpy as np
 import sbp
 from common import markdown
 from kernel_sets import CASES, WITH_BIAS, WITHOUT_BIAS, Case, Data, drawn
+from results import Row
 
-from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Row, Verdict
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from maxmargin.problems import RegularizedSVM
 from maxmargin.solvers import Decomposition, solve
 

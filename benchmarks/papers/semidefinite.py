@@ -12,20 +12,10 @@ import numpy as np
 import sdp
 from common import markdown
 from numpy.typing import NDArray
+from results import Row, values_of, where
 from scipy.sparse.linalg import LinearOperator
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    interval,
-    power_law,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, interval, power_law
 from benchmarks.papers.theorems import eps_for
 from maxmargin import solve
 from maxmargin.game.sets import Spectrahedron

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from common import markdown
+from results import Row
 
-from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Row, Verdict
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
 from benchmarks.papers.mean_curves import COUNTS, NEAR, PEGASOS, SIMBA, Curves
 from maxmargin import RegularizedSVM, SlackSVM, solve
 from maxmargin.data import as_matrix, find_dataset, read_libsvm

@@ -9,21 +9,11 @@ from typing import Any
 
 import numpy as np
 from common import markdown
+from results import Row, values_of, where
 from simba_convergence import Setting, optimum
 from sublinear import clouds, game, value_of_game
 
-from benchmarks.papers.frame import (
-    NOT_REPRODUCED,
-    PARTLY,
-    REPRODUCED,
-    Experiment,
-    Row,
-    Verdict,
-    interval,
-    power_law,
-    values_of,
-    where,
-)
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, interval, power_law
 from maxmargin import SlackSVM, solve
 from maxmargin.kernels.functions import Linear
 from maxmargin.problems import KernelMatrix

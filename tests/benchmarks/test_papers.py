@@ -13,6 +13,8 @@ if not (ROOT / "benchmarks" / "papers").exists():
 for path in (ROOT, ROOT / "benchmarks"):
     sys.path.insert(0, str(path))
 
+import results  # noqa: E402
+
 from benchmarks.papers import frame  # noqa: E402
 from benchmarks.papers.experiments import EXPERIMENTS  # noqa: E402
 
@@ -55,10 +57,10 @@ class Doubling(frame.Experiment):
 
 def test_a_run_leaves_figures_picture_and_page(tmp_path):
     experiment = Doubling()
-    frame.measure(experiment, frame.QUICK, tmp_path)
+    frame.measure(experiment, results.QUICK, tmp_path)
     frame.write_page(experiment, tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {f"000-made-up.{end}" for end in ("csv", "svg", "md")}
-    measured = frame.read(tmp_path / "000-made-up.csv")
+    measured = results.read(tmp_path / "000-made-up.csv")
     assert [(row["x"], row["y"]) for row in measured.rows] == [(1, 1), (2, 4), (4, 16)]
     page = (tmp_path / "000-made-up.md").read_text()
     assert "Verdict: reproduced" in page
@@ -73,12 +75,12 @@ def test_an_interrupted_run_goes_on(tmp_path):
     experiment = Doubling()
     experiment.broken = ("4",)
     with pytest.raises(KeyboardInterrupt):
-        frame.measure(experiment, frame.QUICK, tmp_path)
+        frame.measure(experiment, results.QUICK, tmp_path)
     assert not (tmp_path / "000-made-up.csv").exists()
     experiment.broken = ()
-    frame.measure(experiment, frame.QUICK, tmp_path)
+    frame.measure(experiment, results.QUICK, tmp_path)
     assert experiment.ran == ["1", "2", "4"]
-    assert len(frame.read(tmp_path / "000-made-up.csv").rows) == 3
+    assert len(results.read(tmp_path / "000-made-up.csv").rows) == 3
 
 
 def test_a_task_during_which_ctrl_c_was_pressed_is_not_kept(tmp_path):
@@ -87,27 +89,27 @@ def test_a_task_during_which_ctrl_c_was_pressed_is_not_kept(tmp_path):
     run = experiment.run
     experiment.run = lambda task, mode: (task == "2" and signal.raise_signal(signal.SIGINT), run(task, mode))[1]
     with pytest.raises(KeyboardInterrupt):
-        frame.measure(experiment, frame.QUICK, tmp_path)
-    assert [row[frame.TASK] for row in frame.read(tmp_path / "000-made-up.partial.csv").rows] == ["1"]
+        frame.measure(experiment, results.QUICK, tmp_path)
+    assert [row[results.TASK] for row in results.read(tmp_path / "000-made-up.partial.csv").rows] == ["1"]
 
 
 def test_what_was_measured_is_kept_unless_asked_for_anew(tmp_path):
     experiment = Doubling()
     for fresh, runs in ((False, 3), (False, 3), (True, 6)):
-        frame.measure(experiment, frame.QUICK, tmp_path, fresh)
+        frame.measure(experiment, results.QUICK, tmp_path, fresh)
         assert len(experiment.ran) == runs
 
 
 def test_tasks_of_the_other_mode_are_not_gone_on_from(tmp_path):
     experiment = Doubling()
-    frame.measure(experiment, frame.QUICK, tmp_path)
-    frame.measure(experiment, frame.FULL, tmp_path)
+    frame.measure(experiment, results.QUICK, tmp_path)
+    frame.measure(experiment, results.FULL, tmp_path)
     assert len(experiment.ran) == 6
-    assert frame.read(tmp_path / "000-made-up.csv").mode == frame.FULL
+    assert results.read(tmp_path / "000-made-up.csv").mode == results.FULL
 
 
 def test_the_page_comes_from_the_file_alone(tmp_path):
-    frame.measure(Doubling(), frame.QUICK, tmp_path)
+    frame.measure(Doubling(), results.QUICK, tmp_path)
     other = Doubling()
     other.factor = 5.0
     frame.write_page(other, tmp_path)
@@ -121,8 +123,8 @@ def test_an_experiment_without_figures_is_left_out(tmp_path):
 
 def test_nothing_that_is_not_a_number_becomes_one(tmp_path):
     rows = [{"task": "a", "x": float("nan"), "word": "", "y": 0.1 + 0.2}]
-    frame.write(tmp_path / "some.csv", frame.Measured({"mode": "quick"}, rows))
-    (row,) = frame.read(tmp_path / "some.csv").rows
+    results.write(tmp_path / "some.csv", results.Measured({"mode": "quick"}, rows))
+    (row,) = results.read(tmp_path / "some.csv").rows
     assert np.isnan(row["x"])
     assert row["word"] is None
     assert row["y"] == 0.3
@@ -142,10 +144,10 @@ PUBLISHED_EXPERIMENTS = [e for e in EXPERIMENTS if (PUBLISHED / f"{e.name}.csv")
 
 @pytest.mark.parametrize("experiment", PUBLISHED_EXPERIMENTS, ids=lambda experiment: experiment.name)
 def test_published_pages_say_what_their_files_say(experiment):
-    measured = frame.read(PUBLISHED / f"{experiment.name}.csv")
+    measured = results.read(PUBLISHED / f"{experiment.name}.csv")
     assert (PUBLISHED / f"{experiment.name}.md").read_text() == frame.page(experiment, measured)
     assert (PUBLISHED / f"{experiment.name}.svg").exists()
-    assert {row[frame.TASK] for row in measured.rows} == set(experiment.tasks(measured.mode))
+    assert {row[results.TASK] for row in measured.rows} == set(experiment.tasks(measured.mode))
 
 
 def test_the_published_table_of_verdicts():

@@ -1,0 +1,124 @@
+"""Entrants at their own series of settings on one problem, in turns: what each fit took and what its model is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from results import FULL, QUICK
+from workers import Stopped, WorkerProcess
+
+from benchmarks.arena.entrants import Entrant
+from benchmarks.arena.environments import Installed
+
+# Kinds of rows: a problem, a fit, a fit that was stopped, a search, an entrant or a set that is missing, and the wall
+# seconds of a whole set.
+CASE, FIT, STOPPED, SEARCH, MISSING, TOOK = "case", "fit", "stopped", "search", "missing", "took"
+SEARCH_PATIENCE = 10  # how many times longer a search may take than a fit
+BEST = 1e-6  # relative suboptimality from which on an entrant is not asked for more
+
+Judge = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+class Limits(NamedTuple):
+    """What a run may take; seconds are those on each core."""
+
+    cap: float  # of a fit
+    repeats: int  # of a fit at most, unless they have taken
+    enough: float  # wall seconds together
+    reference: float  # wall seconds to find the optimum
+
+
+LIMITS = {QUICK: Limits(cap=3, repeats=2, enough=0.5, reference=10), FULL: Limits(60, 3, 20, 600)}
+
+
+@dataclass
+class Ring:
+    """What a set is run with: which packages are where, and why others are not."""
+
+    mode: str
+    installed: Mapping[str, Installed]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> Limits:
+        return LIMITS[self.mode]
+
+    def processes(
+        self, entrants: Sequence[Entrant], start: Callable[[Entrant, str], WorkerProcess]
+    ) -> tuple[dict[str, WorkerProcess], list[dict[str, Any]]]:
+        """A process of each entrant that is there, and a row for each that is not."""
+        started = {
+            entrant.title: start(entrant, self.installed[entrant.package].python)
+            for entrant in entrants
+            if entrant.package in self.installed
+        }
+        found: dict[str, WorkerProcess] = {}
+        rows = []
+        for entrant in entrants:
+            process = started.get(entrant.title)
+            if process is not None and not process.missing:
+                found[entrant.title] = process
+                continue
+            if process is not None:
+                process.end()
+            why = process.missing if process else self.reasons.get(entrant.package, "it is not installed")
+            rows.append({"kind": MISSING, "entrant": entrant.title, "note": why})
+        return found, rows
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An entrant, its process, and what that is asked for at a rung of its ladder."""
+
+    entrant: Entrant
+    process: WorkerProcess
+    request: Callable[[float], dict[str, Any]]
+
+
+def race(kind: str, contestants: Sequence[Contestant], judge: Judge, limits: Limits) -> list[dict[str, Any]]:
+    """Let all climb their ladders in turns, and then repeat what was quick: a row for each rung, with its best times.
+
+    `judge` says what a model is worth, as columns; one of the name "done" ends the climb, and is no column.
+    """
+    rows: dict[tuple[str, float], dict[str, Any]] = {}
+    spent: dict[tuple[str, float], float] = {}
+    stopped: list[dict[str, Any]] = []
+    going = list(contestants)
+    height = max((len(each.entrant.ladder) for each in contestants), default=0)
+    for step in range(height):
+        for each in list(going):
+            if step >= len(each.entrant.ladder):
+                going.remove(each)
+                continue
+            rung, title = each.entrant.ladder[step], each.entrant.title
+            try:
+                model, cpu, wall = each.process.ask(each.request(rung), limits.cap)
+            except Stopped as reason:
+                note = f"{reason} s on each core" if str(reason).startswith(">") else str(reason)
+                stopped.append({"kind": STOPPED, "entrant": title, "rung": rung, "note": note})
+                going.remove(each)
+                continue
+            worth = judge(model)
+            if worth.pop("done", False):
+                going.remove(each)
+            rows[title, rung] = {
+                "kind": kind, "entrant": title, "rung": rung, "wall": wall, "cpu": cpu, "runs": 1, **worth
+            }  # fmt: skip
+            spent[title, rung] = wall
+    for _ in range(limits.repeats - 1):
+        for each in contestants:
+            for rung in each.entrant.ladder:
+                key = each.entrant.title, rung
+                if key in rows and spent[key] < limits.enough:
+                    _, cpu, wall = each.process.ask(each.request(rung), 2 * limits.cap)
+                    spent[key] += wall
+                    best = rows[key]
+                    best |= {"wall": min(best["wall"], wall), "cpu": min(best["cpu"], cpu), "runs": best["runs"] + 1}
+    return [*rows.values(), *stopped]
+
+
+def digits(value: float) -> str:
+    """An objective as the file keeps it: with as many digits as small suboptimalities need."""
+    return f"{value:.12g}"

@@ -1,0 +1,133 @@
+"""What runs of many tasks share: each task runs once and is kept in a CSV file, and pages are made from that file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import records
+
+from maxmargin.engine.interrupt import listen_for_interrupt
+
+QUICK, FULL = "quick", "full"
+TASK, SECONDS = "task", "cpu_seconds"  # columns that are added to those of the rows
+DIGITS = 6  # significant ones that the files keep
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Measured(records.Record):
+    """What a CSV file holds: how it was made, and the rows, with numbers where there are numbers."""
+
+    @property
+    def mode(self) -> str:
+        return self.made["mode"]
+
+    @property
+    def seconds(self) -> float:
+        return sum({row[TASK]: row[SECONDS] for row in self.rows}.values())
+
+
+def how(mode: str) -> dict[str, str]:
+    return {"mode": mode, "date": records.day(datetime.now(UTC)), "machine": records.machine()}
+
+
+def measure(
+    file: Path,
+    tasks: Sequence[str],
+    run: Callable[[str], Iterable[Row]],
+    made: Mapping[str, str],
+    *,
+    chosen: Sequence[str] | None = None,
+    fresh: bool = False,
+) -> Path:
+    """Run the chosen tasks (default: all) that are not in the file yet; the file in which they are then.
+
+    Until all tasks are done that is `NAME.partial.csv`. Tasks of another mode are not gone on from; `fresh` measures
+    the chosen ones again.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial, wanted = partial_of(file), tasks if chosen is None else chosen
+    rows: list[Row] = []
+    for source in (file, partial):
+        if source.exists() and read(source).mode == made["mode"]:
+            rows = [row for row in read(source).rows if row[TASK] in tasks and not (fresh and row[TASK] in wanted)]
+    finished = {row[TASK] for row in rows}
+    for task in wanted:
+        if task in finished:
+            continue
+        before = cpu_seconds()
+        with listen_for_interrupt() as interrupt:
+            found = list(run(task))
+        if interrupt.asked:  # a solver inside has ended early, with what it had
+            raise KeyboardInterrupt(f"{file.stem}, {task}")
+        seconds = cpu_seconds() - before
+        rows += [{TASK: task, SECONDS: seconds, **row} for row in found]
+        finished.add(task)
+        write(partial, Measured(made, rows))
+        print(f"{file.stem}, {task}: {seconds:.1f} CPU s", flush=True)
+    if partial.exists() and finished.issuperset(tasks):
+        partial.replace(file)
+    return partial if partial.exists() else file
+
+
+def partial_of(file: Path) -> Path:
+    """Where the results are until all tasks are done."""
+    return file.with_suffix(".partial.csv")
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
+
+
+def write(file: Path, measured: Measured) -> None:
+    rows = [{name: as_text(value) for name, value in row.items()} for row in measured.rows]
+    records.write(file, records.Record(measured.made, rows))
+
+
+def read(file: Path) -> Measured:
+    record = records.read(file)
+    rows = [{name: text if name == TASK else as_value(text) for name, text in row.items()} for row in record.rows]
+    return Measured(record.made, rows)
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def as_value(text: str) -> Any:
+    """A number where it is one, None where there is nothing."""
+    if text == "":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def where(rows: Iterable[Row], **wanted: Any) -> list[Row]:
+    """The rows with these values."""
+    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
+
+
+def values_of(rows: Iterable[Row], name: str) -> list[Any]:
+    """The values that a column has, each once, in order."""
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def draw_svg(draw: Callable[[Any], None], file: Path, size: tuple[float, float] = (11, 4.2), **style: Any) -> None:
+    """Let `draw` fill an empty figure of matplotlib; the same figures give the same file."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    own = {"svg.fonttype": "none", "svg.hashsalt": file.stem, "path.simplify_threshold": 0.5}
+    with mpl.rc_context(own | style):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        figure.savefig(file, metadata={"Date": None})
