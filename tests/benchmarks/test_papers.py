@@ -88,8 +88,12 @@ def test_a_task_during_which_ctrl_c_was_pressed_is_not_kept(tmp_path):
     experiment = Doubling()
     run = experiment.run
     experiment.run = lambda task, mode: (task == "2" and signal.raise_signal(signal.SIGINT), run(task, mode))[1]
-    with pytest.raises(KeyboardInterrupt):
-        frame.measure(experiment, results.QUICK, tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            frame.measure(experiment, results.QUICK, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert [row[results.TASK] for row in results.read(tmp_path / "000-made-up.partial.csv").rows] == ["1"]
 
 

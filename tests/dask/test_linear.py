@@ -142,13 +142,19 @@ def test_the_workers_memory_is_free_after_the_fit(client, caplog, monkeypatch):
     random = da.random.default_rng(0)
     y = random.integers(2, size=4000, chunks=1000)
     X = random.normal(size=(4000, D), chunks=(1000, -1)) + y[:, None]
+
+    def on_workers():
+        return {key for keys in client.has_what().values() for key in keys}
+
+    gc.collect()  # what other tests have left
+    before = on_workers()
     gc.disable()
     try:
         with caplog.at_level(logging.WARNING, logger="distributed.scheduler"):
             model = LinearSVC(random_state=0).fit(X, y)
             assert float(model.score(X, y)) > 0.5
         for _ in range(500):  # the scheduler hears of it a little later
-            held = any(client.has_what().values())
+            held = on_workers() - before
             if not held:
                 break
             time.sleep(0.01)

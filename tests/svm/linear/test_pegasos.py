@@ -147,8 +147,7 @@ def test_the_best_bias_in_the_batch_is_the_best(seed, loss, weighted, ties):
     solver = Pegasos(batch=None, average=None, project=False)
     state = solver.start(problem, np.random.default_rng(0), Learned(3, w, 0.0, w, 0.0, 0.0))
     solver.step(problem, state, 1, UNLIMITED)
-    c = problem.responses(w)
-    at_b, best = problem.evaluate_responses(w, c, state.b), problem.evaluate_responses(w, c)
+    at_b, best = problem.evaluate(w, state.b), problem.evaluate(w)
     assert at_b.value == pytest.approx(best.value, rel=1e-9)
     # What it moved by is a sub-gradient: the classes pull alike (unless rows were held back from the squared loss).
     assert loss == "squared_hinge" or state.dual_weights() @ y == pytest.approx(
