@@ -21,13 +21,11 @@ Solvers that are not there are skipped.
 from __future__ import annotations
 
 import math
-import pickle
 import sys
 import tempfile
-import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +57,6 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 BLOCK = 512  # rows of the table that are computed at a time
 GROWTH = 1.1  # of evaluations and of iterations, from one point of a curve to the next
 MOST_AHEAD = 2000  # iterations from one look at the evaluations to the next, at most
-SAVE_EVERY = 20.0  # seconds, of a run that can go on where it stopped
 AT = (1e6, 1e7, 1e8, 1e9, 1e10)
 
 
@@ -191,57 +188,24 @@ class Table(Kernel):
         return self.values.diagonal().astype(np.float64)
 
 
-@dataclass
-class Unfinished:
-    """Where a run stands, and its points so far."""
-
-    state: Any
-    iteration: int = 0
-    asked: float = 0.0
-    computed: float = 0.0
-    points: list[dict[str, Any]] = field(default_factory=list)
-
-    def save(self, path: Path) -> None:
-        part = path.with_suffix(".part")
-        part.write_bytes(pickle.dumps(self))
-        part.replace(path)
-
-
-def points(
-    solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: float, kept: Path | None = None
-) -> Iterator[dict[str, Any]]:
-    """Iterations, evaluations and coefficients of a run, whenever the evaluations have grown by a tenth.
-
-    Where `kept` is given, the run is written there now and then, and goes on from there: a solver whose state holds
-    no K, as "sbp" in its form "paper". The rows that K had cached are computed again then, so that only the
-    evaluations asked for are those of a run that was never interrupted.
-    """
+def points(solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: float) -> Iterator[dict[str, Any]]:
+    """Iterations, evaluations and coefficients of a run, whenever the evaluations have grown by a tenth."""
     at = {"C": case.C} if solver.solves is RegularizedSVM else {"slack": case.slack}
     problem = solver.solves(K, y, bias=False, **at)
-    run = Unfinished(solver.start(problem, np.random.default_rng(seed)))
-    if kept is not None and kept.exists():
-        run = pickle.loads(kept.read_bytes())
-        yield from map(dict, run.points)
-    n, saved_at = y.size, time.monotonic()
-    computed, asked = run.computed - K.ledger.entries_read, run.asked - K.ledger.entries_read - K.saved
-    while run.iteration < epochs * n and run.asked < epochs * n * n:
-        ahead = min(MOST_AHEAD, max(1, int((GROWTH - 1) * run.iteration)))
+    state = solver.start(problem, np.random.default_rng(seed))
+    n, iteration, shown = y.size, 0, 0.0
+    while iteration < epochs * n and K.ledger.entries_read + K.saved < epochs * n * n:
+        ahead = min(MOST_AHEAD, max(1, int((GROWTH - 1) * iteration)))
         with limit_blas():  # as `solve` does: threads would cost more than they save
-            made = solver.step(problem, run.state, ahead, UNLIMITED).iterations
-        run.iteration += made
-        run.computed = computed + K.ledger.entries_read
-        run.asked = asked + K.ledger.entries_read + K.saved
-        if run.asked >= GROWTH * (run.points[-1]["asked"] if run.points else 0) and run.asked > 0:
-            saved = K.saved
+            made = solver.step(problem, state, ahead, UNLIMITED).iterations
+        iteration += made
+        computed, asked = K.ledger.entries_read, K.ledger.entries_read + K.saved
+        if asked > 0 and asked >= GROWTH * shown:
+            saved, shown = K.saved, asked
             with K.ledger.on("curve"):
-                beta = sp.csr_matrix(solver.solution(problem, run.state).w.beta, dtype=np.float32)
+                beta = sp.csr_matrix(solver.solution(problem, state).w.beta, dtype=np.float32)
             K.saved = saved
-            point = {"iteration": run.iteration, "asked": run.asked, "computed": run.computed, "beta": beta}
-            run.points.append(point)
-            yield dict(point)
-        if kept is not None and time.monotonic() - saved_at > SAVE_EVERY:
-            run.save(kept)
-            saved_at = time.monotonic()
+            yield {"iteration": iteration, "asked": asked, "computed": computed, "beta": beta}
         if not made:
             break
 

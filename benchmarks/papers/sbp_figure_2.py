@@ -84,15 +84,11 @@ class SbpFigure2(Experiment):
         solver_name, options = sbp.METHODS[method]
         solver = KERNEL_SOLVERS[solver_name](**options)
         epochs = EPOCHS[mode] * (PERCEPTRON_ON_ADULT if (name, method) == ("adult", PERCEPTRON) else 1)
-        # Its runs are the long ones: half an hour on MNIST.
-        kept = SHARED / f"{name}-{data.y.size}-sbp-{seed}.run" if method == SBP and mode == "full" else None
-        points = list(sbp.points(solver, kernel.matrix(OPTIONS), data.y, case, int(seed), epochs, kept))
+        points = list(sbp.points(solver, kernel.matrix(OPTIONS), data.y, case, int(seed), epochs))
         points = [*points[:-1:KEPT], points[-1]]
         betas = sp.csr_matrix(sp.vstack([point.pop("beta") for point in points]))
         model = {f"curve_{part}": getattr(betas, part) for part in ("data", "indices", "indptr")}
         errors = curve_errors(model | {"curve_intercept": 0.0}, data, Function("rbf", case.gamma))
-        if kept is not None:
-            kept.unlink(missing_ok=True)
         return [
             {
                 "set": name,

@@ -77,25 +77,6 @@ def test_reading_the_shared_table_counts_as_evaluating(method, clouds, tmp_path)
     assert runs[0] == runs[1]
 
 
-def test_a_run_of_sbp_goes_on_where_it_stopped(clouds, tmp_path, monkeypatch):
-    monkeypatch.setattr(sbp, "SAVE_EVERY", -1.0)
-    X, y = clouds
-    case = Case(lambda: None, 0.2, 1.0, slack=0.05)
-    name, options = sbp.METHODS["SBP, as written"]
-
-    def run(**kept):
-        return sbp.points(KERNEL_SOLVERS[name](**options), kernel_matrix(X), y, case, seed=0, epochs=1, **kept)
-
-    whole = list(run())
-    first = run(kept=tmp_path / "some.run")
-    for _ in range(len(whole) // 2):
-        next(first)
-    first.close()
-    for one, other in zip(whole, run(kept=tmp_path / "some.run"), strict=True):
-        assert (one["iteration"], one["asked"]) == (other["iteration"], other["asked"])
-        np.testing.assert_array_equal(one["beta"].toarray(), other["beta"].toarray())
-
-
 def test_a_table_that_was_interrupted_goes_on(clouds, tmp_path, monkeypatch):
     X, _ = clouds
     monkeypatch.setattr(sbp, "BLOCK", 64)

@@ -35,6 +35,7 @@ from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.row_cache import BATCH, MIN_ROWS
 from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.kernel.subsets import first_size, next_size
+from maxmargin.svm.kernel.visits import Sum
 from maxmargin.svm.slack import SlackSVM
 
 METHODS = ("kept", "paper")
@@ -173,56 +174,74 @@ class Iterates(ABC):
 class AsWritten(Iterates):
     """The method of the paper, section 3.4, step by step.
 
-    c has a row for each basin: the responses to the part of w that was drawn from it. The sum of the rows are the
-    responses to w; from the single rows, a dual point with balanced classes is known.
+    w is a times a sum of two parts, one for each basin: of the points drawn from it. The products of the parts together
+    are the responses to w; from those of each alone, a dual point with balanced classes is known.
+
+    Attributes
+    ----------
+    parts : list of Sum
+        The parts, and the sums of all iterates' parts.
+    a : float
+        What projections have multiplied w by.
+    drawn : int or None
+        A point that was drawn but did not fit the budget.
+    level : float or None
+        The last water level, near which the next one is.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator) -> None:
         super().__init__(problem, rng)
-        self.alpha = np.zeros(self.n)
-        self.c = np.zeros((len(self.basins), self.n))
-        self.drawn: int | None = None  # a point that was drawn but did not fit the budget
-        self.restart_mean()
+        self.parts = [Sum(kernel_rows(problem.X), averaging=True) for _ in self.basins]
+        self.a = 1.0
+        self.drawn: int | None = None
+        self.level: float | None = None
 
     def restart_mean(self) -> None:
-        self.sum_alpha, self.sum_c, self.summed = np.zeros_like(self.alpha), np.zeros_like(self.c), 0
+        for part in self.parts:
+            part.restart_average()
 
     def iterate(self, problem: SlackSVM, budget: float) -> bool:
-        K, y = kernel_rows(problem.X), problem.y
+        y, scale2 = problem.y, problem.scale**2
         if self.drawn is None:
-            _, wet = problem.pour(self.c.sum(axis=0))  # step 1
-            self.drawn = int(self.rng.choice(self.n, p=problem.on_simplex(problem.s * wet)))  # step 2
-        j = self.drawn
-        if _evaluations(K, np.array([j])) > budget:
+            self.drawn = self._draw(problem)
+        j = np.array([self.drawn])
+        if _evaluations(kernel_rows(problem.X), j) > budget:
             return False
-        self.drawn = None
         self.t += 1
         eta = 1 / math.sqrt(self.t)
-        self.alpha[j] += eta
-        basin = int(len(self.basins) == 2 and y[j] < 0)
-        self.c[basin] += eta * y * y[j] * K.rows(np.array([j]))[0] / problem.scale**2  # Eq. (3.4)
-        norm = math.sqrt(max(0.0, float(self.alpha @ self.c.sum(axis=0))))
-        if norm > 1:
-            self.alpha /= norm
-            self.c /= norm
-        self.sum_alpha += self.alpha
-        self.sum_c += self.c
-        self.summed += 1
+        self.parts[-1 if y[self.drawn] < 0 else 0].add(j, eta * y[j] / self.a)  # step 3 and Eq. (3.4)
+        self.drawn = None
+        f = self.f
+        norm = self.a * math.sqrt(max(0.0, sum(float(part.beta @ f) for part in self.parts)) / scale2)
+        self.a /= max(1.0, norm)  # step 4
+        for part in self.parts:
+            part.count(np.array([self.a]), np.ones(1))
         return True
 
+    @property
+    def f(self) -> Vector:
+        """The products of w / a with all samples: c is a y f / scale^2."""
+        return self.parts[0].f if len(self.parts) == 1 else self.parts[0].f + self.parts[1].f
+
+    def _draw(self, problem: SlackSVM) -> int:
+        """Pour the slack over the responses (step 1), and draw a point from p* (step 2)."""
+        levels, wet = problem.pour((self.a / problem.scale**2) * (problem.y * self.f), self.level)
+        self.level = levels[0]
+        points = np.flatnonzero(wet > 0)
+        ends = np.cumsum(problem.s[points] * wet[points])  # both basins are wet over the same mass
+        return int(points[np.searchsorted(ends, ends[-1] * self.rng.random(), side="right")])
+
     def solution(self, problem: SlackSVM) -> Solution:
-        y, scale2 = problem.y, problem.scale**2
-        alpha, c = self.sum_alpha / max(self.summed, 1), self.sum_c / max(self.summed, 1)
-        w = _expansion(problem, alpha, y * c.sum(axis=0) * scale2)
-        b = problem.evaluate_responses(w, c.sum(axis=0)).b
-        sums = [float(alpha[basin].sum()) for basin in self.basins]
+        y, means = problem.y, [part.answer() / problem.scale for part in self.parts]
+        w = sum(means[1:], start=means[0])
+        b = problem.evaluate_responses(w, y * w.f / problem.scale).b
+        # The points of a part are all of its basin, so that these are the sums of the dual weights of the classes.
+        sums = [float((y * mean.beta).sum()) for mean in means]
         if min(sums) <= 0:  # no point was drawn from one of the basins yet
-            return Solution(w, b, alpha)
-        p, balanced = np.zeros(self.n), np.zeros(self.n)
-        for basin, part, total in zip(self.basins, c, sums, strict=True):
-            p[basin] = alpha[basin] / (len(sums) * total)
-            balanced += part / (len(sums) * total)
-        return Solution(w, b, p, _expansion(problem, p, y * balanced * scale2))
+            return Solution(w, b, problem.scale * y * w.beta)
+        balanced = [mean / (len(means) * total) for mean, total in zip(means, sums, strict=True)]
+        v = sum(balanced[1:], start=balanced[0])
+        return Solution(w, b, y * v.beta, v / problem.scale)
 
 
 class WithRowsKept(Iterates):

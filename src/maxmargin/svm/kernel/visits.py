@@ -123,6 +123,11 @@ class Sum:
         self.S = one_by_one(self.S, shares)
         self.G = one_by_one(self.G, weights)
 
+    def restart_average(self) -> None:
+        """Forget the average, so that it begins with the present v."""
+        self.S = self.G = 0.0
+        self.B_beta[:] = self.B_f[:] = 0.0
+
     def answer(self, a: float = 1.0) -> Expansion:
         """a times the average, or a v if no average is kept."""
         if not self.averaging:
