@@ -129,19 +129,6 @@ class SlackSVM(MarginProblem):
         used = self.s > 0
         return [used & (self.y > 0), used & (self.y < 0)] if self.bias else [used]
 
-    @property
-    def basins(self) -> list[Basin]:
-        """The groups in the form that takes the least time to take responses from, again and again."""
-        if self._basins is None:
-            self._basins = [
-                Basin(
-                    slice(None) if group.all() else np.flatnonzero(group),
-                    None if (self.s[group] == 1).all() else self.s[group],
-                )
-                for group in self.groups
-            ]
-        return self._basins
-
     def cap(self, p: Vector) -> float:
         """The largest p_i / s_i, which the dual bound multiplies by the volume."""
         used = self.s > 0
@@ -157,6 +144,19 @@ class SlackSVM(MarginProblem):
         super()._label(y, sample_weight)
         self._slack_range: SlackRange | None = None
         self._basins: list[Basin] | None = None
+
+    @property
+    def basins(self) -> list[Basin]:
+        """The groups in the form that takes the least time to take responses from, again and again."""
+        if self._basins is None:
+            self._basins = [
+                Basin(
+                    slice(None) if group.all() else np.flatnonzero(group),
+                    None if (self.s[group] == 1).all() else self.s[group],
+                )
+                for group in self.groups
+            ]
+        return self._basins
 
     # Evaluation of a point
 
