@@ -135,13 +135,7 @@ class Water:
     wet: list[NDArray[np.float64]]
 
 
-def pour(
-    heights: Sequence[ArrayLike],
-    volume: float,
-    weights: Sequence[ArrayLike | None] | None = None,
-    *,
-    start: float | None = None,
-) -> Water:
+def pour(heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLike | None] | None = None) -> Water:
     r"""Pour a volume over one basin or two, as `water_level` and `water_levels` do, and tell what becomes wet.
 
     All basins are wet over the same mass m, the sum of s times the wet share. For K basins, the weights
@@ -160,8 +154,6 @@ def pour(
         The volume V >= 0.
     weights : as many array-likes, optional
         The widths s > 0, by default all 1.
-    start : float, optional
-        A guess of the level of a single basin, as for `water_level`.
 
     Returns
     -------
@@ -185,7 +177,7 @@ def pour(
     basins = _checked_basins(heights, weights)
     if len(basins) == 1:
         c, s = basins[0]
-        level = water_level(c, volume, s, start=start)
+        level = water_level(c, volume, s)
         return Water([level], [(c <= level).astype(np.float64)])
     _check_volume(volume)
     undecided = [_Basin(*basin) for basin in basins]

@@ -199,15 +199,14 @@ class SlackSVM(MarginProblem):
             margin = water_level((c + self.y * b)[used], self.volume, self.s[used])
         return MarginEvaluation(w, float(margin), self.on_simplex(self.s * wet), responses=c, b=float(b))
 
-    def pour(self, c: Vector, start: float | None = None) -> tuple[list[float], Vector]:
+    def pour(self, c: Vector) -> tuple[list[float], Vector]:
         """The water levels of the groups over these responses, with the best bias, and the wet share of each sample.
 
         On the simplex, s times the wet shares are the minimax dual weights p*: a super-gradient of the value is
-        sum p*_i y_i x_i. A good guess of the level, `start`, saves time where there is one group.
+        sum p*_i y_i x_i.
         """
         basins, wet = self.basins, np.zeros(c.size)
-        weights = [basin.weights for basin in basins]
-        water = pour([c[basin.where] for basin in basins], self.volume, weights, start=start)
+        water = pour([c[basin.where] for basin in basins], self.volume, [basin.weights for basin in basins])
         for basin, share in zip(basins, water.wet, strict=True):
             wet[basin.where] = share
         return water.levels, wet

@@ -185,7 +185,7 @@ class AsWritten(Iterates):
         What projections have multiplied w by.
     drawn : int or None
         A point that was drawn but did not fit the budget.
-    level : float or None
+    level : float
         The last water level, near which the next one is.
     """
 
@@ -194,7 +194,7 @@ class AsWritten(Iterates):
         self.parts = [Sum(kernel_rows(problem.X), averaging=True) for _ in self.basins]
         self.a = 1.0
         self.drawn: int | None = None
-        self.level: float | None = None
+        self.level = 0.0
 
     def restart_mean(self) -> None:
         for part in self.parts:
@@ -225,11 +225,29 @@ class AsWritten(Iterates):
 
     def _draw(self, problem: SlackSVM) -> int:
         """Pour the slack over the responses (step 1), and draw a point from p* (step 2)."""
-        levels, wet = problem.pour((self.a / problem.scale**2) * (problem.y * self.f), self.level)
+        points, p = self._wet(problem, problem.y * self.f)
+        ends = np.cumsum(p)
+        return int(points[np.searchsorted(ends, ends[-1] * self.rng.random(), side="right")])
+
+    def _wet(self, problem: SlackSVM, c: Vector) -> tuple[Indices, Vector]:
+        """The points that are wet, and in proportion to p*, given the responses up to a factor."""
+        unit = problem.scale**2 / self.a
+        if not problem.bias:
+            # The step raised no response by more than eta. Whatever points they are taken from, levels are not below
+            # that of all points: one that is as low as the points were chosen is the level itself.
+            highest = (self.level + 1 / math.sqrt(max(1, self.t))) * unit
+            low = np.flatnonzero(c <= highest)
+            low = low[problem.s[low] > 0]
+            if low.size:
+                level = water_level(c[low], problem.volume * unit, problem.s[low])
+                if level <= highest:
+                    self.level = level / unit
+                    points = low[c[low] <= level]
+                    return points, problem.s[points]
+        levels, wet = problem.pour(c / unit)
         self.level = levels[0]
         points = np.flatnonzero(wet > 0)
-        ends = np.cumsum(problem.s[points] * wet[points])  # both basins are wet over the same mass
-        return int(points[np.searchsorted(ends, ends[-1] * self.rng.random(), side="right")])
+        return points, problem.s[points] * wet[points]  # both basins are wet over the same mass
 
     def solution(self, problem: SlackSVM) -> Solution:
         y, means = problem.y, [part.answer() / problem.scale for part in self.parts]
