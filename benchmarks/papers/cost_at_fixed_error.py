@@ -15,7 +15,16 @@ from common import check_at, markdown
 from numpy.typing import NDArray
 from results import Row, values_of, where
 
-from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, interval, power_law
+from benchmarks.papers.frame import (
+    NOT_REPRODUCED,
+    PARTLY,
+    REPRODUCED,
+    Experiment,
+    Verdict,
+    interval,
+    power_law,
+    share_of,
+)
 from benchmarks.papers.reaching import Group, Truth, accesses_until
 from maxmargin import SlackSVM
 from maxmargin.data import as_matrix
@@ -261,22 +270,23 @@ class CostAtFixedError(Experiment):
         ]
         kept = [law[1] <= promise + ROUNDING for _, _, law, promise in laws]
         word = REPRODUCED if all(kept) else PARTLY if any(kept) else NOT_REPRODUCED
-        figure = "; ".join(
+        figures = [
             f"{method}, exponents in "
             + ", ".join(
                 f"{factor} {interval(law)} for {promise:.2f}" for factor, name, law, promise in laws if name == method
             )
             for method in dict.fromkeys(law[1] for law in laws)
-        )
+        ]
         broken = [f"{method} in {factor}" for (factor, method, _, _), good in zip(laws, kept, strict=True) if not good]
         exceptions = f" Not kept: {', '.join(broken)}." if broken else ""
         strict = self.above_without_logarithm(rows)
         logarithm = f" Without the logarithm in its formula, {SIMBA} would lie above in {' and '.join(strict)}."
         return Verdict(
             word,
-            figure + ".",
+            f"The cost grows no faster than promised in {share_of(kept, 'fits')} over B, epsilon and n.",
+            figures,
             f"The promises are upper bounds. The rule: the interval of 95 % must not lie wholly above the promised "
-            f"exponent; it is so for {sum(kept)} of {len(kept)}.{exceptions}{logarithm if strict else ''} A smaller "
+            f"exponent.{exceptions}{logarithm if strict else ''} A smaller "
             f"exponent says that this distribution is easier than the worst one.",
         )
 

@@ -16,16 +16,24 @@ from common import markdown
 from results import QUICK, Measured, Row, draw_svg, how, read
 from scipy.stats import t as student
 
+PAPERS = {
+    "000": "Hazan, Koren, Srebro (2011), *Beating SGD: Learning SVMs in Sublinear Time*",
+    "001": "Irpan, Kwan (2015), *Sublinear Algorithms for Optimization and Machine Learning*",
+    "002": "Cotter, Shalev-Shwartz, Srebro (2012), *The Kernelized Stochastic Batch Perceptron*",
+    "003": "Shalev-Shwartz, Singer, Srebro (2007), *Pegasos: Primal Estimated sub-GrAdient SOlver for SVM*",
+    "004": "Schmidt, Joulin (2012), *Hybrid Deterministic-Stochastic Methods*, addendum on the hinge loss",
+}
 REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
 LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the claim holds here, our figure beside it, and why."""
+    """Whether the claim holds: a word, what was found in one sentence, the figures behind it, and why."""
 
     word: str
-    figure: str
+    found: str
+    figures: Sequence[str]
     why: str
 
 
@@ -82,15 +90,18 @@ def write_page(experiment: Experiment, folder: Path) -> None:
 
 
 def page(experiment: Experiment, measured: Measured) -> str:
-    found = experiment.verdict(measured.rows)
+    verdict = experiment.verdict(measured.rows)
+    figures = "\n".join(f"- {figure}" for figure in verdict.figures)
     quick = " --quick --out docs/papers" if measured.mode == QUICK else ""
     return f"""# {experiment.paper}: {experiment.what}
 
 **The paper:** {experiment.claim}
 
-**Here:** {found.figure}
+**Here:** {verdict.found}
 
-**Verdict: {found.word}.** {found.why}
+**Verdict: {verdict.word}.** {verdict.why}
+
+{figures}
 
 ![{experiment.what}]({experiment.name}.svg)
 
@@ -113,9 +124,10 @@ def index(experiments: Sequence[Experiment], folder: Path) -> str:
             lines.append([experiment.paper, experiment.what, experiment.claim, "", LEFT_OUT, ""])
             continue
         measured = read(file)
-        found = experiment.verdict(measured.rows)
+        verdict = experiment.verdict(measured.rows)
         link = f"[{experiment.what}]({experiment.name}.md)"
-        lines.append([experiment.paper, link, experiment.claim, found.figure, f"**{found.word}**", measured.mode])
+        lines.append([experiment.paper, link, experiment.claim, verdict.found, f"**{verdict.word}**", measured.mode])
+    papers = "\n".join(f"- {number}: {reference}" for number, reference in PAPERS.items())
     return f"""# The papers, reproduced
 
 Each experiment of the five papers beside ours, with a plain verdict. `make papers` runs them all, `make papers QUICK=1`
@@ -123,6 +135,10 @@ a smaller version of each in minutes; "quick" in the last column means fewer row
 the page of the experiment says which. These pages are generated: `python -m benchmarks.papers --pages`.
 
 {markdown(["paper", "experiment", "the paper says", "here", "verdict", "run"], lines)}
+
+The papers:
+
+{papers}
 """
 
 
@@ -139,6 +155,11 @@ def power_law(at: Sequence[float], values: Sequence[float]) -> tuple[float, floa
     error = math.sqrt(float(((y - slope * x - offset) ** 2).sum()) / (x.size - 2) / spread)
     half = float(student.ppf(0.975, x.size - 2)) * error
     return float(slope), float(slope) - half, float(slope) + half
+
+
+def share_of(found: Sequence[bool], what: str) -> str:
+    """On how many of so many it is as it says."""
+    return f"{sum(found)} of {len(found)} {what}"
 
 
 def interval(law: tuple[float, float, float]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from common import described, markdown
 from results import Row, values_of, where
 
-from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, share_of
 from maxmargin import solve
 from maxmargin.data import as_matrix
 from maxmargin.problems import RegularizedSVM
@@ -102,8 +102,9 @@ class HybridFigures(Experiment):
             f"a stochastic step is first at {LEVELS[0]:g}": stochastic,
         }
         word = REPRODUCED if all(map(all, parts.values())) else PARTLY if any(best) else NOT_REPRODUCED
-        why = "; ".join(f"{part}: on {sum(found)} of {len(found)} sets" for part, found in parts.items()) + "."
-        return Verdict(word, "; ".join(figures) + ".", why)
+        counts = "; ".join(f"{part} on {share_of(found, 'sets')}" for part, found in parts.items())
+        why = "Counted are the passes of the mean of the runs to a relative error."
+        return Verdict(word, f"{counts[0].upper()}{counts[1:]}.", figures, why)
 
     def tables(self, rows: Sequence[Row]) -> str:
         most = max(row["passes"] for row in rows)

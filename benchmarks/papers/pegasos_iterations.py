@@ -11,7 +11,16 @@ import numpy as np
 from common import markdown
 from results import Row, values_of, where
 
-from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, interval, power_law
+from benchmarks.papers.frame import (
+    NOT_REPRODUCED,
+    PARTLY,
+    REPRODUCED,
+    Experiment,
+    Verdict,
+    interval,
+    power_law,
+    share_of,
+)
 from maxmargin import RegularizedSVM, solve
 from maxmargin.data import as_matrix, load_adult
 from maxmargin.engine.stop_rules import UNLIMITED
@@ -91,7 +100,8 @@ class PegasosIterations(Experiment):
             "" if whole else f" Batches end at {most:,.0f} samples here, so the claim for all samples is not tested."
         )
         word = NOT_REPRODUCED if not all(kept) else REPRODUCED if whole else PARTLY
-        return Verdict(word, "; ".join(figures) + ".", rule + batches)
+        found = f"The exponents of lambda and epsilon are not below -1 in {share_of(kept, 'fits')}."
+        return Verdict(word, found, figures, rule + batches)
 
     def laws(self, rows: Sequence[Row], k: float) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
         """Exponents of the mean iterations in lambda at epsilon = 0.01, and in epsilon at lambda = 1e-3."""

@@ -254,7 +254,15 @@ class RegimeMap(Experiment):
             if self.pays(rows, PAPER, "stored", PAYS)
             else NOT_REPRODUCED
         )
-        return Verdict(word, "; ".join(parts) + ".", f"{WHY} {self.trends(rows)}")
+        good = {method: len(self.pays(rows, method, "stored", PAYS)) for method in (PAPER, OURS)}
+        return Verdict(
+            word,
+            f"Half of the accesses or fewer: {PAPER} in {good[PAPER]} of {len(tasks)} cells, our default in "
+            f"{good[OURS]}. {CLAIM:g} times fewer: in "
+            f"{len(self.pays(rows, PAPER, 'stored', CLAIM))} and {len(self.pays(rows, OURS, 'stored', CLAIM))}.",
+            [*parts, *self.trends(rows)],
+            WHY,
+        )
 
     def tables(self, rows: Sequence[Row]) -> str:
         lines = []
@@ -293,7 +301,7 @@ class RegimeMap(Experiment):
     def base(self, rows: Sequence[Row]) -> Row:
         return where(rows, task=values_of(rows, "task")[0])[0]
 
-    def trends(self, rows: Sequence[Row]) -> str:
+    def trends(self, rows: Sequence[Row]) -> list[str]:
         """How the ratios of both methods change with each factor alone."""
         parts = []
         for factor in FACTORS:
@@ -303,8 +311,8 @@ class RegimeMap(Experiment):
             for task in tasks:
                 ratios = [shown(self.ratio(own, task, method, "stored")) for method in (PAPER, OURS)]
                 points.append(f"{where(own, task=task)[0][factor]:g}: {' and '.join(ratios)}")
-            parts.append(f"{factor} {', '.join(points)}")
-        return f"Times fewer of {PAPER} and of {OURS}, one factor at a time: {'; '.join(parts)}."
+            parts.append(f"times fewer of {PAPER} and of {OURS} by {factor}, all else equal: {'; '.join(points)}")
+        return parts
 
     def around(self, rows: Sequence[Row], base: Row, factors: Sequence[str]) -> list[Row]:
         """The rows of cells that are like the base but for these factors."""

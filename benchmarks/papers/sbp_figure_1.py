@@ -10,7 +10,7 @@ from common import markdown
 from kernel_sets import WITHOUT_BIAS, drawn
 from results import Row, values_of, where
 
-from benchmarks.papers.frame import NOT_REPRODUCED, REPRODUCED, Experiment, Verdict
+from benchmarks.papers.frame import NOT_REPRODUCED, REPRODUCED, Experiment, Verdict, share_of
 from maxmargin import SlackSVM
 from maxmargin.core.threads import limit_blas
 from maxmargin.engine.stop_rules import UNLIMITED
@@ -90,8 +90,12 @@ class SbpFigure1(Experiment):
                 f"{found['largest']:.4g} on the wet rows and at most {found['dry']:g} on the dry ones"
             )
         word = REPRODUCED if all(kept) else NOT_REPRODUCED
-        why = "Recomputed from the file: all water is used, p is uniform below the level and zero above it."
-        return Verdict(word, "; ".join(figures) + ".", why if all(kept) else f"{sum(kept)} of {len(kept)} sets agree.")
+        return Verdict(
+            word,
+            f"All slack is used, and p* is uniform below the level and zero above it, on {share_of(kept, 'sets')}.",
+            figures,
+            f"Recomputed from the file, to a relative {ROUNDING:g}.",
+        )
 
     def tables(self, rows: Sequence[Row]) -> str:
         lines = [

@@ -90,15 +90,16 @@ class SbpTable2(Experiment):
         return "open" if row["least"] <= row["paper"] <= row["largest"] else "differs"
 
     def verdict(self, rows: Sequence[Row]) -> Verdict:
-        figure = "; ".join(f"{row['case']}: {row['nu']:.3g} against {row['paper']:.3g}" for row in rows) + "."
+        figures = [f"{row['case']}: {row['nu']:.3g} against {row['paper']:.3g}" for row in rows]
         words = [self.judged(row) for row in rows]
         agree, opened, differ = (words.count(word) for word in ("agrees", "open", "differs"))
         word = NOT_REPRODUCED if not agree else PARTLY if opened or differ else REPRODUCED
-        why = (
-            f"Of {agree + opened + differ} cases with all rows, {agree} are within {AGREES:.0%}, {differ} are not, and "
-            f"{opened} are open: there the gap cannot tell the paper's value from ours."
+        found = (
+            f"Of {agree + opened + differ} cases with all rows, {agree} within {AGREES:.0%} of the paper's value, "
+            f"{differ} not, {opened} open."
         )
-        return Verdict(word, figure, why)
+        why = "Open is a case whose duality gap leaves room for the paper's value as well as for ours."
+        return Verdict(word, found, figures, why)
 
     def tables(self, rows: Sequence[Row]) -> str:
         lines = [

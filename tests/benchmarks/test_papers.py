@@ -46,7 +46,7 @@ class Doubling(frame.Experiment):
         return frame.power_law([row["x"] for row in rows], [row["y"] for row in rows])
 
     def verdict(self, rows):
-        return frame.Verdict(frame.REPRODUCED, f"exponent {self.law(rows)[0]:.2f}", "It is made so.")
+        return frame.Verdict(frame.REPRODUCED, "It is so.", [f"exponent {self.law(rows)[0]:.2f}"], "It is made so.")
 
     def tables(self, rows):
         return frame.markdown(["x", "y"], [[row["x"], row["y"]] for row in rows])
