@@ -174,9 +174,9 @@ class Theorems(Experiment):
             for method, law in laws.items()
         ]
         why = (
-            "The rule: the interval of the whole curve must not lie wholly above -1/2. A flatter stretch does not contradict "
-            "O(...), an upper bound with a constant of its own, but the rate is not shown there; where it comes "
-            "early, the last points show it."
+            "The rule: the interval of the whole curve must not lie wholly above -1/2. A flatter stretch does not "
+            "contradict O(...), an upper bound with a constant of its own, but the rate is not shown there; where it "
+            "comes early, the last points show it."
         )
         return Verdict(word, f"The error falls as fast as promised in {share_of(kept, 'methods')}.", figures, why)
 
