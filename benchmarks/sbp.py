@@ -171,7 +171,11 @@ class Table(Kernel):
 
     def matrix(self, chosen: Any) -> KernelMatrix:
         """As new, nothing counted and nothing kept."""
-        return KernelMatrix(np.arange(len(self.values))[:, None], self, cache_size=chosen.cache)
+        return TableMatrix(np.arange(len(self.values))[:, None], self, cache_size=chosen.cache)
+
+    def copy_row(self, row: int, columns: slice, out: Any) -> None:
+        """out <- these kernels of a row."""
+        out[...] = self.values[row, columns]
 
     @property
     def inner_product(self) -> bool:
@@ -186,6 +190,15 @@ class Table(Kernel):
 
     def diagonal(self, X: Any) -> Any:
         return self.values.diagonal().astype(np.float64)
+
+
+class TableMatrix(KernelMatrix):
+    """Rows of a table, which are copied as they are: not by tiles, as rows are that take time to compute."""
+
+    def _compute(self, rows: Any, columns: slice, out: Any, positions: Any) -> None:
+        for row, position in zip(rows, positions, strict=True):
+            self.kernel.copy_row(row, columns, out[position, columns])
+        self.ledger.count(positions.size * (columns.stop - columns.start))
 
 
 def points(solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: float) -> Iterator[dict[str, Any]]:

@@ -235,6 +235,9 @@ class SharedTable(sbp.Table):
         super().block(left, right, out)
         out /= ONE
 
+    def copy_row(self, row: int, columns: slice, out: Any) -> None:
+        np.divide(self.values[row, columns], np.float32(ONE), out=out)
+
     def diagonal(self, X: Any) -> Any:
         return super().diagonal(X) / ONE
 
