@@ -49,15 +49,15 @@ ROUNDS = {"quick": (100, 200, 400, 800), "full": (100, 200, 400, 800, 1_600, 3_2
 GROWTH = {  # n, m and epsilon of each point of a series
     "1/epsilon": {
         "quick": [(LEAST_N, 100, eps) for eps in (0.9, 0.6, 0.4)],
-        "full": [(LEAST_N, 100, eps) for eps in (0.8, 0.57, 0.4, 0.28, 0.2)],
+        "full": [(LEAST_N, 100, eps) for eps in (0.8, 0.57, 0.4, 0.28)],
     },
     "n": {
         "quick": [(n, 100, 0.9) for n in (70, 140, 280)],
-        "full": [(n, 100, 0.4) for n in (70, 140, 280)],
+        "full": [(n, 100, 0.57) for n in (70, 140, 280)],
     },
     "m": {
         "quick": [(LEAST_N, m, 0.9) for m in (100, 1_000, 10_000)],
-        "full": [(LEAST_N, m, 0.4) for m in (100, 1_000, 10_000)],
+        "full": [(LEAST_N, m, 0.57) for m in (100, 1_000, 10_000)],
     },
 }
 CONSTANT = 1.0  # of the number of rounds; the theorem's is 23, which exponents do not depend on
