@@ -43,7 +43,7 @@ from maxmargin.core.threads import limit_blas, thread_count
 from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.kernels.functions import Kernel, Rbf
 from maxmargin.problems import KernelMatrix, RegularizedSVM
-from maxmargin.solvers import KERNEL_SOLVERS, solve
+from maxmargin.solvers import KERNEL_SOLVERS, Reason, Step, solve
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "SBP, as written": ("sbp", {"method": "paper"}),
@@ -206,21 +206,19 @@ def points(solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: 
     at = {"C": case.C} if solver.solves is RegularizedSVM else {"slack": case.slack}
     problem = solver.solves(K, y, bias=False, **at)
     state = solver.start(problem, np.random.default_rng(seed))
-    n, iteration, shown = y.size, 0, 0.0
-    while iteration < epochs * n and K.ledger.entries_read + K.saved < epochs * n * n:
+    n, iteration, shown, step = y.size, 0, 0.0, Step(0)
+    while step.reason is Reason.DONE and iteration < epochs * n and K.ledger.entries_read + K.saved < epochs * n * n:
         ahead = min(MOST_AHEAD, max(1, int((GROWTH - 1) * iteration)))
         with limit_blas():  # as `solve` does: threads would cost more than they save
-            made = solver.step(problem, state, ahead, UNLIMITED).iterations
-        iteration += made
+            step = solver.step(problem, state, ahead, UNLIMITED)
+        iteration += step.iterations
         computed, asked = K.ledger.entries_read, K.ledger.entries_read + K.saved
-        if asked > 0 and asked >= GROWTH * shown:
+        if asked > 0 and (asked >= GROWTH * shown or step.reason is not Reason.DONE):
             saved, shown = K.saved, asked
             with K.ledger.on("curve"):
                 beta = sp.csr_matrix(solver.solution(problem, state).w.beta, dtype=np.float32)
             K.saved = saved
             yield {"iteration": iteration, "asked": asked, "computed": computed, "beta": beta}
-        if not made:
-            break
 
 
 def median(runs: Sequence[Sequence[Mapping[str, Any]]], count: str) -> dict[str, Any]:

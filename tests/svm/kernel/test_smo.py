@@ -125,10 +125,11 @@ def test_rows_are_read_once_while_they_are_kept():
     assert 0.99 * result.n_iter <= steps <= result.n_iter
 
 
-def test_when_no_step_is_left_it_stays_where_it_is():
+def test_it_ends_when_no_step_is_left():
     K = KernelMatrix(np.array([[0.0], [3.0]]), Rbf(gamma=1.0))
     result = solve(RegularizedSVM(K, [1, -1], 10.0), Smo(), tol=-1.0, max_iter=1000)
-    assert result.n_iter == 1000
+    assert result.status == "finished"
+    assert result.n_iter == 1
     assert result.certificate.relative_gap < 1e-6
 
 
@@ -136,3 +137,13 @@ def test_the_squared_hinge_is_refused():
     X, y = moons()
     with pytest.raises(ValueError, match="smo has the hinge loss; got 'squared_hinge'"):
         solve(RegularizedSVM(KernelMatrix(X, Linear()), y, loss="squared_hinge"), Smo())
+
+
+@pytest.mark.parametrize("bias", [{}, {"bias": False}, {"intercept_scaling": 3.0}], ids=["free", "none", "penalised"])
+@pytest.mark.parametrize("shrink", [True, False])
+def test_it_ends_when_rounding_is_all_that_is_left(bias, shrink):
+    X, y = moons()
+    problem = RegularizedSVM(KernelMatrix(X, Rbf(gamma=2.0)), y, 1.0, **bias)
+    result = solve(problem, Smo(shrink=shrink), tol=-1.0, max_iter=100_000)
+    assert result.status == "finished"
+    assert result.certificate.relative_gap < 1e-5

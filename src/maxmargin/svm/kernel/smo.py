@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.problem import Problem, Solution, Trait
-from maxmargin.engine.solver import Solver, Step
+from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.row_cache import RowView
 from maxmargin.kernels.rows import kernel_rows
@@ -34,7 +34,6 @@ from maxmargin.svm.regularized import RegularizedSVM
 
 STEPS_PER_ROUND = 1000  # steps between two decisions about shrinking; n of them if there are fewer samples
 UNSHRINK_SHARE = 0.5  # all samples become active once the gap of the active ones has fallen to this share
-LEAST_VIOLATION = 1e-10  # smaller violations of the optimality conditions are not worth a step
 BLOCK_ROWS = 64  # rows of K computed at a time when the gradient of inactive samples is reconstructed
 
 
@@ -96,10 +95,11 @@ class Ascent:
                     return done
                 self.K.prefetch(missing)
             elif made < wanted:  # the active samples satisfy the optimality conditions
-                self.due, self.settled = not self.whole, self.whole
+                self.settled = self.whole or np.array_equal(self.alpha, self.alpha_then)  # so do the inactive ones
+                self.due = not self.settled
             elif self.position == self.round:
                 self.end_round()
-        return iterations if self.settled else done
+        return done
 
     def ascend(self, most: int) -> tuple[int, Indices]:
         """Make up to `most` steps; return how many, and the row that the next one needs if it is not cached."""
@@ -155,17 +155,16 @@ class Ascent:
         """Reconstruct the gradient of the inactive samples and make all samples active."""
         self.e, self.active, self.due, self.position = self.reconstructed_gradient(), self.everyone, False, 0
         self.gap_then = self.gap()
-        low, high = self.ends()
-        self.settled = high - low <= LEAST_VIOLATION
 
     def reconstructed_gradient(self) -> Vector:
         """e for all samples: that of inactive ones is updated by the changes of alpha since they became inactive."""
         if self.whole:
             return self.e.copy()
-        out = np.setdiff1d(self.everyone, self.active)
+        out = np.delete(self.everyone, self.active)
         change = (self.alpha - self.alpha_then) * self.y
         missing, f = self.missing_rows(), np.full(self.y.size, self.rho * float(change.sum()))
-        there = np.setdiff1d(np.flatnonzero(change), missing)
+        there = np.flatnonzero(change)
+        there = there[self.K.missing(there) == 0]
         self.K.peek(there).add_to(f, change[there])
         f = f[out]
         for start in range(0, missing.size, BLOCK_ROWS):
@@ -252,7 +251,8 @@ class Smo(Solver[RegularizedSVM, Ascent]):
         return Ascent(problem, self.shrink)
 
     def step(self, problem: RegularizedSVM, state: Ascent, iterations: int, budget: float) -> Step:
-        return Step.of(state.run(iterations, budget), iterations)
+        made = state.run(iterations, budget)
+        return Step(made, Reason.SETTLED) if state.settled else Step.of(made, iterations)
 
     def solution(self, problem: RegularizedSVM, state: Ascent) -> Solution:
         return state.solution()
