@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
+from maxmargin.core import water_level
 from maxmargin.engine.stop_rules import UNLIMITED, StopRules
 from maxmargin.kernels.functions import Poly, Rbf
 from maxmargin.problems import KernelMatrix, SlackSVM, equivalent_slack
 from maxmargin.solvers import Holdout, solve, solve_for_C
 from maxmargin.svm.kernel import stochastic_batch_perceptron
+from maxmargin.svm.kernel._stochastic_batch_perceptron import pour_below
 from maxmargin.svm.kernel.stochastic_batch_perceptron import StochasticBatchPerceptron, _best_step, _sample
 
 METHODS = [StochasticBatchPerceptron(), StochasticBatchPerceptron(method="paper")]
@@ -538,3 +540,25 @@ def test_sums_of_wet_points_are_kept_where_there_is_slack(bias):
     result = solve(problem, StochasticBatchPerceptron(), tol=0.05, random_state=0)
     assert result.status == "tol"
     assert result.state.without_rows is None
+
+
+@given(
+    f=st.lists(st.floats(-100, 100), min_size=1, max_size=60),
+    volume=st.floats(0, 1000),
+    above=st.floats(-50, 50),
+    seed=st.integers(0, 1000),
+)
+def test_wet_points_are_those_of_the_water_level(f, volume, above, seed):
+    rng = np.random.default_rng(seed)
+    f = np.array(f)
+    y, s = rng.choice([-1.0, 1.0], f.size), rng.random(f.size) * (rng.random(f.size) < 0.8)
+    s[0] = 0.5
+    c, points = y * f, np.empty(f.size, dtype=np.int64)
+    level = water_level(c[s > 0], volume, s[s > 0])
+    wet, found = pour_below(y, f, s, volume, level + above, points)
+    if above < -1e-9:
+        assert wet == 0
+    elif above > 1e-9:
+        assert found == pytest.approx(level, rel=1e-9, abs=1e-9)
+        dry = np.setdiff1d(np.flatnonzero(s > 0), points[:wet])
+        assert c[points[:wet]].max() <= level + 1e-9 and c[dry].min(initial=np.inf) >= level - 1e-9

@@ -34,6 +34,7 @@ from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.row_cache import BATCH, MIN_ROWS
 from maxmargin.kernels.rows import KernelRows, kernel_rows
+from maxmargin.svm.kernel._stochastic_batch_perceptron import pour_below
 from maxmargin.svm.kernel.subsets import first_size, next_size
 from maxmargin.svm.kernel.visits import Sum
 from maxmargin.svm.slack import SlackSVM
@@ -187,6 +188,8 @@ class AsWritten(Iterates):
         A point that was drawn but did not fit the budget.
     level : float
         The last water level, near which the next one is.
+    points : array of shape (n,)
+        Where the numbers of the wet points are written.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator) -> None:
@@ -195,6 +198,7 @@ class AsWritten(Iterates):
         self.a = 1.0
         self.drawn: int | None = None
         self.level = 0.0
+        self.points = np.empty(self.n, dtype=np.int64)
 
     def restart_mean(self) -> None:
         for part in self.parts:
@@ -225,29 +229,25 @@ class AsWritten(Iterates):
 
     def _draw(self, problem: SlackSVM) -> int:
         """Pour the slack over the responses (step 1), and draw a point from p* (step 2)."""
-        points, p = self._wet(problem, problem.y * self.f)
+        points, p = self._wet(problem)
         ends = np.cumsum(p)
         return int(points[np.searchsorted(ends, ends[-1] * self.rng.random(), side="right")])
 
-    def _wet(self, problem: SlackSVM, c: Vector) -> tuple[Indices, Vector]:
-        """The points that are wet, and in proportion to p*, given the responses up to a factor."""
-        unit = problem.scale**2 / self.a
+    def _wet(self, problem: SlackSVM) -> tuple[Indices, Vector]:
+        """The points that are wet, and in proportion to p*."""
+        f, unit = self.f, problem.scale**2 / self.a
         if not problem.bias:
-            # The step raised no response by more than eta. Whatever points they are taken from, levels are not below
-            # that of all points: one that is as low as the points were chosen is the level itself.
-            highest = (self.level + 1 / math.sqrt(max(1, self.t))) * unit
-            low = np.flatnonzero(c <= highest)
-            low = low[problem.s[low] > 0]
-            if low.size:
-                level = water_level(c[low], problem.volume * unit, problem.s[low])
-                if level <= highest:
-                    self.level = level / unit
-                    points = low[c[low] <= level]
-                    return points, problem.s[points]
-        levels, wet = problem.pour(c / unit)
+            # The step raised no response by more than eta, and so not the level either.
+            highest = self.level + 1 / math.sqrt(max(1, self.t))
+            wet, level = pour_below(problem.y, f, problem.s, problem.volume * unit, highest * unit, self.points)
+            if wet:
+                self.level = level / unit
+                points = self.points[:wet]
+                return points, problem.s[points]
+        levels, shares = problem.pour(problem.y * f / unit)
         self.level = levels[0]
-        points = np.flatnonzero(wet > 0)
-        return points, problem.s[points] * wet[points]  # both basins are wet over the same mass
+        points = np.flatnonzero(shares > 0)
+        return points, problem.s[points] * shares[points]  # both basins are wet over the same mass
 
     def solution(self, problem: SlackSVM) -> Solution:
         y, means = problem.y, [part.answer() / problem.scale for part in self.parts]
