@@ -13,7 +13,7 @@ from results import QUICK, Measured, Row, read, where
 from benchmarks.arena.curves import CLOCKS, PRIMAL, TARGETS, Problem, Verdict, left_out, problems, verdict
 from benchmarks.arena.document import Block, Heading, Paragraph, Picture, Table, as_html, as_markdown
 from benchmarks.arena.drawing import draw_set, draw_summary
-from benchmarks.arena.race import LIMITS, SEARCH, SEARCH_PATIENCE, TOOK
+from benchmarks.arena.race import BEST, FAR_BEHIND, LIMITS, SEARCH, SEARCH_PATIENCE, TOOK
 
 NAME, TITLE = "arena", "The arena: ours and its peers on the same problems"
 KINDS = {
@@ -180,8 +180,9 @@ def method(measured: Measured) -> Iterator[Block]:
     yield Paragraph(f"`python -m benchmarks.arena{quick}`: {minutes:.0f} minutes.")
     yield Paragraph(
         f"Tolerances are 1, 0.1, ... 1e-8, epochs 1, 3, 10, ... 1000; an entrant ends its series at a relative "
-        f"suboptimality of 1e-6, or with a fit that takes more than {limits.cap:g} seconds on each core, of a search "
-        f"{SEARCH_PATIENCE} times as many. Fits are repeated, in turns with the others, {limits.repeats} times "
+        f"suboptimality of {BEST:g}, with a fit that takes more than {FAR_BEHIND} times as long as another's that got "
+        f"there, or with one that takes more than {limits.cap:g} seconds on each core, of a search {SEARCH_PATIENCE} "
+        f"times as many. Fits are repeated, in turns with the others, {limits.repeats} times "
         f"in all, unless they take {limits.enough:g} s together; the best time counts. The optimum is the best value "
         f"that anyone reached, ours in float64 included; how far it can be from the true one, the dual objective "
         f"proves. With a kernel, weights are cut to their box and balanced before the dual objective is computed. Of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from benchmarks.arena.environments import Installed
 CASE, FIT, STOPPED, SEARCH, MISSING, TOOK = "case", "fit", "stopped", "search", "missing", "took"
 SEARCH_PATIENCE = 10  # how many times longer a search may take than a fit
 BEST = 1e-6  # relative suboptimality from which on an entrant is not asked for more
+FAR_BEHIND = 10  # an entrant whose fit takes so many times as long as one that reaches BEST is not asked for more
 
 Judge = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -80,12 +82,14 @@ class Contestant:
 def race(kind: str, contestants: Sequence[Contestant], judge: Judge, limits: Limits) -> list[dict[str, Any]]:
     """Let all climb their ladders in turns, and then repeat what was quick: a row for each rung, with its best times.
 
-    `judge` says what a model is worth, as columns; one of the name "done" ends the climb, and is no column.
+    `judge` says what a model is worth, as columns; one of the name "done" ends the climb, and is no column. An entrant
+    that is far behind one that is done ends its climb too: it could only become later.
     """
     rows: dict[tuple[str, float], dict[str, Any]] = {}
     spent: dict[tuple[str, float], float] = {}
     stopped: list[dict[str, Any]] = []
     going = list(contestants)
+    least, leader = math.inf, ""  # the wall seconds of the quickest fit that is done, and whose it is
     height = max((len(each.entrant.ladder) for each in contestants), default=0)
     for step in range(height):
         for each in list(going):
@@ -102,6 +106,11 @@ def race(kind: str, contestants: Sequence[Contestant], judge: Judge, limits: Lim
                 continue
             worth = judge(model)
             if worth.pop("done", False):
+                going.remove(each)
+                least, leader = min((least, leader), (wall, title))
+            elif wall > FAR_BEHIND * least:
+                note = f"takes more than {FAR_BEHIND} times as long as {leader} to {BEST:g}"
+                stopped.append({"kind": STOPPED, "entrant": title, "rung": rung, "note": note})
                 going.remove(each)
             rows[title, rung] = {
                 "kind": kind, "entrant": title, "rung": rung, "wall": wall, "cpu": cpu, "runs": 1, **worth

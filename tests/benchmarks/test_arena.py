@@ -205,6 +205,20 @@ def test_a_race():
     assert slow.asked == [1, 2]  # it took too long to run again
 
 
+def test_who_is_far_behind_one_that_is_done_ends_the_climb():
+    fast, slow = Fake(1.0, 2.0), Fake(5.0, 2.0 * race.FAR_BEHIND + 1)
+    found = race.race(
+        race.FIT,
+        [contestant("fast", fast, (1, 2)), contestant("slow", slow, (1, 2, 3))],
+        lambda model: {"primal": str(model["rung"]), "done": model["rung"] == 2 and not slow.asked[1:]},
+        race.Limits(cap=99, repeats=1, enough=5, reference=0),
+    )
+    assert slow.asked == [1, 2]  # not the third
+    assert [row["rung"] for row in found if row["entrant"] == "slow"] == [1, 2, 2]  # what it reached counts
+    assert found[-1]["kind"] == race.STOPPED
+    assert found[-1]["note"] == f"takes more than {race.FAR_BEHIND} times as long as fast to 1e-06"
+
+
 # Curves and verdicts
 
 

@@ -561,4 +561,5 @@ def test_wet_points_are_those_of_the_water_level(f, volume, above, seed):
     elif above > 1e-9:
         assert found == pytest.approx(level, rel=1e-9, abs=1e-9)
         dry = np.setdiff1d(np.flatnonzero(s > 0), points[:wet])
-        assert c[points[:wet]].max() <= level + 1e-9 and c[dry].min(initial=np.inf) >= level - 1e-9
+        assert c[points[:wet]].max() <= level + 1e-9
+        assert c[dry].min(initial=np.inf) >= level - 1e-9
