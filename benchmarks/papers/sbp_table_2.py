@@ -26,7 +26,7 @@ TABLE = {f"{name}, no bias": (case, False) for name, case in WITHOUT_BIAS.items(
 TABLE[FOREST] = replace(CASES["forest-500k"], n=None, slack=7.62e-10), True
 QUICK = {"reuters, no bias": None, "adult, no bias": None, FOREST: 2_000}  # rows to draw; None: all
 TOL = {False: 1e-5, True: 1e-4}  # relative gap, without a bias and with one
-MAX_TIME = {"quick": 30.0, "full": 1800.0}  # wall seconds of a solve
+MAX_TIME = {"quick": 10.0, "full": 1800.0}  # wall seconds of a solve
 CACHE = 1000  # megabytes of kernel rows, which a checkpoint holds too
 AGREES = 0.05  # relative
 

@@ -48,7 +48,7 @@ PROJECTIONS = {  # n and epsilon of each point of a series
 ROUNDS = {"quick": (100, 200, 400, 800), "full": (100, 200, 400, 800, 1_600, 3_200)}
 GROWTH = {  # n, m and epsilon of each point of a series
     "1/epsilon": {
-        "quick": [(LEAST_N, 100, eps) for eps in (0.9, 0.6, 0.4)],
+        "quick": [(LEAST_N, 100, eps) for eps in (0.9, 0.7, 0.5)],
         "full": [(LEAST_N, 100, eps) for eps in (0.8, 0.57, 0.4, 0.28)],
     },
     "n": {
