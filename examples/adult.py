@@ -1,6 +1,7 @@
 """SVMs on the bundled Adult data, with a proof of how good they are.
 
-A linear one, trained on a part of the data, and one with the Gaussian kernel, beside scikit-learn's.
+The program trains a linear SVM on a part of the data, and a Gaussian kernel SVM with maxmargin and with scikit-learn.
+It prints the errors, certificates and times, and draws the convergence of the linear one.
 Run it with `make demo`, or `python examples/adult.py [picture.png]`.
 """
 
@@ -21,7 +22,7 @@ X_train, y_train, X_test, y_test = load_adult()
 
 
 def fitted(model):
-    """The model, the seconds that it took, and its error on the test data in per cent."""
+    """The fitted model, the seconds of the fit, and the test error in per cent."""
     started = time.perf_counter()
     model.fit(X_train, y_train)
     seconds = time.perf_counter() - started
@@ -41,7 +42,7 @@ print(f"  certificate     {certificate}")
 print(f"  entries read    {read:,} of {stored:,} stored ({100 * read / stored:.0f} %) to learn")
 print(f"  seconds         {seconds:.2f}, certificate included")
 
-# The same fit once more with a certificate at each check, which reads far more, to see how it came to its answer.
+# The same fit again, with a certificate at each check, for the picture. These certificates read far more.
 traced = LinearSVC(slack=0.05, budget=450_000, certify="checks", random_state=0).fit(X_train, y_train)
 picture = Path(sys.argv[1] if len(sys.argv) > 1 else "convergence.png")
 ConvergenceDisplay.from_estimator(traced, stored=stored).figure_.savefig(picture, dpi=120)

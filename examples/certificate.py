@@ -2,8 +2,8 @@
 A certificate over time
 =======================
 
-Every fit ends with a proof: a value that the model has, and a bound that no model can beat. With ``certify="checks"``
-both are measured while the solver runs, so that we see them meet.
+Every fit ends with a certificate: the value of the model, and a bound that no model can beat. With
+``certify="checks"`` the solver measures both while it runs. The picture shows the two curves approach each other.
 """
 
 import matplotlib.pyplot as plt
@@ -21,14 +21,13 @@ print(f"certificate   {model.certificate_}")
 print(f"entries read  {model.entries_read_:,} to learn")
 
 # %%
-# The picture has the entries that were read to learn on its horizontal axis. The best possible margin lies between the
-# two curves at all times.
+# The horizontal axis shows the entries read to learn. The best possible margin always lies between the two curves.
 
 ConvergenceDisplay.from_estimator(model, stored=X_train.nnz)
 plt.show()
 
 # %%
-# Without a budget the same problem is solved until the gap is below ``tol``.
+# Without a budget, the solver continues until the relative duality gap is below ``tol``.
 
 exact = LinearSVC(slack=0.05, random_state=0).fit(X_train, y_train)
 print(f"test error    {1 - exact.score(X_test, y_test):.2%}")

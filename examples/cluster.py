@@ -2,8 +2,9 @@
 A cluster on one machine
 ========================
 
-The estimators of ``maxmargin.dask`` fit data that lies on the workers of a Dask cluster. Here the cluster is two
-processes of this machine. They reach the optimum that ``maxmargin.LinearSVC`` reaches, with the same proof.
+The estimators of ``maxmargin.dask`` fit data on the workers of a Dask cluster. Here the cluster consists of two
+processes on this machine. The picture compares the weights with those of ``maxmargin.LinearSVC``, which reaches the
+same optimum without a cluster.
 """
 
 import dask
@@ -24,7 +25,7 @@ def main():
         random = da.random.default_rng(0)
         y = random.integers(2, size=40_000, chunks=10_000)
         X = random.normal(size=(40_000, 10), chunks=(10_000, -1)) + 0.5 * y[:, None]
-        X, y = dask.persist(X, y)  # computed by the workers, and kept there
+        X, y = dask.persist(X, y)  # computed and kept by the workers
         model = LinearSVC(C=0.1, client=client).fit(X, y)
         print(f"certificate   {model.certificate_}")
         print(f"accuracy      {model.score(X, y).compute():.1%}")
@@ -32,7 +33,7 @@ def main():
 
 
 # %%
-# A ``LocalCluster`` starts processes that import this file, so that a script must not start one while it is imported.
+# A ``LocalCluster`` starts processes that import this file. The guard keeps these processes from starting clusters too.
 
 if __name__ == "__main__":
     model, X, y = main()

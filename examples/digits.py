@@ -2,7 +2,8 @@
 Handwritten digits
 ==================
 
-A kernel SVM learns ten digits. It says how good it provably is, and we look at the digits that it gets wrong.
+A kernel SVM learns to tell ten digits apart, and its certificate says how near it is to the optimum. The picture shows
+the test digits that the model gets wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +22,8 @@ print(f"certificate   {model.certificate_}")
 print(f"support       {len(model.support_)} of {len(X_train)} digits")
 
 # %%
-# There is a binary problem for each pair of digits, 45 in all, and a certificate for each of them. The digits below are
-# those that the model gets wrong, and, to fill the rows, the ones for which the vote between classes was closest.
+# Each pair of digits is a binary problem with a certificate of its own, 45 in all. The picture shows the digits that
+# the model gets wrong. The remaining places show the digits with the closest votes between classes.
 
 predicted = model.predict(X_test)
 votes = np.sort(model.decision_function(X_test), axis=1)

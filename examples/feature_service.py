@@ -2,14 +2,13 @@
 A service that sells features
 =============================
 
-Learning from a service that computes features for money: ``python examples/feature_service.py``.
+``OnDemand`` buys features from an HTTP service, and ``budget`` limits what a fit may pay. The picture compares the bill
+with the budget and with the price of all entries.
 
-A service on this machine knows the features of some customers and sells them entry by entry, at a price for each
-feature. It takes a few requests at a time and refuses further ones (HTTP 429, too many requests). The client asks for
-several entries in a request and makes several requests at a time; those that are refused are made again after a while.
-
-A fit has a budget in the currency of the service. Everything that was paid for is kept in a file: a later program knows
-it from the beginning, and pays for other entries only.
+The service runs on this machine and sells the features of some customers entry by entry, at a price for each feature.
+It takes four requests at once and refuses others (HTTP 429, too many requests). The client asks for several entries per
+request, makes several requests at a time, and repeats refused requests after a while. A file keeps all entries that
+were paid for, so that a later program pays for other entries only.
 """
 
 import asyncio
@@ -55,7 +54,7 @@ def main(n=400, d=60, share=0.25, seed=0):
 
 
 def fit(features, y, budget, seed):
-    """A largest norm would take all entries to find; that of a sample is about the root of the number of features."""
+    """Fit with a guess for `scale`, twice the typical norm of a sample: finding the largest would buy all entries."""
     return LinearSVC(
         solver="simba",
         slack=0.1,
@@ -74,7 +73,7 @@ def asked(address, what=None):
 
 
 class Service:
-    """The seller: an HTTP server in a thread, which takes four requests at a time."""
+    """The seller: an HTTP server in a thread that takes four requests at a time."""
 
     def __init__(self, n, d, seed):
         rng = np.random.default_rng(seed)
@@ -88,13 +87,13 @@ class Service:
         self.address = f"http://localhost:{self.server.server_port}"
 
     def answer(self, wanted):
-        """Values for the entries of a request; None if there are too many requests."""
+        """The values of the requested entries; None if there are too many requests."""
         with self.lock:
             if self.running == 4:
                 self.refused += 1
                 return None
             self.running += 1
-        time.sleep(0.002)  # it has work to do
+        time.sleep(0.002)  # stands for the work of the service
         i, j = wanted["rows"], wanted["columns"]
         values = self.X[i, j].tolist()
         with self.lock:
@@ -135,7 +134,7 @@ class Service:
 
 
 # %%
-# The bill beside the budget, and beside the price of everything that the service has.
+# The picture compares the bill with the budget and with the price of all entries.
 
 
 def draw(service, budget, bill):

@@ -2,16 +2,17 @@
 A matrix game
 =============
 
-A problem that the package does not know, solved from a part of its data: a game with a matrix of payments.
+``PrimalDual`` solves max-min problems of your own; here it solves a game from a part of its payments. The picture shows
+what the strategy earns against each row of the opponent, and the bound that no strategy can beat.
 
-We choose a column of A, our opponent a row, and we are paid the entry where they meet. A mixed strategy is an x on the
-simplex, which says how often we play each column; it is worth what it earns against the worst row::
+We choose a column of A, our opponent chooses a row, and we are paid the entry where they meet. A mixed strategy is a
+point x of the simplex, which says how often we play each column. Its value is what it earns against the worst row::
 
     max over x on the simplex of  min over i of  <A_i, x>.
 
-That is a max-min problem. To hand it to PrimalDual takes a player for x, here one that comes with the package, and a
-few lines of NumPy: an estimate of the worth against every row, the gradient of one of them, all of them exactly, and a
-bound that no strategy can beat. ``docs/primal_dual.md`` explains each.
+``PrimalDual`` needs a player for x, here one from the package, and a few lines of NumPy: an estimate of the earnings
+against all rows, the gradient for one row, the exact earnings, and a bound that no strategy can beat.
+``docs/primal_dual.md`` explains each.
 """
 
 import time
@@ -38,22 +39,22 @@ def main(small=400, large=4_000, eps=0.25, seed=0):
 
 
 def play(A, eps, seed):
-    """A strategy that is within eps of the best, and a proof of how near it is."""
+    """Find a strategy that should be within eps of the best, with a certificate."""
     n, d = A.shape
     game = MaxMin(
         n,
-        # An opponent's row earns us A_ij if we draw our column j from x: right in the mean, for all rows i at once, and
-        # with a variance of at most 1, as all payments are between -1 and 1.
+        # If we draw column j from x, row i pays us A_ij. This estimate is unbiased for all rows at once, and its
+        # variance is at most 1, because all payments are between -1 and 1.
         sample=lambda x, rng: A[:, l1_sample(x, rng.random())],
         gradient=lambda i, x: A[i],
-        # These two read all of A, and are asked for at the end alone, to certify the answer.
+        # `values` and `bound` read all of A. They are called only at the end, to certify the answer.
         values=lambda x: A @ x,
-        # If the opponent plays rows as often as p says, no column earns more than the best one does against p.
+        # If the opponent plays the rows with frequencies p, no strategy earns more than the best column does.
         bound=lambda p: np.max(p @ A),
         reads=(n, d, n * d),
     )
-    # A constant of 23 is what the theorem takes, for the worst of all games. With 1/2 the rounds are a hundredth of
-    # that, nothing is promised, and the certificate tells how good the answer is all the same.
+    # The theorem holds for a constant of 23, which covers the worst game. With 1/2 there are a hundredth as many rounds
+    # and no promise, but the certificate still says how good the answer is.
     solver = PrimalDual(ExponentiatedGradient(d), eps=eps, constant=0.5)
     started = time.perf_counter()
     result = solve(game, solver, random_state=seed)
@@ -68,7 +69,7 @@ def play(A, eps, seed):
 
 
 def payments(size, seed):
-    """Between -1 and 1, fair on the whole, but for a few columns that are good against most rows."""
+    """Payments between -1 and 1 with mean 0, except for a few columns that are good against most rows."""
     rng = np.random.default_rng(seed)
     A = rng.uniform(-0.5, 0.5, size=(size, size)).astype(np.float32)
     A[:, rng.choice(size, size // 20, replace=False)] += 0.4
@@ -76,7 +77,7 @@ def payments(size, seed):
 
 
 def exactly(A):
-    """The value of the game by a linear program over (x, v): max v such that A x >= v, and x is on the simplex."""
+    """The value of the game from a linear program over (x, v): max v such that A x >= v and x is on the simplex."""
     n, d = A.shape
     answer = linprog(
         np.r_[np.zeros(d), -1.0],
@@ -90,7 +91,7 @@ def exactly(A):
 
 
 # %%
-# What the strategy for the small game earns against each row of the opponent, and the bound that none can exceed.
+# The picture shows what the strategy for the small game earns against each row, and the bound that none can exceed.
 
 
 def draw(result, A):

@@ -2,11 +2,11 @@
 Reading one per cent of a matrix
 ================================
 
-If a few samples decide and all others are easy, most entries of a matrix need never be read. SIMBA reads columns to
-find out which rows matter, and then reads those rows.
+If a few hard samples decide and all others are easy, a solver does not have to read most entries of the matrix. SIMBA
+reads columns to find out which rows matter, and then reads those rows.
 
-Here 0.5 % of the samples are hard: they lie near the boundary and differ from the others in the feature that tells the
-classes apart. We let two solvers learn with the same budgets, and count what they read.
+Here 0.5 % of the samples are hard: they lie near the boundary, and another feature tells their classes apart. SIMBA and
+a solver that reads only rows learn with the same budgets. The picture shows how many hard samples they get wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -21,12 +21,12 @@ X = (rng.normal(size=(n, d)) / np.sqrt(d)).astype(np.float32)
 hard = rng.choice(n, n // 200, replace=False)
 easy = np.setdiff1d(np.arange(n), hard)
 X[easy, 0] += y[easy]  # one feature is enough for the easy samples
-X[hard, 0] -= 0.5 * y[hard]  # and misleads for the hard ones,
+X[hard, 0] -= 0.5 * y[hard]  # but it misleads for the hard ones,
 X[hard, 1] += y[hard]  # which another feature tells apart
 print(f"{X.size:,} entries, {len(hard)} hard samples")
 
 # %%
-# ``scale`` and ``certify=False`` spare the passes over the data that a certificate would take.
+# With ``scale`` and ``certify=False`` the fit makes no pass over the data for the largest norm and the certificate.
 
 scale = float(np.sqrt((X**2).sum(axis=1).max()))
 shares = [0.005, 0.01, 0.02, 0.05, 0.1]
@@ -40,7 +40,7 @@ for solver, errors in wrong.items():
         print(f"{solver:10}  read {model.entries_read_ / X.size:5.1%}: {errors[-1]:4.0%} of the hard samples wrong")
 
 # %%
-# A solver that reads rows only has to meet the hard rows by chance.
+# A solver that reads only rows finds the hard rows only by chance.
 
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 axes.plot(100 * np.array(shares), 100 * np.array(wrong["simba"]), "o-", label="SIMBA: rows and columns")

@@ -2,8 +2,8 @@
 Outliers
 ========
 
-``EnclosingBall`` finds the smallest ball around all samples but a few, in the space of a kernel. What lies outside is
-an outlier.
+``EnclosingBall`` finds the smallest ball around nearly all samples in the space of a kernel. The few samples outside
+are outliers. The picture shows the surface of the ball in the plane of the data.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ print(f"outliers      {outside.sum()} of {len(X)} samples")
 print(f"certificate   {ball.certificate_}")
 
 # %%
-# ``decision_function`` is positive inside of the ball. In the plane of the data its surface has the shape of the data.
+# ``decision_function`` is positive inside the ball. In the plane, the surface of the ball follows the data.
 
 x, z = np.meshgrid(np.linspace(-2, 3, 150), np.linspace(-1.5, 2, 120))
 height = ball.decision_function(np.column_stack([x.ravel(), z.ravel()])).reshape(x.shape)

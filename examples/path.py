@@ -2,8 +2,9 @@
 A regularisation path
 =====================
 
-How much margin does an error buy? ``slack_path`` fits the whole family of models, from a wide margin with many samples
-inside it to a narrow one, each fit beginning where the last one ended.
+How much wider does the margin become if a model allows more errors? ``slack_path`` fits models from a wide margin with
+many samples inside it to a narrow margin; each fit begins where the last one ended. The pictures show the path and the
+decision regions of three of its models.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +19,7 @@ PathDisplay.from_path(path)
 plt.show()
 
 # %%
-# Three models of the path: much slack, some, and little.
+# Three models of the path have much, some and little slack.
 
 figure, panels = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 slacks = path.column("slack")

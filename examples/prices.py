@@ -2,8 +2,9 @@
 Features with prices
 ====================
 
-Some features cost money. ``OnDemand`` buys an entry when a solver asks for it, once, and ``budget`` is in units of
-money. Afterwards ``decide`` predicts with as few features as each label needs.
+Some features cost money. ``OnDemand`` buys an entry when a solver first asks for it, and ``budget`` limits the money
+that a fit spends. Then ``decide`` predicts each label with as few features as it needs. The pictures show the accuracy
+by the price paid, and the number of features that each label needs.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from maxmargin.data import OnDemand, feature_ranges
 
 n, d = 600, 200
 rng = np.random.default_rng(0)
-table = rng.normal(size=(n, d))  # in place of something that must be paid for
+table = rng.normal(size=(n, d))  # stands for data that must be paid for
 w = np.where(np.arange(d) < 40, 1.0, 0.0)  # 40 features tell the classes apart
 y = np.where(table @ w > 0, 1, -1)
 price = rng.choice([1.0, 10.0, 100.0], size=d)
@@ -29,8 +30,7 @@ for share in shares:
     print(f"budget {share:4.0%}: {X.computed:,} entries bought for {paid[-1]:.1%} of the price of all")
 
 # %%
-# Prediction by need: the features of a sample are asked for one after another, until the others can no longer change
-# the label.
+# ``decide`` asks for the features of a sample in batches, until the other features can no longer change the label.
 
 decisions = model.decide(table, ranges=feature_ranges(table), cost=price)
 assert (decisions.labels == model.predict(table)).all()

@@ -2,16 +2,17 @@
 Random features on demand
 =========================
 
-A kernel machine that computes only the random features it asks for: ``python examples/random_features.py``.
+A linear SVM on random Fourier features approximates a kernel SVM. Here ``OnDemand`` computes only the features that the
+solver asks for, instead of a table of all features. The picture shows how many features each test label needs.
 
-Random Fourier features turn an rbf kernel into inner products: with directions drawn from a Gaussian and phases drawn
-uniformly, ``z_j(x) = sqrt(2 / D) cos(<omega_j, x> + beta_j)`` has ``<z(x), z(x')> = exp(-gamma |x - x'|^2)`` in the
-mean. A linear machine on z(x) is thus a kernel machine ("kernels, through linearization": Hazan, Koren and Srebro
-2011, section 7). The more features the better, but a table of them for all samples takes time and memory.
+With directions omega_j drawn from a Gaussian and phases beta_j drawn uniformly, the features
+``z_j(x) = sqrt(2 / D) cos(<omega_j, x> + beta_j)`` have ``<z(x), z(x')> = exp(-gamma |x - x'|^2)`` in the mean
+("kernels, through linearization": Hazan, Koren and Srebro 2011, section 7). More features are better, but a table of
+them for all samples takes time and memory.
 
-OnDemand makes no table. SIMBA asks for a row, all features of one sample, or for a column, one feature of all samples,
-and stops when the budget is spent. Then each test sample is decided by as few features as its label needs: their ranges
-are known, as a cosine lies between -1 and 1.
+SIMBA asks for a row, all features of one sample, or for a column, one feature of all samples, and stops when the budget
+is spent. Then each test sample is decided by as few features as its label needs. The ranges of the features are known,
+because a cosine lies between -1 and 1.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +29,7 @@ def main(n=4_000, D=2_000, share=0.2, seed=0):
     omega, beta = rng.normal(scale=3.0, size=(X.shape[1], D)), rng.uniform(0, 2 * np.pi, D)
     features = on_demand(X, omega, beta)
 
-    # |z(x)|^2 is at most 2, which spares a pass to find the largest norm; a certificate would take another one.
+    # |z(x)|^2 is at most 2, so no pass is needed to find the largest norm. A certificate would take another pass.
     model = LinearSVC(
         solver="simba", slack=0.02, scale=np.sqrt(2), budget=share * n * D, certify=False, random_state=seed
     ).fit(features, y)
@@ -43,7 +44,7 @@ def main(n=4_000, D=2_000, share=0.2, seed=0):
 
     full = LinearSVC().fit(fourier(X, omega, beta), y)
     full_error = 1 - full.score(fourier(X_test, omega, beta), y_test)
-    # No straight line tells rings apart: without random features, a linear model takes the larger class for all.
+    # No straight line separates rings: without random features, a linear model predicts the larger class for all.
     linear_error = min(np.mean(y_test == 1), np.mean(y_test == -1))
     print(f"for comparison  {full_error:.1%} from all entries, {linear_error:.1%} without random features")
     return features, decisions, error, full_error, linear_error
@@ -55,7 +56,7 @@ def fourier(X, omega, beta):
 
 
 def on_demand(X, omega, beta):
-    """The same, each computed when it is asked for."""
+    """The same features, each computed when it is asked for."""
     scale = np.sqrt(2 / beta.size)
     return OnDemand(
         X.shape[0],
@@ -67,14 +68,14 @@ def on_demand(X, omega, beta):
 
 
 def rings(n, rng):
-    """Points of two classes, which alternate on rings around the origin."""
+    """Points of two classes that alternate on rings around the origin."""
     radius, angle = rng.uniform(0, 3, n), rng.uniform(0, 2 * np.pi, n)
     y = np.where(radius.astype(int) % 2 == 0, 1, -1)
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
 
 
 # %%
-# How many of the 2,000 features it took to be certain of the label of each test sample.
+# The picture shows how many of the 2,000 features make the label of a test sample certain.
 
 
 def draw(decisions):

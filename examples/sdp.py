@@ -2,8 +2,9 @@
 A semidefinite program
 ======================
 
-Is there a positive semidefinite matrix X with ``A_i.X >= 0`` for all of these matrices? ``decide`` answers from a part
-of their entries, with a proof either way.
+Is there a positive semidefinite matrix X, not zero, with ``A_i.X >= 0`` for all of the given matrices A_i? ``decide``
+answers from a part of their entries and proves its answer. The picture shows the interval that contains the best value,
+for one feasible and two infeasible programs.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +26,8 @@ for shift in (0.5, 0.0, -0.5):
     print(f"shift {shift:4}: {results[shift].certificate}")
 
 # %%
-# The best value lies between what the X that was found reaches and what no X can exceed. Above zero the program is
-# feasible; a bound below zero proves that it is not.
+# The best value lies between the value of the X that was found and the bound that no X can exceed. The program is
+# feasible if the value is at least zero; a bound below zero proves that it is infeasible.
 
 figure, axes = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
 for row, result in enumerate(results.values()):

@@ -2,9 +2,9 @@
 Text: the most telling words
 ============================
 
-A linear SVM tells two kinds of messages apart, and its largest weights are the words that give them away. The messages
-are made up here, so that nothing has to be downloaded: each draws most of its words from a common vocabulary and a few
-from that of its topic.
+A linear SVM tells messages about two topics apart. The picture shows the words with the largest weights, which are
+typical of each topic. The messages are generated, so that nothing has to be downloaded: each draws most of its words
+from a common vocabulary and a few from the vocabulary of its topic.
 """
 
 import matplotlib.pyplot as plt
@@ -64,7 +64,7 @@ rng = np.random.default_rng(0)
 
 
 def message(topic, other):
-    """Twenty common words, two of the topic, and sometimes one or two of the other topic."""
+    """A message of twenty common words, two words of the topic, and at times one or two of the other topic."""
     words = [*rng.choice(COMMON, 20), *rng.choice(topic, 2), *rng.choice(other, rng.binomial(2, 0.4))]
     return " ".join(rng.permutation(words))
 
@@ -74,7 +74,7 @@ topics = np.array(["space" if k % 2 else "hockey" for k in range(2000)])
 train, test, y_train, y_test = train_test_split(texts, topics, random_state=0)
 
 # %%
-# ``TfidfVectorizer`` gives a sparse matrix with a column for each word. The data is read as it is, without a copy.
+# ``TfidfVectorizer`` returns a sparse matrix with a column for each word, which ``LinearSVC`` reads without a copy.
 
 model = make_pipeline(TfidfVectorizer(), LinearSVC(C=1.0)).fit(train, y_train)
 words, svm = model[0].get_feature_names_out(), model[-1]
@@ -83,7 +83,7 @@ print(f"certificate   {svm.certificate_}")
 print(f"solver        {svm.solver_}, ended by {svm.stopped_}")
 
 # %%
-# A positive weight speaks for ``classes_[1]``, a negative one for ``classes_[0]``.
+# A word with a positive weight indicates ``classes_[1]``, one with a negative weight ``classes_[0]``.
 
 weights = svm.coef_[0]
 order = np.argsort(weights)
