@@ -1,16 +1,18 @@
-# make demo   train on the bundled Adult data, print the certificate, leave a convergence plot
-# make test   lint, format, types, import layers, the pages, all tests
-# make check-fast   the tests that take no time
-# make docs   the documentation site, in build/site
-# make papers   every experiment of the papers, with a verdict; QUICK=1 for a short run
-# make arena   ours and its peers on the same problems, with pages; QUICK=1 for a short run
-# They need only Python >= 3.11, pip, make and a C++ compiler: each makes .venv by itself.
+# make demo         train on the bundled Adult data, print certificates and times, draw the convergence
+# make test         lint, format, types, import layers, pages and all tests: what CI runs
+# make check-fast   the fast tests only
+# make docs         the documentation site, in build/site
+# make compat       scikit-learn's own tests of SVC and LinearSVC, on our classes
+# make papers       the papers' experiments with verdicts, in docs/papers; QUICK=1: shorter, in build/papers
+# make arena        maxmargin and its peers on the same problems, in docs/arena; QUICK=1: small sets, in build/arena
+# make package      sdist and wheel in dist, and the tests run from both
+# Each target makes .venv itself and needs only Python >= 3.11, pip, make and a C++ compiler.
 
 PYTHON ?= python3
 BIN := .venv/bin
-# meson, ninja and cython are found by name when the compiled modules are built.
+# The build finds meson, ninja and cython by their names.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# By its full name, so that an import which builds again finds it without this Makefile.
+# The full path, so that an import which rebuilds a module finds cython without this Makefile.
 export CYTHON := $(CURDIR)/.venv/bin/cython
 SOURCES := pyproject.toml meson.build src/maxmargin/meson.build
 
@@ -31,33 +33,30 @@ lint: .venv/dev
 check: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The tests of modules that tests/conftest.py does not list as slow.
+# The tests of the modules that tests/conftest.py does not list as slow.
 check-fast: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m fast tests
 
-# scikit-learn's own tests of its support vector machines, with our classes in their place.
+# scikit-learn's own tests of its support vector machines, run on our classes.
 compat: .venv/dev
 	cd tests/compat && $(CURDIR)/$(BIN)/python -m pytest -p swapped --pyargs sklearn.svm.tests
 
-# Warnings are errors: a page that nothing links to, a link that leads nowhere, an example that fails.
+# Warnings are errors: a page without a link to it, a broken link, an example that fails.
 SPHINX := sphinx-build -a -W --keep-going --quiet -c docs
 docs: .venv/dev
 	$(BIN)/$(SPHINX) -d build/doctrees . build/site
 	@echo build/site/index.html
 
-# The same without the pictures of the gallery, whose programs the tests run.
+# The same without running the programs of the gallery, which the tests run.
 check-docs: .venv/dev
 	$(BIN)/$(SPHINX) -D plot_gallery=0 -d build/check-docs/doctrees . build/check-docs/site
 
-# The experiments of the papers with verdicts, in docs/papers; QUICK=1: smaller ones, in build/papers.
 papers: .venv/dev
 	$(BIN)/python -m benchmarks.papers $(if $(QUICK),--quick)
 
-# Ours and every peer that can be installed, in docs/arena; QUICK=1: small sets, in build/arena.
 arena: .venv/dev .venv-peers/failed.json
 	$(BIN)/python -m benchmarks.arena $(if $(QUICK),--quick)
 
-# An sdist and a wheel in dist/, and the tests run from each of them.
 package: .venv/dev
 	rm -rf dist
 	$(BIN)/python -m build
@@ -75,12 +74,12 @@ package: .venv/dev
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[demo]"
 	touch $@
 
-# All that .venv/demo has, and more.
+# A superset of .venv/demo.
 .venv/dev: .venv/build
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
 	touch .venv/demo $@
 
-# The peers, each in one of two environments; what cannot be installed is left out, and the file says why.
+# Installs the peers into environments of their own; the file lists those that cannot be installed, with reasons.
 .venv-peers/failed.json: benchmarks/arena/environments.py | .venv/dev
 	$(BIN)/python -m benchmarks.arena.environments .venv-peers
 
