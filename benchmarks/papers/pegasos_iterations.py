@@ -188,4 +188,6 @@ def described(rows: Sequence[Row]) -> str:
 def plot(panel: Any, rows: Sequence[Row], over: str, label: str) -> None:
     at = sorted(values_of(rows, over))
     runs = [[row["iterations"] for row in where(rows, **{over: value})] for value in at]
-    panel.errorbar(at, np.mean(runs, axis=1), np.std(runs, axis=1), fmt="o-", ms=3, capsize=2, label=label)
+    # The runs are not an array: the deterministic k = n has one, other k have many.
+    means, deviations = [np.mean(run) for run in runs], [np.std(run) for run in runs]
+    panel.errorbar(at, means, deviations, fmt="o-", ms=3, capsize=2, label=label)
