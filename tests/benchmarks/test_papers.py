@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[2]
 if not (ROOT / "benchmarks" / "papers").exists():
@@ -152,6 +153,13 @@ def test_published_pages_say_what_their_files_say(experiment):
     assert (PUBLISHED / f"{experiment.name}.md").read_text() == frame.page(experiment, measured)
     assert (PUBLISHED / f"{experiment.name}.svg").exists()
     assert {row[results.TASK] for row in measured.rows} == set(experiment.tasks(measured.mode))
+
+
+@pytest.mark.parametrize("experiment", PUBLISHED_EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_published_pictures_can_be_drawn_from_their_files(experiment):
+    figure = Figure()
+    experiment.draw(results.read(PUBLISHED / f"{experiment.name}.csv").rows, figure)
+    assert figure.axes
 
 
 def test_the_published_table_of_verdicts():
