@@ -137,5 +137,5 @@ def test_only_online_solvers_go_on_with_other_rows():
     assert not hasattr(LinearSVC(), "partial_fit")
     with pytest.raises(AttributeError) as error:
         LinearSVC(solver="sdca").partial_fit  # noqa: B018
-    assert "no partial_fit with solver='sdca'; it has with solver='pegasos' (and with 'perceptron')" in str(error.value)
+    assert "no partial_fit with solver='sdca'; use solver='pegasos' (or 'perceptron')" in str(error.value)
     assert not hasattr(LinearSVC(solver="no such"), "partial_fit")

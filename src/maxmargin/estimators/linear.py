@@ -1,4 +1,4 @@
-"""Linear classifiers in scikit-learn's conventions."""
+"""Linear classifiers that follow scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from maxmargin.solvers import SOLVERS, Learned
 
 
 class _WithOnlineSolver(_AvailableIfDescriptor):  # type: ignore[misc]
-    """A method that is there with an online solver only; the AttributeError without one names those."""
+    """A method that exists only with an online solver; otherwise the AttributeError names the online solvers."""
 
     def _check(self, obj: Any, owner: Any) -> None:
         try:
@@ -56,8 +56,8 @@ class _WithOnlineSolver(_AvailableIfDescriptor):  # type: ignore[misc]
         if solver is None or not solver.online:
             others = " and ".join(repr(name) for name in online_solvers() if name != "pegasos")
             raise AttributeError(
-                f"{owner.__name__} has no {self.attribute_name} with solver={obj.solver!r}; it has with "
-                f"solver='pegasos' (and with {others}), which can go on with more rows"
+                f"{owner.__name__} has no {self.attribute_name} with solver={obj.solver!r}; use solver='pegasos' "
+                f"(or {others}), which can continue with more rows"
             )
 
 
@@ -66,153 +66,162 @@ def _with_online_solver(method: Any) -> Any:
 
 
 class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # type: ignore[misc]
-    r"""A linear support vector classifier that says how good it is, and can learn from part of the data.
+    r"""Linear support vector classifier that proves how good it is and can learn from part of the data.
 
-    With `C` it minimises
+    With `C`, the model minimises
 
     .. math::
 
         \tfrac12|w|^2 + C\sum_i s_i\,\ell(y_i(\langle w, x_i\rangle + b)),
 
     where :math:`\ell(c)` is the squared hinge :math:`[1 - c]_+^2` (as in scikit-learn by default) or the hinge
-    :math:`[1 - c]_+`. With `slack` it finds the largest margin at a given mean slack :math:`\nu`,
+    :math:`[1 - c]_+`. With `slack`, the model maximises the margin at a given mean slack :math:`\nu`,
 
     .. math::
 
         \max_{|w| \le 1,\ b,\ \xi \ge 0}\ \min_i\ y_i(\langle w, x_i\rangle + b) + \xi_i
         \quad\text{such that}\quad \sum_i s_i \xi_i \le \nu \sum_i s_i,
 
-    which is the same family of models as the hinge with C. The intercept b is not regularised unless
-    `intercept_scaling` says so. With more than two classes it fits one model a class against the rest.
+    which gives the same family of models as the hinge with C. The intercept b is not regularised unless
+    `intercept_scaling` is given. More than two classes are handled one-vs-rest.
 
     Parameters
     ----------
     penalty : {"l2"}, default="l2"
-        The norm of w that is penalised, as in scikit-learn. "l1" is not offered.
+        The norm of w that is penalised, as in scikit-learn. "l1" is not supported.
     loss : {"hinge", "squared_hinge"} or None, default=None
-        The loss of a sample. None: the squared hinge (scikit-learn's default) with a solver of the form with C, the
-        hinge with a solver of the form with slack, which has no other.
+        The loss function. None selects the squared hinge (scikit-learn's default) for solvers of the form with C, and
+        the hinge for solvers of the form with slack, which support no other loss.
     dual : {"auto", True, False}, default="auto"
-        Accepted as in scikit-learn, where it chooses between two algorithms; here `solver` does, and both values
-        reach the same optimum.
+        Accepted for compatibility with scikit-learn, where it chooses between two algorithms. Here `solver` chooses
+        the algorithm, and both values of `dual` give the same optimum.
     tol : float or None, default=None
-        Stop when the relative duality gap is at most this, a share of the objective; scikit-learn's `tol` is a bound
-        on a gradient, which is not comparable. None: the default of the solver, 0.001 for "newton" and "sdca"; the
-        sublinear solvers have none, because each measurement of the gap reads all of the data.
+        The fit stops when the relative duality gap, a share of the objective, is at most `tol`. scikit-learn's `tol`
+        bounds a gradient instead, so the two are not comparable. None selects the solver's default, which is 0.001 for
+        "newton" and "sdca". The sublinear solvers have no default, because each measurement of the gap reads all of
+        the data.
     C : float, default=1.0
-        The weight of the losses, in scikit-learn's scaling. `slack` takes its place: with `slack`, or with a solver
-        for separable data (whose slack is 0), C must be left at 1.0.
+        The weight of the losses, in scikit-learn's scaling. Leave C at 1.0 if you give `slack`, or a solver for
+        separable data (whose slack is 0).
     slack : float or None, default=None
-        The mean slack :math:`\nu`: how far, on average, a sample may fall short of the margin, in units of `scale_`,
-        the largest row norm. A misclassified sample falls short by at least the whole margin, so that the training
-        error is at most ``slack_ / (margin_ / scale_)``. Slack beyond what errors and label noise need is spent on
-        giving up samples for a larger margin, in the end all of the rarer class. To choose it, look at
-        :func:`maxmargin.slack_path`, or let :class:`maxmargin.LinearSVCCV` choose. Without a `budget` the optimum is
-        found to `tol`, by a solver with `C` that searches the C of the slack. Where the classes overlap, no model has
-        less than a least slack: below it that model is returned, with a warning.
+        The mean slack :math:`\nu`: how far a sample may fall short of the margin on average, in units of `scale_`, the
+        largest row norm. Give it in place of `C`. A misclassified sample falls short by at least the whole margin, so
+        the training error is at most ``slack_ / (margin_ / scale_)``. If there is more slack than errors and label
+        noise need, the model gives up samples for a larger margin, in the end all samples of the rarer class. To
+        choose the slack, look at :func:`maxmargin.slack_path`, or let :class:`maxmargin.LinearSVCCV` choose it.
+        Without a `budget`, a solver with `C` searches for the C that corresponds to the slack and finds the optimum to
+        `tol`. If the classes overlap, there is a smallest possible slack; if `slack` is below it, the model of that
+        smallest slack is returned, with a warning.
     multi_class : {"ovr"}, default="ovr"
-        With more than two classes, one model for each class against the rest. "crammer_singer" is not offered.
+        The strategy for more than two classes. Only one-vs-rest is supported; "crammer_singer" is not.
     solver : str or Solver, default="auto"
-        "auto", the name of a solver, or a solver object with parameters of its own; docs/solvers.md says which one is
-        for what, and what "auto" takes.
+        "auto", the name of a solver, or a solver object with its own parameters. docs/solvers.md says what each solver
+        is for and which one "auto" chooses.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     intercept_scaling : float or None, default=None
-        None: the intercept is not regularised. A number B: it is penalised as the weight of one more feature of the
-        value B, as in LIBLINEAR; 1 gives what scikit-learn's LinearSVC gives by default. It needs a solver of the form
-        with C and plays no part with `fit_intercept=False`.
+        If None, the intercept is not regularised. If a number B, the intercept is penalised like the weight of an
+        additional feature with the constant value B, as in LIBLINEAR; 1 corresponds to the default of scikit-learn's
+        LinearSVC. This needs a solver of the form with C, and has no effect if `fit_intercept` is False.
     max_iter : int or None, default=None
-        Stop after so many passes over the data, as in scikit-learn, or so many iterations of a solver that does not
-        visit samples one by one ("newton", "sdca_newton", "hybrid", "batch_perceptron"). None: no limit but the
-        solver's own, which for "sdca" is 2000 passes and for "newton" 1000 iterations. A fit that ends so before its
-        `tol` emits a ConvergenceWarning.
+        The maximum number of passes over the data, as in scikit-learn; for solvers that do not visit samples one by
+        one ("newton", "sdca_newton", "hybrid", "batch_perceptron"), the maximum number of iterations. None leaves only
+        the solver's own limit, which is 2000 passes for "sdca" and 1000 iterations for "newton". A fit that stops at
+        this limit before it reaches `tol` emits a ConvergenceWarning.
     max_time : float or None, default=None
-        Stop after so many seconds; with more than two classes the binary problems share them.
+        The maximum time of the fit in seconds. With more than two classes, the binary problems share it.
     budget : number or None, default=None
-        The entries of X that may be read for learning, by all binary problems together; where entries have prices, see
-        :class:`maxmargin.data.OnDemand`, what may be paid for them. Never exceeded. What is read to validate, to scale,
-        to certify or on the holdout comes on top; `reads_` lists it. Where entries have prices nothing is bought
-        for that: give a `scale`, and there is no certificate.
+        The maximum number of entries of X that all binary problems together may read for learning; if entries have
+        prices (see :class:`maxmargin.data.OnDemand`), the maximum sum that may be paid for them. It is never exceeded.
+        Entries read for validation, scaling, certification or the holdout are not included; `reads_` lists them. If
+        entries have prices, none are bought for these purposes: you must give a `scale`, and there is no certificate.
     early_stopping : bool, default=False
-        Hold out a part of the samples, stop when the error on it no longer improves, and return the best model by it.
+        Whether to hold out a part of the samples, stop when the error on them no longer improves, and return the model
+        with the smallest error on them.
     validation_fraction : float, default=0.1
-        How much to hold out.
+        The share of the samples to hold out for early stopping.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     certify : bool or "checks", default=True
-        Whether to certify the model on the full data, once at the end, or at each check as well. Without it there
-        is no certificate, no margin, and `coef_` is not scaled to the margin.
+        Whether to certify the model on the full data at the end of the fit; "checks" also certifies it at each check.
+        If False, there is no certificate and no margin, and `coef_` is not scaled to the margin.
     scale : float or None, default=None
-        The unit of the slack: rows are divided by this to lie in the unit ball. None: the largest row norm, which takes
-        a pass over the data.
+        The unit of the slack: rows are divided by `scale` to lie in the unit ball. None uses the largest row norm,
+        which takes one pass over the data.
     keep_dual : bool, default=False
-        Whether the fitted model keeps the dual variables, `support_` and `dual_coef_`, one number for each support
-        vector: often far more than the model itself. `warm_start=True` keeps them as well.
+        Whether the fitted model keeps the dual variables as `support_` and `dual_coef_`: one number for each support
+        vector, which is often far more than the model itself. `warm_start=True` keeps them too.
     warm_start : bool, default=False
-        Whether `fit` begins at the model of the last `fit`. That pays where the data is the same and C or the weights
-        are others: the stop rules, the gap above all, mean the same wherever a fit begins. It needs the same numbers of
-        rows and features, the same classes, a solver that can (docs/solvers.md), a model that was certified and keeps
-        its dual variables, and no `budget` below the size of the data; otherwise the fit begins anew, and a warning
-        says why. An online solver goes on from what it has learned, whatever the rows. Pickles and model files keep
-        what is needed.
+        Whether `fit` starts from the model of the previous `fit`. This helps if the data is the same and C or the
+        weights have changed. Where a fit starts does not change the meaning of the stop rules, in particular of the
+        gap. A warm start needs the same numbers of rows and features, the same classes, a solver that supports it
+        (docs/solvers.md), a model that was certified and keeps its dual variables, and no `budget` below the size of
+        the data; otherwise the fit starts from scratch, and a warning says why. An online solver continues from what
+        it has learned, with any rows. Pickles and model files keep what a warm start needs.
     n_jobs : int or None, default=None
-        How many threads to use, at most. None: as many as the process may use, where the work is large enough for them
-        to pay, and one inside a worker of joblib; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
-        `OMP_NUM_THREADS` are respected. 1: one thread; -1: one for each processor. They share the models of
-        several classes, the rows of large data, and predictions.
-        The result is the same to the bit, whatever the number.
+        The maximum number of threads. None uses as many as the process may use if the work is large enough for them to
+        pay off, and one inside a joblib worker; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
+        `OMP_NUM_THREADS` are respected. 1 means one thread, and -1 one thread per processor. The threads share the
+        models of several classes, the rows of large data, and predictions. The result does not depend on the number
+        of threads: it is the same to the bit.
     random_state : int, RandomState or None, default=None
-        The one source of randomness; the same seed gives the same bits.
+        The only source of randomness. The same seed gives the same bits.
     verbose : int, default=0
-        1: print a line whenever the iterations have doubled; more: at each check.
+        1 prints a line each time the number of iterations has doubled; larger values print a line at each check.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels, sorted.
     coef_ : array of shape (1, d) or (n_classes, d)
-        The weights of the features. Samples at the margin have decision -1 or +1.
+        The weights of the features. Samples at the margin have the decision value -1 or +1.
     intercept_ : array of shape (1,) or (n_classes,)
+        The intercepts.
     solver_, loss_ : str
-        What was taken.
+        The solver and the loss that were used.
     margin_ : float
         The margin reached, in the units of the data: 1 / \|coef_\|.
     slack_, C_ : float
-        The slack and its C: the one that was given, and the other one that goes with it. With the squared hinge
-        `slack_` tells how far samples fall short of the margin on average; a fit with this slack is another model.
+        The slack and the corresponding C: one of them was given, the other was computed from it. With the squared
+        hinge, `slack_` is how far samples fall short of the margin on average; a fit with this slack gives a different
+        model.
     certificate_ : Certificate or Certificates
-        Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
+        The value reached, a bound on the best possible value, and the gap; `print(model.certificate_)` gives a
+        sentence.
     trace_ : Trace or Traces
-        One row a check: `trace_.to_pandas()`, `trace_.plot()`.
+        The progress of the fit, one row per check: `trace_.to_pandas()`, `trace_.plot()`.
     stopped_ : str
         The stop rule that ended the fit.
     entries_read_ : int
-        Entries of X read for learning.
+        The number of entries of X read for learning.
     reads_ : dict
-        Entries read, by purpose.
+        The number of entries read, by purpose.
     kernel_evaluations_ : int
-        Always 0 here.
+        Always 0 for this class.
     n_iter_ : int
-        Passes over the data or iterations, as `max_iter` counts them; the most of any binary problem.
+        The number of passes over the data or iterations, counted as `max_iter` counts them; with several binary
+        problems, the largest number.
     scale_ : float
-        The given scale, or the largest norm of a row.
+        The given `scale`, or the largest norm of a row.
     n_zero_rows_ : int or None
-        How many rows are all zero; None where `scale` was given and no norm was read.
+        The number of rows whose entries are all zero; None if `scale` was given, because then no norms are computed.
     support_ : array of shape (n_support,)
-        The samples with a weight in the dual, with `keep_dual=True` or `warm_start=True`, where the solver has such
-        weights or the model was certified.
+        The indices of the samples with a nonzero dual variable. Available with `keep_dual=True` or `warm_start=True`,
+        if the solver has dual variables or the model was certified.
     dual_coef_ : array of shape (1, n_support) or (n_classes, n_support)
-        Their weights in `coef_`, signed by their labels: exact at the optimum. There where `support_` is.
+        The weights of these samples in `coef_`, signed by their labels; exact at the optimum. Available whenever
+        `support_` is.
     support_vectors_ : array or sparse matrix of shape (n_support, d)
-        The rows of `support_`, taken from the training data as long as that is alive.
+        The rows `support_` of the training data; available as long as the training data is in memory.
     promise_ : dict
-        What the solver's theorem promises, where it ran to its own end: `eps` and `failure_probability`.
+        What the solver's theorem promises if the solver ran to its own end: `eps` and `failure_probability`.
 
-    With more than two classes `margin_`, `slack_` and `C_` are arrays, `certificate_` is a `Certificates`, `trace_` a
-    `Traces`, and `stopped_` and `promise_` are lists, of one item a class in the order of `classes_`.
+    With more than two classes, `margin_`, `slack_` and `C_` are arrays, `certificate_` is a `Certificates`, `trace_` is
+    a `Traces`, and `stopped_` and `promise_` are lists. Each holds one item per class, in the order of `classes_`.
 
     See Also
     --------
-    sklearn.svm.LinearSVC : The same with a penalised intercept and no certificate.
+    sklearn.svm.LinearSVC : The same model with a penalised intercept and without a certificate.
 
     References
     ----------
@@ -303,39 +312,45 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
     @_fit_context(prefer_skip_nested_validation=True)
     @limit_blas()
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning from more rows, one pass over them; for the online solvers.
+        """Continue learning with one pass over more rows. Only online solvers have this method.
 
-        `C` weighs the losses of all rows so far; one that comes twice counts twice. There is no certificate, as the
-        rows before are not read again. Callbacks, early stopping and `n_jobs` play no part.
+        `C` weighs the losses of all rows seen so far; a row that is given twice counts twice. There is no certificate,
+        because earlier rows are not read again. Callbacks, early stopping and `n_jobs` have no effect.
 
         Parameters
         ----------
         X : array, np.memmap, CSR or CSC matrix of shape (n, d)
             More samples.
         y : array of shape (n,)
-            Their labels.
-        classes : array or None
-            All classes, also those that come later. Needed in the first call, unless `fit` came before.
-        sample_weight : array of shape (n,) or None
+            The labels of these samples.
+        classes : array or None, default=None
+            All classes, including those that appear in later calls only. Required in the first call unless `fit` was
+            called before.
+        sample_weight : array of shape (n,) or None, default=None
             Weights of the samples.
 
         Returns
         -------
-        self
+        self : object
+            The updated estimator.
         """
         begins = not hasattr(self, "_learned")
         X, y = training_data(self, X, y, **self._readable, reset=begins)
         if begins:
             if classes is None:
                 raise ValueError(
-                    "the first call of partial_fit needs all classes, also those that come later: classes="
+                    "the first call of partial_fit needs all classes, including those that appear later: give classes="
                 )
             self.classes_, _ = classes_of(np.asarray(classes))
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={classes!r} are others than in the first call, {self.classes_.tolist()}")
+            raise ValueError(
+                f"classes must be the same in all calls; got {classes!r}, but the first call had "
+                f"{self.classes_.tolist()}"
+            )
         if self.class_weight == "balanced":
             raise ValueError(
-                'class_weight="balanced" needs to know how many rows of each class will come: give a dict of weights'
+                'class_weight="balanced" is not possible with partial_fit, because the number of later rows of each '
+                "class is unknown: give a dict of weights"
             )
         strange = np.setdiff1d(y, self.classes_)
         if strange.size:
@@ -344,7 +359,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         weights = sample_weights(sample_weight, X)
         rows = FeatureRows(X)
         recipe = self._recipe(rows)
-        # One scale serves all rows that come later. The norms that are read to find it tell what is not finite.
+        # All later rows use the same scale. Computing it reads all norms, which also finds entries that are not finite.
         scale: float | None = self.scale if begins else self.scale_
         if scale is not None:
             self._refuse_not_finite(rows.matrix)
@@ -368,21 +383,22 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         return self
 
     def decision_function(self, X: Any, *, ranges: Any = None, budget: float | None = None) -> Vector:
-        """How far each row lies on the side of a class.
+        """Compute the decision value of each row.
 
         Parameters
         ----------
         X : array, sparse matrix or Source of shape (m, d)
-        ranges : FeatureRanges, two or three arrays of shape (d,) or numbers, or None
-            The least and the largest value of each feature. With them, only as many features are asked for as the
-            labels need, and decision values are approximate: those of :meth:`decide`.
-        budget : float or None
-            The cost of the features of a sample, at most; it goes with `ranges`.
+            The samples.
+        ranges : FeatureRanges, two or three arrays of shape (d,) or numbers, or None, default=None
+            The smallest and the largest value of each feature. If given, only as many features are read as the labels
+            need, and the decision values are approximate, as :meth:`decide` returns them.
+        budget : float or None, default=None
+            The maximum cost of the features of one sample. It needs `ranges`.
 
         Returns
         -------
         array of shape (m,) or (m, n_classes)
-            With two classes, positive for the second. With more, the value of the model of each class.
+            With two classes, one value per row, positive for the second class. With more, one value per class and row.
         """
         if ranges is not None or budget is not None:
             return self.decide(X, ranges=ranges, budget=np.inf if budget is None else budget).values
@@ -391,7 +407,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         return self._scores(rows_to_predict(self, X))
 
     def _scores(self, X: Any) -> Vector:
-        """The decision values of validated rows."""
+        """Compute the decision values of validated rows."""
         n, models = X.shape[0], self.intercept_.size
         operations = models * (X.nnz / n if issparse(X) else X.shape[1])
         if n * operations < BLAS_THREADS_FROM:
@@ -408,46 +424,48 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         return scores[:, 0] if models == 1 else scores
 
     def _products(self, X: Any) -> Vector:
-        """The decision values of a few rows without the intercepts, of shape (m, n_models)."""
+        """Compute the decision values of a few rows without the intercepts, of shape (m, n_models)."""
         return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row.
+        """Predict the class of each row.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (m, d)
+            The samples.
 
         Returns
         -------
         array of shape (m,)
+            The class labels.
         """
         scores = self.decision_function(X)
         return np.asarray(self.classes_[scores.argmax(axis=1) if scores.ndim > 1 else (scores > 0).astype(np.intp)])
 
     def decide(self, X: Any, *, ranges: Any, budget: float = np.inf, cost: Any = None) -> Decisions:
-        """Decide each sample by as few of its features as its label needs, the most decisive ones first.
+        """Predict each label from as few features as it needs, reading the most decisive features first.
 
-        The features of a sample are asked for until no values of the others, within their ranges, could change its
-        label, or until the budget ends.
+        The features of a sample are read until no values of the remaining features, within their ranges, could change
+        its label, or until the budget is spent.
 
         Parameters
         ----------
-        X : array, sparse matrix, store or Source of shape (m, d), an OnDemand for instance
-            Entries are read, and checked, when they are asked for.
+        X : array, sparse matrix, store or Source of shape (m, d), for example an OnDemand
+            The samples. Entries are read and checked only when they are needed.
         ranges : FeatureRanges, or two or three arrays of shape (d,) or numbers
-            The least and the largest value of each feature, and one that is typical (the middle, if none is given);
-            :func:`maxmargin.data.feature_ranges` finds them from data. A value that lies outside is used as it is, with
-            a `RangeWarning`.
+            The smallest, the largest and optionally a typical value of each feature (default: the middle of the
+            range). :func:`maxmargin.data.feature_ranges` computes them from data. A value outside its range is used
+            as it is, with a `RangeWarning`.
         budget : float, default=inf
-            The cost of the features of a sample, at most.
-        cost : float, array of shape (d,), or None
-            What each feature costs. None: 1, or what an OnDemand says.
+            The maximum cost of the features of one sample.
+        cost : float, array of shape (d,), or None, default=None
+            The cost of each feature. None uses the costs of an OnDemand, and otherwise 1.
 
         Returns
         -------
         Decisions
-            Labels, decision values, whether each label is certain, and what was asked for.
+            The labels, the decision values, whether each label is certain, and how much was read.
 
         Examples
         --------
@@ -473,7 +491,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         self, X: Any, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
     ) -> tuple[TrainingRows, None]:
         rows = FeatureRows(X, thread_count(self.n_jobs))
-        if self.scale is not None:  # otherwise the norms of the rows tell
+        if self.scale is not None:  # otherwise the computation of the norms finds entries that are not finite
             self._refuse_not_finite(rows.matrix)
         if from_scratch and self._plain_fit:
             keep_alpha = self.keep_dual or self.warm_start
@@ -491,7 +509,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
     def _warm_solution(self, before: dict[str, Any], fit: Fit[Any], k: int) -> Solution:
         w, alpha = before["coef_"][[k]], np.zeros(fit.label.size)
-        # The dual variables grow with C, far more so than the model.
+        # The dual variables grow with C, much more than the model changes.
         assert fit.recipe.C is not None
         alpha[before["support_"]] = before["dual_coef_"][k] * (fit.recipe.C / np.ravel(before["C_"])[k])
         w = (w.toarray() if issparse(w) else w)[0]
@@ -515,7 +533,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
     @property
     def support_vectors_(self) -> Any:
-        """The rows of `support_`, taken from the training data as long as that is alive: no copy is kept."""
+        """The rows `support_` of the training data, as long as that is in memory; the model keeps no copy of them."""
         check_is_fitted(self)
         if not hasattr(self, "support_"):
             raise AttributeError("this model has no dual variables; fit it with keep_dual=True to have support vectors")
@@ -525,12 +543,12 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
         return self._some_of(X, self.support_)
 
     def _some_of(self, X: Any, rows: Indices) -> Any:
-        """Some rows of the training data, as it was given."""
+        """Select rows of the training data in the form in which it was given."""
         return as_matrix(X)[rows] if lies_elsewhere(X) else _safe_indexing(X, rows)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        # A reference to the caller's data means nothing in another process.
+        # A reference to the caller's data is meaningless in another process.
         return {**state, "_training_data": None} if "_training_data" in state else state
 
     def __sklearn_tags__(self) -> Any:
@@ -541,8 +559,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, MarginClassifier):  # ty
 
 
 def weak_reference(X: Any) -> Any:
-    """A reference to data that does not keep it alive; None if there cannot be one."""
+    """Return a weak reference to data, or None if the type of the data does not support one."""
     try:
         return weakref.ref(X)
-    except TypeError:  # a list, say
+    except TypeError:  # for example a list
         return None
