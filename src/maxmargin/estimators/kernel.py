@@ -1,4 +1,4 @@
-"""Classifiers with a kernel in scikit-learn's conventions."""
+"""Kernel classifiers that follow scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -40,148 +40,163 @@ PRODUCT_KERNELS = [name for name, kernel in KERNELS.items() if kernel.of_product
 
 
 class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
-    r"""A support vector classifier with a kernel, as exact as LIBSVM in a fraction of its time.
+    r"""Kernel support vector classifier, as exact as LIBSVM in a fraction of its time.
 
-    With `C` it minimises
+    With `C`, the model minimises
 
     .. math::
 
         \tfrac12|w|^2 + C\sum_i s_i\,[1 - y_i(\langle w, \phi(x_i)\rangle + b)]_+,
         \qquad \langle\phi(x), \phi(z)\rangle = k(x, z),
 
-    and with `slack` it finds the largest margin at a given mean slack; see :class:`maxmargin.LinearSVC`. With more
-    than two classes it fits a model for each two of them, and the class with the most votes is predicted, as LIBSVM
-    does. It takes the place of :class:`sklearn.svm.SVC`: what has the same name means the same.
+    and with `slack`, it maximises the margin at a given mean slack; see :class:`maxmargin.LinearSVC`. With more than
+    two classes, the default is one-vs-one as in LIBSVM: one model is fitted for each pair of classes, and the class
+    with the most votes is predicted. This class is a drop-in replacement for :class:`sklearn.svm.SVC`: parameters,
+    attributes and methods with the same name have the same meaning.
 
     Parameters
     ----------
     C : float, default=1.0
-        The weight of the losses, in scikit-learn's scaling. `slack` takes its place: with `slack`, or with a solver
-        for separable data (whose slack is 0), C must be left at 1.0.
+        The weight of the losses, in scikit-learn's scaling. Leave C at 1.0 if you give `slack`, or a solver for
+        separable data (whose slack is 0).
     slack : float or None, default=None
-        The mean slack: how far, on average, a sample may fall short of the margin, in units of `scale_`. The training
-        error is at most ``slack_ / (margin_ / scale_)``; see :class:`maxmargin.LinearSVC` on what it gives, and
-        :func:`maxmargin.slack_path` or :class:`maxmargin.SVCCV` on how to choose it.
+        The mean slack: how far a sample may fall short of the margin on average, in units of `scale_`. Give it in place
+        of `C`. The training error is at most ``slack_ / (margin_ / scale_)``. See :class:`maxmargin.LinearSVC` on what
+        the slack does, and :func:`maxmargin.slack_path` or :class:`maxmargin.SVCCV` on how to choose it.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default="rbf"
-        :math:`k(x, z)`: :math:`\exp(-\gamma|x - z|^2)`, :math:`\langle x, z\rangle`,
-        :math:`(\gamma\langle x, z\rangle + c_0)^g`, :math:`\tanh(\gamma\langle x, z\rangle + c_0)`; a matrix given in
-        the place of X; or a function of two sets of rows that returns the matrix between them.
+        The kernel :math:`k(x, z)`. "rbf" is :math:`\exp(-\gamma|x - z|^2)`, "linear" is :math:`\langle x, z\rangle`,
+        "poly" is :math:`(\gamma\langle x, z\rangle + c_0)^g`, and "sigmoid" is
+        :math:`\tanh(\gamma\langle x, z\rangle + c_0)`. With "precomputed", give the kernel matrix as X. A callable
+        takes two sets of rows and returns the kernel matrix between them.
     degree : int, default=3
-        g of the kernel "poly".
+        The degree :math:`g` of the kernel "poly".
     gamma : {"scale", "auto"} or float, default="scale"
-        :math:`\gamma`; "scale" means 1 / (d times the variance of all entries), "auto" 1 / d.
+        The coefficient :math:`\gamma` of the kernel. "scale" means 1 / (d times the variance of all entries), and
+        "auto" means 1 / d.
     coef0 : float, default=0.0
-        :math:`c_0` of the kernels "poly" and "sigmoid".
+        The constant :math:`c_0` of the kernels "poly" and "sigmoid".
     solver : str or Solver, default="auto"
-        "auto", the name of a solver of kernel problems, or such a solver with parameters of its own; docs/solvers.md
-        says which one is for what.
+        "auto", the name of a solver for kernel problems, or a solver object with its own parameters. docs/solvers.md
+        says what each solver is for.
     fit_intercept : bool, default=True
-        Whether there is an intercept b, which is free.
+        Whether to fit an intercept b. It is not regularised.
     shrinking : bool, default=True
-        Accepted as in scikit-learn; the solver decides on shrinking by itself, and it changes no optimum.
+        Accepted for compatibility with scikit-learn. The solver decides by itself whether to shrink, which does not
+        change the optimum.
     probability : {False}, default=False
-        Accepted as in scikit-learn, which deprecates it; for probabilities wrap the model in
+        Accepted for compatibility with scikit-learn, which deprecates it. To get probabilities, wrap the model in
         :class:`sklearn.calibration.CalibratedClassifierCV`.
     tol : float or None, default=None
-        Stop when the relative duality gap is at most this, a share of the objective; scikit-learn's `tol` is a bound
-        on a violated condition, which is not comparable. None: the default of the solver.
+        The fit stops when the relative duality gap, a share of the objective, is at most `tol`. scikit-learn's `tol`
+        bounds the violation of an optimality condition instead, so the two are not comparable. None selects the
+        solver's default.
     max_iter : int or None, default=None
-        Stop after so many iterations of "decomposition", or passes over the samples of a solver that visits them one
-        by one; scikit-learn counts steps on pairs of samples. None, or -1 as in scikit-learn: no limit but the solver's
-        own, which for "decomposition" is 20,000. A fit that ends so before its `tol` emits a ConvergenceWarning.
+        The maximum number of iterations of "decomposition"; for solvers that visit samples one by one, the maximum
+        number of passes over the samples. (scikit-learn counts steps on pairs of samples.) None, or -1 as in
+        scikit-learn, leaves only the solver's own limit, which is 20,000 for "decomposition". A fit that stops at this
+        limit before it reaches `tol` emits a ConvergenceWarning.
     max_time : float or None, default=None
-        Stop after so many seconds; with more than two classes the binary problems share them.
+        The maximum time of the fit in seconds. With more than two classes, the binary problems share it.
     budget : int or None, default=None
-        The kernel evaluations allowed for learning, by all binary problems together. Never exceeded. Those of the
-        certificate come on top; `reads_` lists them.
+        The maximum number of kernel evaluations that all binary problems together may use for learning. It is never
+        exceeded. Kernel evaluations for the certificate are not included; `reads_` lists them.
     early_stopping : bool, default=False
-        Hold out a part of the samples, stop when the error on it no longer improves, and return the best model by it.
+        Whether to hold out a part of the samples, stop when the error on them no longer improves, and return the model
+        with the smallest error on them.
     validation_fraction : float, default=0.1
-        How much to hold out.
+        The share of the samples to hold out for early stopping.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     multi_class : {"ovo", "ovr"}, default="ovo"
-        With more than two classes: a model for each two of them, or for each against the rest.
+        The strategy for more than two classes: one-vs-one, with a model for each pair of classes, or one-vs-rest, with
+        a model for each class.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        What `decision_function` gives for more than two classes: a value for each class, or for each two.
+        Whether `decision_function` returns a value for each class ("ovr") or for each pair of classes ("ovo"), if there
+        are more than two classes.
     break_ties : bool, default=False
-        Whether, between classes with as many votes, `decision_function` decides, and not the order of the classes.
+        Whether `predict` breaks ties between classes with equally many votes by the values of `decision_function`. If
+        False, it predicts the first of these classes.
     cache_size : float, default=2000
-        How many megabytes of rows of the kernel matrix to keep, in all as in scikit-learn (there 200). No more is
-        taken than the whole matrix has.
+        The size of the cache for rows of the kernel matrix, in megabytes. As in scikit-learn (where the default is
+        200), it is a total. The cache is never larger than the whole matrix.
     certify : bool or "checks", default=True
-        Whether to certify the model, once at the end, or at each check as well.
+        Whether to certify the model at the end of the fit; "checks" also certifies it at each check.
     warm_start : bool, default=False
-        Whether `fit` begins at the model of the last `fit`, where the solver can (docs/solvers.md) and the numbers of
-        rows and features and the classes are the same; where it cannot, a warning says why. That pays where C or the
-        weights are others.
+        Whether `fit` starts from the model of the previous `fit`. This helps if C or the weights have changed. It needs
+        a solver that supports it (docs/solvers.md), and the same numbers of rows and features and the same classes;
+        otherwise the fit starts from scratch, and a warning says why.
     n_jobs : int or None, default=None
-        How many threads to use, at most. None: as many as the process may use, where the work is large enough for them
-        to pay, and one inside a worker of joblib; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
-        `OMP_NUM_THREADS` are respected. 1: one thread; -1: one for each processor. They share the models of
-        several classes, blocks of the kernel, and predictions; a `kernel` that is a function is called by one of them.
-        The result is the same to the bit, whatever the number.
+        The maximum number of threads. None uses as many as the process may use if the work is large enough for them to
+        pay off, and one inside a joblib worker; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
+        `OMP_NUM_THREADS` are respected. 1 means one thread, and -1 one thread per processor. The threads share the
+        models of several classes, blocks of the kernel, and predictions; a callable `kernel` is called by one thread
+        only. The result does not depend on the number of threads: it is the same to the bit.
     random_state : int, RandomState or None, default=None
-        The one source of randomness; the same seed gives the same bits.
+        The only source of randomness. The same seed gives the same bits.
     verbose : int, default=0
-        1: print a line whenever the iterations have doubled; more: at each check.
+        1 prints a line each time the number of iterations has doubled; larger values print a line at each check.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels, sorted.
     support_ : array of shape (n_SV,)
-        Which samples are support vectors, those of the first class first.
+        The indices of the support vectors, grouped by class in the order of `classes_`.
     support_vectors_ : array or CSR matrix of shape (n_SV, d)
-        Their rows; empty for a precomputed kernel.
+        The support vectors; empty for a precomputed kernel.
     n_support_ : array of shape (n_classes,)
-        How many each class has.
+        The number of support vectors of each class.
     dual_coef_ : array or CSR matrix of shape (n_classes - 1, n_SV)
-        Their coefficients in w, signed by label, in the layout of LIBSVM: a support vector of class i has those against
-        each other class in the order of the classes. With `multi_class="ovr"`: of shape (n_classes, n_SV), one row a
-        model. Sparse after a fit on sparse data, as `coef_` is.
+        The coefficients of the support vectors in w, signed by label, in the layout of LIBSVM: the column of a support
+        vector of class i holds its coefficients against each other class, in the order of the classes. With
+        `multi_class="ovr"`, the shape is (n_classes, n_SV), with one row per model. Sparse after a fit on sparse data,
+        like `coef_`.
     intercept_ : array of shape (1,), (n_classes * (n_classes - 1) / 2,) or (n_classes,)
-        One for each binary model: that of the classes 0 and 1, 0 and 2, ..., 1 and 2, ...
+        The intercept of each binary model. One-vs-one models are in the order 0 and 1, 0 and 2, ..., 1 and 2, ...
     coef_ : array or CSR matrix of shape (1, d), (n_classes * (n_classes - 1) / 2, d) or (n_classes, d)
-        w, for the linear kernel only.
+        The weights w of each binary model; for the linear kernel only.
     gamma_ : float
-        What `gamma` came to; NaN for a kernel without it.
+        The value of `gamma` that was used; NaN for a kernel without gamma.
     class_weight_ : array of shape (n_classes,)
-        What `class_weight` came to.
+        The weight of each class that follows from `class_weight`.
     shape_fit_ : tuple
-        The shape of X.
+        The shape of the training data X.
     fit_status_ : int
-        0 where each binary problem ended by `tol`, by `early_stopping` or by itself; 1 where a limit came first.
+        0 if each binary problem ended by `tol`, by `early_stopping` or by itself; 1 if a limit ended one of them first.
     n_iter_ : array of shape (n_models,)
-        Iterations or passes of each binary problem, as `max_iter` counts them.
+        The number of iterations or passes of each binary problem, counted as `max_iter` counts them.
     solver_, loss_ : str
-        What was taken.
+        The solver and the loss that were used.
     margin_ : float
-        The margin reached in the space of the kernel, 1 / \|w\|.
+        The margin reached in the kernel's feature space: 1 / \|w\|.
     slack_, C_ : float
-        The slack and its C: the one that was given, and the other one that goes with it.
+        The slack and the corresponding C: one of them was given, the other was computed from it.
     certificate_ : Certificate or Certificates
-        Value reached, bound on the best possible, gap; as a sentence, `print(model.certificate_)`.
+        The value reached, a bound on the best possible value, and the gap; `print(model.certificate_)` gives a
+        sentence.
     trace_ : Trace or Traces
-        One row a check: `trace_.to_pandas()`, `trace_.plot()`.
+        The progress of the fit, one row per check: `trace_.to_pandas()`, `trace_.plot()`.
     stopped_ : str
         The stop rule that ended the fit.
     kernel_evaluations_, kernel_evaluations_saved_ : int
-        Evaluations of the kernel to learn, and those that were needed again and found in the cache.
+        The number of kernel evaluations for learning, and the number that were needed again and found in the cache.
     reads_ : dict
-        Kernel evaluations, by purpose; "entries of X" are such, for the solver that reads them.
+        The number of kernel evaluations, by purpose. Under "entries of X" it counts entries of X instead, for the
+        solver that reads them.
     entries_read_ : int
-        Entries of X that a solver read in place of evaluations; 0 but for `sublinear_perceptron`.
+        The number of entries of X that a solver read instead of evaluating the kernel; 0 except for
+        `sublinear_perceptron`.
     scale_ : float
-        The largest norm of a sample in the space of the kernel.
+        The largest norm of a sample in the kernel's feature space.
     promise_ : dict
-        What the solver's theorem promises, where it ran to its own end.
+        What the solver's theorem promises if the solver ran to its own end.
 
-    With more than two classes `margin_`, `slack_` and `C_` are arrays, `certificate_` is a `Certificates`, `trace_` a
-    `Traces`, and `stopped_` and `promise_` are lists, of one item a binary model.
+    With more than two classes, `margin_`, `slack_` and `C_` are arrays, `certificate_` is a `Certificates`, `trace_` is
+    a `Traces`, and `stopped_` and `promise_` are lists. Each holds one item per binary model.
 
     See Also
     --------
-    sklearn.svm.SVC : The same by LIBSVM, without a certificate.
+    sklearn.svm.SVC : The same model fitted by LIBSVM, without a certificate.
 
     Examples
     --------
@@ -194,7 +209,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
     >>> model.certificate_.relative_gap <= 1e-3
     True
 
-    Probabilities come from scikit-learn's calibration:
+    For probabilities, use scikit-learn's calibration:
 
     >>> from sklearn.calibration import CalibratedClassifierCV
     >>> CalibratedClassifierCV(SVC(), ensemble=False).fit(X, y).predict_proba(X[:3]).shape
@@ -282,34 +297,38 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self.verbose = verbose
 
     def decision_function(self, X: Any) -> Vector:
-        """How far each row lies on the side of a class.
+        """Compute the decision values of each row.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (m, d)
-            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training sample.
+            The samples. For a precomputed kernel, the kernel matrix between them and the training samples, of shape
+            (m, n).
 
         Returns
         -------
         array of shape (m,), (m, n_classes) or (m, n_classes * (n_classes - 1) / 2)
-            With two classes, positive for the second. With more, by `decision_function_shape`: for each class its votes
-            with a part of at most 1/3 that tells how clear they were (for `multi_class="ovr"`, the value of its model),
-            or for each two classes a value that is positive for the first.
+            With two classes, one value per row, positive for the second class. With more classes, the values depend on
+            `decision_function_shape`. "ovr" gives each class its votes plus a term of at most 1/3 that says how clear
+            they were (with `multi_class="ovr"`, the value of its model). "ovo" gives each pair of classes a value that
+            is positive for the first class.
         """
         by_class = self.decision_function_shape == "ovr"
         return self._decide(X, lambda strategy, values: strategy.decision_function(values, by_class=by_class))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row.
+        """Predict the class of each row.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (m, d)
-            Rows; for a precomputed kernel, of shape (m, n): the kernel with each training sample.
+            The samples. For a precomputed kernel, the kernel matrix between them and the training samples, of shape
+            (m, n).
 
         Returns
         -------
         array of shape (m,)
+            The class labels.
         """
         if self.break_ties and self.decision_function_shape == "ovo":
             check_is_fitted(self)
@@ -322,9 +341,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Any:
-        """The weights of the features, for the linear kernel only."""
+        """The weights of the features; for the linear kernel only."""
         if self.kernel != "linear":
-            raise AttributeError(f"coef_ is there with kernel='linear' only; got kernel={self.kernel!r}")
+            raise AttributeError(f"coef_ is available with kernel='linear' only; got kernel={self.kernel!r}")
         check_is_fitted(self)
         coef = self._strategy.coefficients_by_model(self._dual_coef, self.n_support_) @ self.support_vectors_
         if issparse(coef):
@@ -334,7 +353,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     @property
     def dual_coef_(self) -> Any:
-        """The coefficients of the support vectors, sparse after a fit on sparse data as in scikit-learn."""
+        """The coefficients of the support vectors; sparse after a fit on sparse data, as in scikit-learn."""
         check_is_fitted(self)
         if issparse(self.support_vectors_):
             return _align_api_if_sparse(csr_array(self._dual_coef))
@@ -355,7 +374,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         self._refuse_not_finite(as_matrix(X))
         strategy = self._strategy
         if from_scratch and self._plain_fit:
-            # Sparse samples that are as small when they are made dense give the same model, to the bit, as dense ones.
+            # Sparse samples that are small even when dense are made dense: both give the same model, to the bit.
             few = self.kernel in PRODUCT_KERNELS and 8 * X.shape[0] * X.shape[1] <= MOST_SAMPLE_BYTES
             samples = X.toarray() if issparse(X) and few else X
             kernel = self._make_kernel(samples)
@@ -375,17 +394,17 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
                     if self.slack is not None:  # each problem is solved for several C
                         small.expect_more_fits(self.n_jobs)
                     return small, None
-        # A matrix that the user has computed is not copied into another order.
+        # A kernel matrix that the user has computed is not copied to reorder it.
         order = None if self.kernel == "precomputed" else strategy.sample_order(label, held_out)
         return self._kernel_rows(X, order), order
 
     def _refuse_pairs_of_one_vs_rest(self) -> None:
-        """Refuse decision values for each two classes where models are one for each class."""
+        """Refuse decision values for each pair of classes if there is one model per class."""
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and self.classes_.size > 2:
             raise ValueError("decision_function_shape='ovo' needs multi_class='ovo'; got multi_class='ovr'")
 
     def _kernel_rows(self, X: Any, order: Indices | None) -> KernelRows:
-        """The rows of a kernel matrix of samples in this order; None: that of X."""
+        """Return the rows of a kernel matrix of the samples in this order (None: the order of X)."""
         kernel = self._make_kernel(X)
         K = KernelMatrix(
             X,
@@ -401,9 +420,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _centred(self, kernel: Kernel, X: Any) -> bool | None:
-        """Whether the mean of the rows is subtracted, to lose fewer digits: a free intercept makes up for that.
+        """Whether to subtract the mean of the rows, which loses fewer digits; a free intercept compensates for it.
 
-        Rows near zero, where it matters little, and sparse rows are left as they are.
+        Rows near zero, for which it matters little, and sparse rows are left as they are.
         """
         solver = solver_named(self.solver, self._solvers)
         balanced = self.slack is None if solver is None else solver.balanced
@@ -418,17 +437,17 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         assert fit.recipe.C is not None
         problem, beta = fit.problems[k], np.zeros(fit.label.size)
         own = fit.strategy.coefficients_of_model(before["_dual_coef"], before["n_support_"], k)
-        # The coefficients grow with C, far more so than the model.
+        # The coefficients grow with C, much more than the model changes.
         beta[before["support_"]] = own * (fit.recipe.C / np.ravel(before["C_"])[k])
         beta = beta if fit.order is None else beta[fit.order]
         beta = beta if problem.rows is None else beta[problem.rows]
-        # The products with the rows are unknown: the rows may be others than those of the earlier fit.
+        # The products with the rows are unknown: the rows may differ from those of the earlier fit.
         return Solution(
             Expansion.unknown(beta), float(before["intercept_"][k]) + fit.rows.shift(problem, beta), beta * problem.y
         )
 
     def _predictor(self, fit: Fit[Any], models: ModelTable) -> dict[str, Any]:
-        """Support vectors, those of the first class first, and their coefficients in LIBSVM's layout."""
+        """Return the support vectors, grouped by class, and their coefficients in LIBSVM's layout."""
         support = np.flatnonzero(models.coefficients.any(axis=0))
         positions = support if fit.order is None else fit.order[support]  # in X
         by_class = np.lexsort([positions, fit.label[support]])
@@ -463,9 +482,9 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
         *,
         only_classes: bool = False,
     ) -> NDArray[Any]:
-        """What the strategy makes of the decision values of the binary models for each row.
+        """Apply `outcome` of the multiclass strategy to the decision values of the binary models for each row.
 
-        With `only_classes` they are computed as precisely as its `predict` needs them.
+        With `only_classes`, decision values are computed only as precisely as the strategy's `predict` needs them.
         """
         vectors = getattr(self, "support_vectors_", None)
         kind = np.float64 if vectors is None else vectors.dtype
@@ -478,7 +497,7 @@ class SVC(ClassifierMixin, MarginClassifier):  # type: ignore[misc]
 
     @property
     def _decisions(self) -> KernelDecisions:
-        """Computes decision values."""
+        """The object that computes decision values."""
         cache: DecisionCache = self._decision_cache
         return cache.of(
             self.support_vectors_,
