@@ -1,4 +1,4 @@
-"""Values of binary problems by the names of the problems; of very many problems, neither is made in advance."""
+"""A mapping from names of binary problems to values, which can make names and values when they are asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class ByName(Mapping[str, T]):
-    """A mapping of names to values, both in the order of the problems. It cannot be changed.
+    """A read-only mapping of names to values, both in the order of the problems.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ByName(Mapping[str, T]):
 
     @classmethod
     def of(cls, mapping: Mapping[str, T]) -> ByName[T]:
-        """The same mapping; one of this class is not copied."""
+        """The same mapping as a `ByName`; a `ByName` is returned as it is."""
         return mapping if isinstance(mapping, ByName) else cls(tuple(mapping), tuple(mapping.values()))
 
     def __getitem__(self, name: str) -> T:

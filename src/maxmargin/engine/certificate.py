@@ -12,30 +12,30 @@ import numpy as np
 from maxmargin.core.types import Vector
 from maxmargin.engine.by_name import ByName
 
-SAYABLE_GAP = 0.5  # the relative gap beyond which a percentage says little, and a sentence says that it is loose
+SAYABLE_GAP = 0.5  # largest relative gap that is printed as a percentage; a larger one is printed as "loose"
 
-LARGEST_ROUNDING = 0.01  # the share of the value up to which an allowance for rounding leaves a certificate
+LARGEST_ROUNDING = 0.01  # largest allowance for rounding, as a share of the value; beyond it nothing is certified
 ROUNDED = (
     "rounding may have changed the values by more than 1 %. Center and scale the features, for instance with "
     "sklearn.preprocessing.StandardScaler, or choose a smaller C"
 )
 
 FORMS: dict[str, Form] = {}
-"""What values are certified, by name: each problem says what its own are."""
+"""The forms of certificates by name; the module of each problem adds its own."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What the values of a certificate are.
+    """What the values of a certificate mean, e.g. the margin at a slack.
 
     Attributes
     ----------
     name : str
-        By which certificates know it.
+        The name that certificates refer to it by.
     larger : bool
         Whether a larger value is better.
     sentence : callable
-        Says what a certificate means, to a person.
+        Turns a certificate into a sentence for people.
     """
 
     name: str
@@ -48,24 +48,25 @@ class Form:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proof that no solution beats `dual`, next to the value `primal` that was reached, whatever the solver did.
+    """The value `primal` of a solution, and a proof that no solution has a better value than `dual`.
 
-    Both hold in exact arithmetic: they include an allowance for the rounding of the sums that they were computed by.
+    The proof does not depend on how the solver worked. Both numbers hold in exact arithmetic, because they include an
+    allowance for the rounding of the sums from which they were computed.
 
     Attributes
     ----------
     primal : float
-        The value reached.
+        The value of the solution.
     dual : float
-        No solution has a better value: larger or smaller, by the form.
+        A bound that no solution can beat; `form` says whether larger or smaller values are better.
     why_not : str
-        Why there is no certificate; empty where there is one. The two values may be there: then they are equal where
-        the conditions of an optimum hold, but prove nothing.
+        Why nothing is proved; empty if there is a proof. `primal` and `dual` may be set nevertheless: they are then
+        equal if the optimality conditions hold, but prove nothing.
     form : str
-        What the values are, a name of `FORMS`: "slack", the margin at a slack, to be large; "C", the objective at a
-        C, to be small; or those of another problem.
+        What the values mean, a name of `FORMS`: "slack" for the margin at a slack (larger is better), "C" for the
+        objective at a C (smaller is better), or the name of another problem's form.
     provided : str
-        On what condition, that nobody has checked, the proof rests; empty where there is none.
+        An unchecked condition on which the proof rests; empty if there is none.
 
     Examples
     --------
@@ -90,17 +91,17 @@ class Certificate:
         *,
         rounding: tuple[float, float] = (0.0, 0.0),
     ) -> Certificate:
-        """A value and its bound, each widened by what rounding may have done to it.
+        """A certificate of a value and its bound, each of them loosened by what rounding may have changed.
 
         Parameters
         ----------
         primal, dual : float
-            Value and bound as they were computed.
+            Value and bound as computed.
         form, provided : str
-            See the attributes.
+            See the attributes of the class.
         rounding : (float, float)
-            By how much the exact value may be worse than `primal`, and the exact bound looser than `dual`. Where that
-            is so much that the two would say nothing, there is no certificate.
+            How much worse than `primal` the exact value may be, and how much looser than `dual` the exact bound. If the
+            sum exceeds 1 % of the larger of the two, nothing is certified.
         """
         worse = -1.0 if FORMS[form].larger else 1.0
         primal, dual = primal + worse * rounding[0], dual - worse * rounding[1]
@@ -109,34 +110,34 @@ class Certificate:
         size = max(abs(primal), abs(dual))
         if sum(rounding) > LARGEST_ROUNDING * size:
             return cls(primal, dual, ROUNDED, form, provided)
-        # The value cannot beat the exact bound: where it seems to, it is their allowances that overlap.
+        # No value beats the exact bound: if `primal` seems to, the allowances of the two overlap.
         return cls(primal, (max if FORMS[form].larger else min)(dual, primal), form=form, provided=provided)
 
     @classmethod
     def missing(cls, why_not: str) -> Certificate:
-        """The absence of a certificate, with its reason."""
+        """A certificate that proves nothing, and says why."""
         return cls(math.nan, math.nan, why_not)
 
     @property
     def gap(self) -> float:
-        """How far `primal` can be from the best possible value, at most."""
+        """The largest possible distance of `primal` from the best value."""
         return abs(self.dual - self.primal)
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the larger of the two values."""
+        """The gap as a share of the larger absolute value of `primal` and `dual`."""
         size = max(abs(self.primal), abs(self.dual))
         return self.gap / size if size > 0 else self.gap
 
     @property
     def score(self) -> float:
-        """The value reached, with a sign that makes more be better; where it proves nothing, how small the gap is."""
+        """The value, with the sign changed if smaller is better; if nothing is proved, minus the gap."""
         if self.why_not:
             return -self.gap
         return self.primal if FORMS[self.form].larger else -self.primal
 
     def tightened(self, other: Certificate) -> Certificate:
-        """The same value with the better of two bounds: a bound once proved stays proved."""
+        """This certificate with the better of its own bound and that of `other`, which holds for the same problem."""
         if not (self and other):
             return self
         best = min if FORMS[self.form].larger else max
@@ -152,12 +153,12 @@ class Certificate:
 
 
 class Certificates(Sequence[Certificate]):
-    """The certificates of the binary problems of one fit; together they claim what the loosest of them claims.
+    """The certificates of the binary problems of one fit. Their common claim is that of the loosest certificate.
 
     Parameters
     ----------
     certificates : mapping of str to Certificate
-        By the name of the binary problem, such as "3 against 5".
+        The certificate of each binary problem, by the name of the problem, such as "3 against 5".
 
     Examples
     --------
@@ -176,12 +177,12 @@ class Certificates(Sequence[Certificate]):
 
     @property
     def loosest(self) -> str:
-        """The name of the binary problem with the largest relative gap; one without a certificate comes first."""
+        """The name of the binary problem with the largest relative gap; a missing certificate counts as infinite."""
         return max(self._by_name.items(), key=lambda item: _looseness(item[1]))[0]
 
     @property
     def relative_gap(self) -> float:
-        """The largest relative gap; infinite where a binary problem has no certificate."""
+        """The largest relative gap; infinite if a binary problem has no certificate."""
         return max(map(_looseness, self))
 
     @overload
@@ -222,7 +223,7 @@ class Certificates(Sequence[Certificate]):
 
 
 class Objectives(Protocol):
-    """Values and bounds of many problems, and by how much rounding may have changed them."""
+    """Values and bounds of many problems, and how much rounding may have changed each."""
 
     @property
     def value(self) -> Vector: ...
@@ -236,20 +237,20 @@ class Objectives(Protocol):
 
 @dataclass(frozen=True)
 class CertificateColumns(Sequence[Certificate]):
-    """The certificates of many problems from a column for each quantity; each is made when it is asked for.
+    """The certificates of many problems, stored as one array per quantity; each is made when it is asked for.
 
     Attributes
     ----------
     value, bound : arrays of shape (n_problems,)
-        As they were computed.
+        Value and bound of each problem, as computed.
     value_rounding, bound_rounding : arrays of shape (n_problems,)
-        By how much the exact value may be worse, and the exact bound looser.
+        How much worse each exact value may be, and how much looser each exact bound.
     form : str
-        What the values are, a name of `FORMS`.
+        What the values mean, a name of `FORMS`.
     provided : str
-        On what condition the proofs rest.
+        An unchecked condition on which all proofs rest; empty if there is none.
     why_not : str
-        Why none of them is a proof; empty where they are.
+        Why nothing is proved about any of the problems; empty if there are proofs.
     """
 
     value: Vector
@@ -262,7 +263,7 @@ class CertificateColumns(Sequence[Certificate]):
 
     @classmethod
     def of_objectives(cls, computed: Objectives, provided: str = "", why_not: str = "") -> CertificateColumns:
-        """The certificates of objectives that are not negative: no bound need be below 0."""
+        """The certificates of objectives that cannot be negative, so that 0 replaces any lower bound."""
         useless = computed.bound <= computed.bound_rounding
         bound, looser = np.where(useless, 0.0, computed.bound), np.where(useless, 0.0, computed.bound_rounding)
         return cls(computed.value, bound, computed.value_rounding, looser, provided=provided, why_not=why_not)

@@ -1,8 +1,8 @@
-"""Runs that survive a crash: their state is saved at intervals, and the same call goes on from there.
+"""Runs that survive a crash: their state is saved at intervals, and the same call continues from there.
 
-A run that goes on comes to the same bits as one that was never interrupted. So everything that decides them is saved:
-the state of the solver, the random generator, what the loop knows, what the problem has computed from the data, the
-counts of the ledger, and with a kernel the rows that are in the cache.
+A run that continues reaches the same bits as one that was never interrupted. So everything that decides the bits is
+saved: the state of the solver, the random generator, the state of the loop, what the problem has computed from the
+data, the counts of the ledger, and with a kernel the rows in the cache.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from maxmargin.engine.signature import Signature, differences, signature_of
 from maxmargin.engine.snapshot import PLAIN, CannotKeep, HoldsCache, Remembers, Restored, Snapshot
 from maxmargin.engine.solver import AnySolver
 
-EVERY_SECONDS = 10.0  # the time between two checkpoints, at least: so much work may be lost
-LARGEST_SHARE = 0.02  # of the time of a run that saving it may take: the next checkpoint waits until it is less
-# Bytes per second that a save is expected to write where there was none as large, as a disk does that others write to
-# as well: 200 MB took 4 to 8 s beside other work. On a faster disk the first save comes later than it could.
+EVERY_SECONDS = 10.0  # shortest time between two checkpoints, in seconds: this much work may be lost
+LARGEST_SHARE = 0.02  # largest share of a run's time that saving may take; the next checkpoint waits accordingly
+# Bytes per second that a save is expected to write if no save was as large before. This is the rate of a busy disk:
+# 200 MB took 4 to 8 s while other programs were writing. On a faster disk, the first save is later than it could be.
 EXPECTED_RATE = 50e6
-WORTH_SAVING = 1.0  # seconds: the end of a shorter run is not saved, as the same call comes to it as fast
+WORTH_SAVING = 1.0  # seconds; the end of a shorter run is not saved, because repeating the run is as fast
 
 T = TypeVar("T")
 
 
 def refuse_unless_writable(path: Path) -> None:
-    """Refuse the path of a checkpoint that could not be written: that must not be found out after hours of work."""
+    """Refuse the path of a checkpoint that could not be written, before hours of work are lost."""
     folder = path if path.is_dir() else path.absolute().parent  # the checkpoint of a fit is a folder itself
     if not folder.is_dir():
         raise CheckpointError(f"cannot write the checkpoint {path}: there is no folder {folder}; make it first")
@@ -47,19 +47,19 @@ def refuse_unless_writable(path: Path) -> None:
 
 
 class Checkpoint:
-    """The file that a run is saved to, and when.
+    """The file to which a run is saved, and how often.
 
     Parameters
     ----------
     path : str or path
         The file.
     every_seconds : float, default=10
-        The time between two checkpoints, at least. It is longer where saving takes more than 2 % of the time of a run;
-        before the first one, that is expected from its size.
+        The shortest time between two checkpoints, in seconds. It is longer if saving would take more than 2 % of the
+        time of the run; the duration of the first save is estimated from its size.
     of_known_call : bool
-        Whether somebody else compares data and parameters with those that were saved.
+        Whether the caller itself compares data and parameters with the saved ones.
     part_of : path or None
-        The folder that the file is a part of, which messages name in its place.
+        The folder to which the file belongs; messages name the folder instead of the file.
 
     Examples
     --------
@@ -97,13 +97,15 @@ class Checkpoint:
         if not of_known_call:
             refuse_unless_writable(self._named)
         self._around: tuple[Callable[[], Any], Mapping[str, object]] | None = None
-        self._found: tuple[dict[str, Any], list[NDArray[Any]]] | None = None  # the file, until its run is gone on with
-        self._saved_at, self._took, self._size = time.perf_counter(), 0.0, 0  # the last save: when, seconds, bytes
-        self._wait = 0.0  # seconds from there to the next, at least, by the share that saving may take
+        # The content of the file, until its run is continued.
+        self._found: tuple[dict[str, Any], list[NDArray[Any]]] | None = None
+        # The last save: when it ended, how many seconds it took, how many bytes it wrote.
+        self._saved_at, self._took, self._size = time.perf_counter(), 0.0, 0
+        self._wait = 0.0  # seconds from the last save to the next, at least, by LARGEST_SHARE
 
     @classmethod
     def of(cls, checkpoint: str | os.PathLike[str] | Checkpoint) -> Checkpoint:
-        """The checkpoint at a path; one of this class is returned as it is."""
+        """The checkpoint at a path; a `Checkpoint` is returned as it is."""
         return checkpoint if isinstance(checkpoint, Checkpoint) else cls(checkpoint)
 
     @property
@@ -112,26 +114,26 @@ class Checkpoint:
         return time.perf_counter() - self._saved_at >= max(self.every_seconds, self._wait)
 
     def affords(self, size: int) -> bool:
-        """Whether it is time to save so many bytes; if they are expected to take too long, no save is due before."""
+        """Whether it is time to save `size` bytes; if saving is expected to take too long, `due` waits as well."""
         expected = self._took + max(0, size - self._size) / EXPECTED_RATE
         self._wait = expected / LARGEST_SHARE
         return time.perf_counter() - self._saved_at >= self._wait
 
     def worth_saving(self, seconds: float) -> bool:
-        """Whether the end of a run that took so many seconds is saved; that of one among several, when it is due."""
+        """Whether to save the end of a run that took `seconds`; in a loop around runs, whether a save is due."""
         if self._around is not None:
             return self.due
         return seconds >= min(WORTH_SAVING, self.every_seconds) or self.path.exists()
 
     def around(self, value: Callable[[], T], problem: Problem | None = None) -> T | None:
-        """Say what a loop around several runs keeps while each of them is saved; return what it kept, if it is there.
+        """State what a loop around several runs saves with each of them; return what an earlier loop saved, if any.
 
         Parameters
         ----------
         value : callable
-            Gives what the loop keeps, as of the beginning of the present run.
+            Returns what the loop saves, as of the beginning of the current run.
         problem : Problem or None
-            What the loop is given.
+            The problem that the loop is given.
         """
         given = {} if problem is None else given_with(problem)
         self._around, self._found = (value, given), self._read()
@@ -141,9 +143,9 @@ class Checkpoint:
         return kept
 
     def run(self, given: Mapping[str, object], signature: Signature) -> dict[str, Any] | None:
-        """The parts of the run that was saved; None where there is none.
+        """The parts of the run that was saved; None if nothing was saved.
 
-        In a loop around several runs, it is the first one that goes on, and the others are new.
+        In a loop around several runs, the first run continues from the checkpoint, and the others start anew.
         """
         found, self._found = self._read() if self._around is None else self._found, None
         return None if found is None else self._restored(found, "run", given, signature)
@@ -189,9 +191,9 @@ class Checkpoint:
         given_types: Mapping[type, str] | None = None,
         can_wait: bool = False,
     ) -> None:
-        """Write down a run, and the loop around it.
+        """Save a run, and the loop around it.
 
-        A save that can wait is put off while writing so many bytes would take more than its share of the time.
+        With `can_wait`, the save is postponed as long as it would take more than `LARGEST_SHARE` of the time.
         """
         before = time.perf_counter()
         content: dict[str, Any] = {"library": __version__}
@@ -208,14 +210,14 @@ class Checkpoint:
 
     @contextmanager
     def saving(self, size: int = 0, since: float | None = None) -> Iterator[None]:
-        """What is done inside the `with` block counts as saving: the longer it takes, the later the next one is due.
+        """Count the time of the `with` block as saving: the longer it takes, the later the next save is due.
 
         Parameters
         ----------
         size : int
-            The bytes that are saved.
+            The number of bytes that are saved.
         since : float or None
-            When saving began, by `time.perf_counter`; None: now.
+            The time when saving began, by `time.perf_counter`; None: now.
         """
         before = time.perf_counter() if since is None else since
         yield
@@ -243,13 +245,14 @@ class RunCheckpoint:
     Parameters
     ----------
     checkpoint : Checkpoint
-        Where it is saved, and when.
+        The file, and how often to save.
     problem, solver, rng
-        What the run is given.
+        The arguments of the run.
     random_state : int, Generator or None
-        What the generator was made of. Where it is None nobody can give the same one again: then any is accepted.
+        The seed or generator from which `rng` was made. None: a later call cannot give the same one again, so that any
+        generator is accepted.
     rules : object
-        Whatever else decides the way of the run.
+        Everything else that decides the course of the run.
     """
 
     def __init__(
@@ -274,9 +277,9 @@ class RunCheckpoint:
             )
 
     def find(self) -> dict[str, Any] | None:
-        """What was saved of the run: a `result`, or the parts of a run to go on with; None where nothing was.
+        """What was saved: the `result` of a run that has ended, or the parts of a run to continue; None if nothing was.
 
-        The random generator, the ledger, and what problem and data remember are set to what they were then.
+        The random generator, the ledger, and what problem and data remember are set to their saved states.
         """
         saved = self.checkpoint.run(self.given, self.signature)
         if saved is None:
@@ -286,7 +289,7 @@ class RunCheckpoint:
         remembered = saved.pop("X")
         if isinstance(self.problem.X, Remembers):
             self.problem.X.take(remembered)
-        self.problem.ledger.take(saved.pop("ledger"))  # the last one: to remember may have taken reading
+        self.problem.ledger.take(saved.pop("ledger"))  # last, because restoring the others may have read data
         return saved
 
     @property
@@ -295,12 +298,12 @@ class RunCheckpoint:
         return self.checkpoint.due
 
     def save(self, *, can_wait: bool = False, **parts: Any) -> None:
-        """Save these parts of a run, and what it was given as far as that changes; see `Checkpoint.save`."""
+        """Save these parts of a run, and what changes in the objects that it was given; see `Checkpoint.save`."""
         X = self.problem.X
         self._save(parts, X.kept() if isinstance(X, Remembers) else {}, can_wait)
 
     def save_end(self, result: Result) -> None:
-        """Save the result of a run that has ended, without caches: nobody goes on from there to the same bits."""
+        """Save the result of a run that has ended, without caches: continuing it need not reach the same bits."""
         X = self.problem.X
         resume = Resume(self.solver.without_cache(result.state), self.problem)
         kept = X.kept_without_cache() if isinstance(X, HoldsCache) else X.kept() if isinstance(X, Remembers) else {}
@@ -317,7 +320,7 @@ class RunCheckpoint:
 
 
 def given_with(problem: Problem) -> dict[str, object]:
-    """The objects that a run is given with a problem, by name: the data, and what the problem is made of."""
+    """The objects that a run is given with a problem, by name: the data, and the parts of the problem."""
     functions = {name: value for name, value in vars(problem).items() if callable(value)}
     parts = {f"problem.{name}": of for name, of in (_public(problem) | functions).items() if type(of) not in PLAIN}
     return {**parts, "problem": problem, "X": problem.X, "ledger": problem.ledger}

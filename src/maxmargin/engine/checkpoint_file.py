@@ -1,8 +1,9 @@
 """The file of a checkpoint: a header in JSON, arrays, and a checksum over all of it.
 
-A file is written beside its place, flushed to the disk and renamed: whatever happens, there is the old file or the new
-one. Nothing in it is code, and nothing is run to read it. The layout is not that of a model file: a model file consists
-of parts that anybody can open, this one is written often and read by the same program.
+A file is written under a temporary name, flushed to the disk and renamed, so that at any time there is either the old
+file or the new one. A file holds no code, and reading it runs none. The layout differs from that of a model file: a
+model file consists of parts that any program can open, whereas a checkpoint is written often and read by the same
+program.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from maxmargin.data.atomic import atomic_write
 
 MAGIC = b"maxmargin checkpoint\n"
 FORMAT_VERSION = 1
-DIGEST_SIZE = 16  # bytes of the checksum
-ALIGNMENT = 64  # bytes: arrays start at multiples of it
-PIECE = 1 << 24  # bytes that are written or read at a time, so that no copy of a large array is made
+DIGEST_SIZE = 16  # size of the checksum in bytes
+ALIGNMENT = 64  # bytes; arrays start at multiples of it
+PIECE = 1 << 24  # bytes that are written or read at a time, so that large arrays are not copied
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be gone on from: it is damaged, or of another run."""
+    """A run cannot continue from a checkpoint, because the checkpoint is damaged or belongs to another run."""
 
 
 def write_checkpoint(path: str | os.PathLike[str], content: dict[str, Any], arrays: list[NDArray[Any]]) -> None:
@@ -38,9 +39,9 @@ def write_checkpoint(path: str | os.PathLike[str], content: dict[str, Any], arra
     path : str or path
         The file; one that exists is replaced.
     content : dict
-        Plain values, as JSON has them.
+        Plain values that JSON can hold.
     arrays : list of arrays
-        Any arrays but those of Python objects.
+        Arrays of any type except Python objects.
     """
     listed = [_layout(array) for array in arrays]
     header = json.dumps({"format": FORMAT_VERSION, "content": content, "arrays": listed}).encode()
@@ -53,7 +54,7 @@ def write_checkpoint(path: str | os.PathLike[str], content: dict[str, Any], arra
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """The content of a file and its arrays, after its checksum was compared; nothing is returned of a damaged one."""
+    """The content of a file and its arrays, after its checksum was compared; a damaged file is refused."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if file.read(len(MAGIC)) != MAGIC:
@@ -71,7 +72,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[
 
 
 def _pieces(header: bytes, arrays: list[NDArray[Any]]) -> Iterator[bytes | memoryview]:
-    """All bytes of a file but its checksum, in order."""
+    """All bytes of a file except its checksum, in order."""
     yield MAGIC
     yield len(header).to_bytes(8, "little")
     yield header
@@ -87,7 +88,7 @@ def _pieces(header: bytes, arrays: list[NDArray[Any]]) -> Iterator[bytes | memor
 
 
 def _layout(array: NDArray[Any]) -> tuple[Any, tuple[int, ...], bool]:
-    """Type, shape, and whether it is stored by columns."""
+    """The type and shape of an array, and whether it is stored by columns."""
     dtype = array.dtype.descr if array.dtype.names else array.dtype.str
     return dtype, array.shape, _is_by_columns(array)
 
@@ -97,7 +98,7 @@ def _is_by_columns(array: NDArray[Any]) -> bool:
 
 
 def _is_whole(file: BinaryIO, size: int) -> bool:
-    """Whether the last bytes are the checksum of all before them."""
+    """Whether the last bytes are the checksum of all bytes before them."""
     digest = hashlib.blake2b(MAGIC, digest_size=DIGEST_SIZE)
     left = size - len(MAGIC) - DIGEST_SIZE
     while left > 0 and (piece := file.read(min(PIECE, left))):
@@ -115,5 +116,5 @@ def _read_array(file: BinaryIO, dtype: Any, shape: list[int], by_columns: bool) 
 
 
 def remove_checkpoint(path: str | os.PathLike[str]) -> None:
-    """Remove a file, if it is there."""
+    """Remove a checkpoint file if it exists."""
     Path(path).unlink(missing_ok=True)

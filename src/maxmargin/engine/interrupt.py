@@ -1,8 +1,9 @@
 """Ctrl-C as a request to finish, not as a crash.
 
-A fit that a person started ends at the first Ctrl-C and keeps its best model so far. A fit that is one of many, of a
-grid search or of a worker process, must not do so: there Ctrl-C is meant for the whole search, which would take the
-half-trained model for a finished one and go on. The call stack tells the two apart; see :func:`part_of_a_larger_job`.
+A fit that a person started ends at the first Ctrl-C and keeps its best model so far. A fit that is one of many, in a
+grid search or a worker process, must not do so: there, Ctrl-C is meant for the whole search, which would take the
+half-trained model for a finished one and continue. The call stack tells the two cases apart; see
+:func:`part_of_a_larger_job`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ class Interrupt:
     Attributes
     ----------
     asked : bool
-        Since the last :meth:`answer`.
+        Whether the user has asked since the last :meth:`answer`.
     ever_asked : bool
-        At any time: of many fits that follow each other, the one that answers need not be the last.
+        Whether the user has ever asked. If many fits follow each other, the fit that answers need not be the last.
     """
 
     def __init__(self) -> None:
         self.asked = self.ever_asked = False
 
     def answer(self) -> bool:
-        """Whether the user has asked to stop since the last answer: what is left to do may still be done."""
+        """Whether the user has asked to stop since the last answer; resets `asked`, so that work can continue."""
         asked, self.asked = self.asked, False
         return asked
 
@@ -41,23 +42,23 @@ class NoModelYet(KeyboardInterrupt):
     """Ctrl-C came before the first iteration: there is no model to keep."""
 
 
-IMPATIENCE = 2.0  # seconds within which a second Ctrl-C means the whole program, and not the fit of the moment
+IMPATIENCE = 2.0  # seconds within which a second Ctrl-C ends the whole program, not only the current fit
 
 JOB_RUNNERS = {
     *("concurrent", "dask", "dask_ml", "distributed", "hyperopt", "imblearn", "joblib"),
     *("mlxtend", "multiprocessing", "optuna", "ray", "sklearn", "skopt"),
 }
-"""Packages that call `fit` many times on somebody's behalf."""
+"""Packages that call `fit` many times on behalf of the user."""
 
 PASSED_THROUGH = ("sklearn.base", "sklearn.callback", "sklearn.compose", "sklearn.pipeline", "sklearn.utils")
-"""Modules of those packages that hand one call of `fit` on, as a pipeline does: the fit is still the user's own."""
+"""Modules of those packages that pass one call of `fit` on, as a pipeline does: the fit is still the user's own."""
 
 _current: Interrupt | None = None
-_last = -math.inf  # when Ctrl-C was last pressed
+_last = -math.inf  # when Ctrl-C was last pressed, by time.monotonic
 
 
 def part_of_a_larger_job() -> bool:
-    """Whether a search, an ensemble, a pool of workers or the like is among the callers.
+    """Whether a search, an ensemble, a pool of workers or a similar job is among the callers.
 
     Examples
     --------
@@ -78,12 +79,12 @@ def part_of_a_larger_job() -> bool:
 def listen_for_interrupt() -> Iterator[Interrupt]:
     """Turn the first Ctrl-C inside the block into `interrupt.asked`; the second one raises KeyboardInterrupt.
 
-    So does one within `IMPATIENCE` seconds of the last, though another block had that: who presses twice means the
-    whole program, a loop over many fits say, and not one fit of it. In a part of a larger job the first one raises, so
-    that the job ends. So it does where the program handles Ctrl-C in its own way.
+    A Ctrl-C within `IMPATIENCE` seconds of the previous one raises KeyboardInterrupt too, even if another block
+    received the previous one: a user who presses twice means the whole program, such as a loop over many fits, and not
+    one fit. In a part of a larger job, and if the program handles Ctrl-C in its own way, the first Ctrl-C raises.
 
-    Work in small pieces can stop between two of them with nothing half done. Inner blocks share the answer of the
-    outermost one. Outside of the main thread Python hands signals to nobody else, so nothing is listened for there.
+    Work that is done in small pieces can stop between two pieces. Inner blocks share the `Interrupt` of the outermost
+    one. Python delivers signals only to the main thread, so that a block in another thread does not listen.
     """
     global _current
     if _current is not None:

@@ -1,7 +1,7 @@
-"""The one loop that all solvers share: when to check, when to stop, what to keep.
+"""The loop that all solvers share. It decides when to check, when to stop and which solution to keep.
 
-Nothing in the loop reaches into the algorithm: the same seed gives the same solution however the iterations are cut
-into chunks, so the chunks can follow the clock and the checks follow the count of iterations.
+The loop calls the solver for chunks of iterations. The same seed gives the same solution however the iterations are
+split into chunks. So the length of a chunk can follow the clock, while checks follow the count of iterations.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from maxmargin.engine.trace import Row, Trace
 if TYPE_CHECKING:
     from maxmargin.engine.checkpoint import Checkpoint, RunCheckpoint
 
-CHUNK_SECONDS = 0.05  # how long Ctrl-C and max_time may have to wait
-MOST_AFTER_TIME = 0.2  # entries that may be read for a certificate once the time is up, as a share of those read before
-FREE_AFTER_TIME = 1_000_000  # and so many in any case: they take some milliseconds
-USUAL_TOL = 1e-3  # the relative gap that numbers are computed for where nobody asks for one
-LONGEST_WAIT = 10  # checks after which the gap is measured again, whatever the solver's estimate says
-BETTER_ESTIMATE = 0.7  # before that, the estimate must have fallen to this share of the one that promised too much
+CHUNK_SECONDS = 0.05  # intended duration of a chunk, in seconds: how long Ctrl-C and max_time may have to wait
+MOST_AFTER_TIME = 0.2  # entries that a certificate may read after the time limit, as a share of those read before
+FREE_AFTER_TIME = 1_000_000  # entries that a certificate may always read: they take a few milliseconds
+USUAL_TOL = 1e-3  # the relative gap that decides the precision of the numbers if there is no `tol`
+LONGEST_WAIT = 10  # checks after which the gap is measured even if the solver's estimate is still too large
+# After an estimate of the gap proved too small, the gap is measured again when the estimate has fallen to this share.
+BETTER_ESTIMATE = 0.7
 
 
 @dataclass(frozen=True)
 class Holdout:
-    """Samples that are not learned from, to measure the error on.
+    """Samples that are kept out of training, to measure the error.
 
     Attributes
     ----------
@@ -50,7 +51,7 @@ class Holdout:
     y : array
         Their labels, -1 and +1.
     rows : array or None
-        Which rows of X they are; None means all.
+        The rows of X that hold the samples; None means all.
     """
 
     X: object
@@ -82,46 +83,46 @@ def solve(
     warm: Result | Resume | Learned | Solution | None = None,
     checkpoint: str | PathLike[str] | Checkpoint | None = None,
 ) -> Result:
-    """Run a solver on a problem until the first stop rule says so.
+    """Run a solver on a problem until the first stop rule is met.
 
     Parameters
     ----------
-    problem : SlackSVM or RegularizedSVM
-        What to solve.
+    problem : Problem
+        The problem to solve, e.g. a `SlackSVM` or a `RegularizedSVM`.
     solver : Solver
-        How.
+        The algorithm with its hyper-parameters.
     stop : StopRules or None
-        When to stop; or the same rules one by one:
+        The stop rules as one object. Instead, you can give the following five rules one by one:
     tol : float or None
-        Stop when the relative duality gap is at most this. A check that measures it reads all of the data. Where it is
-        the only rule, a run ends after 20 times the iterations that the solver makes without any. None: the default of
-        the solver, `solver.default_tol`, which may be none.
+        Stop when the relative duality gap is at most `tol`. A check that measures the gap reads all of the data. If
+        `tol` is the only rule, a run also ends after 20 times the iterations that the solver makes without any rule.
+        None: the solver's default, `solver.default_tol`, which may be None too.
     max_iter, max_time, budget : number or None
-        Stop after so many iterations, seconds, entries read for learning. The budget is never exceeded; where entries
-        have prices, it is what may be paid for them; with a kernel it counts evaluations, and where it is the only
-        rule, a run ends after 20 times the default iterations too. What is read besides, for the norms of the rows and
-        for the certificate, is listed in `Result.reads`.
+        Stop after this many iterations, seconds, or entries read for learning. The budget is never exceeded. If entries
+        have prices, the budget is the sum that may be paid for them; with a kernel, it counts kernel evaluations, and
+        if it is the only rule, a run also ends after 20 times the default iterations. The budget does not include
+        what is read for the norms of the rows and for the certificate; `Result.reads` lists it.
     early_stopping : bool
-        Stop when the error on the holdout has not improved for a while, which for most solvers is while the iterations
-        doubled; the best solution by that error is returned.
+        Stop when the error on the holdout has not improved for a while (for most solvers, while the iterations
+        doubled), and return the solution with the smallest error.
     holdout : Holdout or None
         Samples on which each check measures the error.
     certify : bool or "checks"
-        Whether to certify the answer on the full data; "checks": at every check.
+        Whether to certify the solution on the full data; "checks": at every check.
     callback : callable or None
-        Called with a :class:`Progress` at each check; stops the run by returning True.
+        Called with a :class:`Progress` at each check; it stops the run by returning True.
     random_state : int, Generator or None
-        The one source of randomness.
+        The seed or generator of all random draws.
     warm : Result, Resume, Learned, Solution or None
-        An earlier result on the same data, perhaps for another slack or C, to go on from: counts, trace and limits
-        include what was done then. Its state is used up: a result can be gone on from once. Or its `resume` alone, what
-        an online solver has learned from other rows, or for a solver that `resumes` a solution to begin at: counts,
-        trace and limits start anew.
+        Where to start. A `Result` on the same data, perhaps for another slack or C, is continued: counts, trace and
+        limits include the earlier run. This uses up the result's state, so that a result can be continued once. With
+        the `resume` of a result, with what an online solver has `Learned` from other rows, or with a `Solution` (for a
+        solver with `resumes`), counts, trace and limits start anew.
     checkpoint : str, path, Checkpoint or None
-        The file to save the run to, every ten seconds or so. If it is there already, this call goes on with the run
-        that it holds, and comes to the same bits as a run that was never interrupted; the checkpoint of a run that has
-        ended gives its result at once: delete the file to run anew. One of other data, parameters, stop rules or
-        another version of the library is refused. See :class:`maxmargin.solvers.Checkpoint`.
+        The file to which the run is saved, about every ten seconds. If the file exists, this call continues the run
+        that it holds, and reaches the same bits as a run that was never interrupted. If that run has ended, its result
+        is returned at once; delete the file to run again. A checkpoint of other data, parameters, stop rules or another
+        version of the library is refused. See :class:`maxmargin.solvers.Checkpoint`.
 
     Returns
     -------
@@ -201,10 +202,10 @@ def _keeper(
     certify: bool | str,
     warm: Result | Resume | Learned | Solution | None,
 ) -> RunCheckpoint:
-    """What saves this run, and tells it from others."""
+    """The object that saves this run, and that recognises checkpoints of other runs."""
     from maxmargin.engine.checkpoint import Checkpoint, RunCheckpoint
 
-    # The state of an earlier run is used up, so that only its answer can be compared.
+    # # The state of an earlier run is used up by this one, so that only its solution can be compared.
     begins_at = warm.solution if isinstance(warm, Result) else None if isinstance(warm, Resume) else warm
     held_out = None if holdout is None else {"y": holdout.y, "rows": holdout.rows}
     decisive = {"stop": rules, "holdout": held_out, "certify": certify, "warm": begins_at}
@@ -212,7 +213,7 @@ def _keeper(
 
 
 def _refuse_mismatch(problem: Problem, solver: AnySolver, warm: Result | Resume | Learned | Solution | None) -> None:
-    """Refuse a problem that the solver cannot take, or a start that it cannot begin at."""
+    """Refuse a problem that the solver cannot take, or a `warm` from which it cannot start."""
     if reason := solver.why_not(problem):
         wrong_type = not isinstance(problem, solver.solves) or (solver.requires - problem.traits) & READS
         kind = TypeError if wrong_type else ValueError
@@ -225,7 +226,7 @@ def _refuse_mismatch(problem: Problem, solver: AnySolver, warm: Result | Resume 
 
 
 class _Run(Generic[ProblemT, StateT]):
-    """The moving parts of one call of :func:`solve`."""
+    """What changes during one call of :func:`solve`, except the state of the solver."""
 
     def __init__(
         self,
@@ -238,7 +239,7 @@ class _Run(Generic[ProblemT, StateT]):
     ) -> None:
         self.problem, self.solver, self.limits, self.holdout = problem, solver, limits, holdout
         tol = limits.tol
-        # The gap is measured where the solver's own estimate is at most `measure`; None: nowhere.
+        # The gap is measured if the solver's own estimate is at most `measure`; None: never.
         self.measure = math.inf if every_check else tol
         self.trace = Trace(() if warm is None else warm.trace, tol)
         last = Row(0, 0.0, 0) if warm is None else warm.trace[-1]
@@ -246,26 +247,27 @@ class _Run(Generic[ProblemT, StateT]):
         self.already_read = problem.ledger.entries_read - last.entries_read - last.kernel_evaluations
         self.already_spent = problem.ledger.cost - last.cost
         self.n_iter = last.iteration
-        self.best: Solution | None = None  # None: where the solver stands
+        self.best: Solution | None = None  # None: the solver's current solution
         self.best_iter = 0
         self.best_score = -math.inf
         self.proved = Certificate.missing("no check was made")
         self.certificate = self.proved
-        self.proof: Proof = (None, None)  # the weights of the best bound, and their sum of rows
-        self.proven_gap = math.inf  # the least of any solution, though another may be the best by a holdout
+        self.proof: Proof = (None, None)  # the dual weights of the best bound, and their sum of rows
+        self.proven_gap = math.inf  # smallest certified gap, perhaps not that of the best solution on the holdout
         self.evaluation: Evaluation | None = None
         self.chunk = 1
-        self.last_estimate, self.waited = math.inf, 0  # of the gap when it was last measured; checks since then
-        self.gap = self.first_gap = math.nan  # the relative gap, measured or estimated: the last and the first known
-        self.next_check: int | None = None  # the count of iterations at which to check next; None: not known yet
+        # The estimate of the gap when the gap was last measured, and the number of checks since then.
+        self.last_estimate, self.waited = math.inf, 0
+        self.gap = self.first_gap = math.nan  # the last and the first known relative gap, measured or estimated
+        self.next_check: int | None = None  # the iteration of the next check; None: not known yet
 
     def kept(self) -> dict[str, Any]:
-        """For a checkpoint, all that changes but the state of the solver."""
+        """For a checkpoint: everything that changes, except the state of the solver."""
         given = ("problem", "solver", "limits", "holdout", "measure", "started")
         return {name: value for name, value in vars(self).items() if name not in given} | {"seconds": self.seconds()}
 
     def take(self, found: dict[str, Any]) -> StateT:
-        """Go on from a checkpoint: return the state of the solver."""
+        """Continue from a checkpoint, and return the state of the solver."""
         kept = found["run"]
         self.started = time.perf_counter() - kept.pop("seconds")
         vars(self).update(kept)
@@ -279,7 +281,7 @@ class _Run(Generic[ProblemT, StateT]):
         return self.problem.ledger.entries_read - self.already_read
 
     def spent(self) -> float:
-        """What counts against the budget: entries read, or what they have cost where they have prices."""
+        """What counts against the budget: entries read, or their prices if entries have prices."""
         return self.problem.ledger.cost - self.already_spent
 
     @property
@@ -316,7 +318,7 @@ class _Run(Generic[ProblemT, StateT]):
                 status = "callback"
             status = status or self._good_enough(state, reason, early_stopping)
             self.next_check = None
-            # Ctrl-C or the end of the time may have come during the check, which another one would only repeat.
+            # # Ctrl-C or the time limit may have come during the check; another check would only repeat this one.
             if not status and (interrupt.asked or self.late):
                 status = "interrupted" if interrupt.asked else "max_time"
                 if keeper is not None and interrupt.asked:
@@ -325,7 +327,7 @@ class _Run(Generic[ProblemT, StateT]):
                 return status
 
     def _out_of_limits(self, reason: Reason, interrupt: Interrupt) -> str:
-        """The limit that ended the last steps, if one did."""
+        """The name of the limit that ended the last steps; empty if none did."""
         if interrupt.asked:
             return "interrupted"
         if reason is Reason.BUDGET:
@@ -335,7 +337,7 @@ class _Run(Generic[ProblemT, StateT]):
         return "max_time" if self.late else ""
 
     def _good_enough(self, state: StateT, reason: Reason, early_stopping: bool) -> str:
-        """The rule by which the solution is good enough, or as good as it will become, if there is one."""
+        """The name of the rule by which the solution is good enough or cannot improve; empty if there is none."""
         if self.limits.tol is not None and self.proven_gap <= self.limits.tol:
             return "tol"
         if reason is Reason.SETTLED:
@@ -345,10 +347,10 @@ class _Run(Generic[ProblemT, StateT]):
         return "early_stopping" if early_stopping and self.stale(state) else ""
 
     def advance(self, state: StateT, until: int, interrupt: Interrupt, keeper: RunCheckpoint | None = None) -> Reason:
-        """Iterate until a count of iterations, or a limit, or Ctrl-C; return why the last step ended."""
+        """Make iterations until the iteration `until`, a limit or Ctrl-C; return why the last step ended."""
         limits, step = self.limits, Step(0)
         until = min(until, limits.max_iter)
-        # One iteration in any case, however short the time: there must be a model.
+        # # Make at least one iteration, however short the time limit: there must be a model.
         while self.n_iter < until and not interrupt.asked and not (self.late and self.n_iter > 0):
             wanted = min(self.chunk, until - self.n_iter)
             before = time.perf_counter()
@@ -360,7 +362,7 @@ class _Run(Generic[ProblemT, StateT]):
             self.n_iter += step.iterations
             if step.reason is not Reason.DONE:
                 break
-            # After Ctrl-C too: the check that follows is none of a run that goes on.
+            # # After Ctrl-C, save too: the check that follows is not part of a run that continues later.
             if keeper is not None and (keeper.due or interrupt.asked):
                 keeper.save(can_wait=not interrupt.asked, run=self.kept(), state=state)
             if time.perf_counter() - before < CHUNK_SECONDS / 2:
@@ -370,7 +372,7 @@ class _Run(Generic[ProblemT, StateT]):
         return step.reason
 
     def check(self, state: StateT) -> Row:
-        """Measure where the run stands, write it into the trace, and keep the best solution."""
+        """Measure the current solution, append a row to the trace, and keep the best solution."""
         seconds, error, score = self.seconds(), math.nan, math.nan
         solution, evaluation, certificate = None, None, Certificate.missing("certify=False")
         estimate = self.solver.estimated_gap(self.problem, state)
@@ -401,12 +403,12 @@ class _Run(Generic[ProblemT, StateT]):
         )
         self.trace.append(row)
         self.note_gap(certificate.relative_gap if certificate else estimate)
-        # Of equals the latest: it has learned more. So it has where nothing was measured.
+        # # Of equally good solutions, and if nothing was measured, keep the latest: it has learned more.
         if not score < self.best_score:
             self.best, self.best_iter, self.best_score = solution, self.n_iter, score
             self.evaluation, self.certificate = evaluation, certificate
         elif self.certificate:
-            # The best stays, but less may be possible than when it was found.
+            # # The best solution stays, but its bound may have become tighter since it was found.
             self.certificate = self.certificate.tightened(self.proved)
             assert self.best is not None
             self.best = Solution(self.best.w, self.best.b, *self.proof)
@@ -414,20 +416,20 @@ class _Run(Generic[ProblemT, StateT]):
         return row
 
     def note_gap(self, gap: float) -> None:
-        """Remember a relative gap, where it is known."""
+        """Remember a relative gap, if it is known."""
         if 0 < gap < math.inf:
             self.gap = gap
             self.first_gap = gap if math.isnan(self.first_gap) else self.first_gap
 
     def share_done(self) -> float:
-        """How near the nearest stop rule is."""
+        """The share of the run that is done, by the nearest stop rule; see :class:`Progress`."""
         shares, tol = self.limits.shares(self.n_iter, self.spent(), self.seconds()), self.limits.tol
         if tol is not None and 0 < tol < self.first_gap:
             shares.append(math.log(self.first_gap / self.gap) / math.log(self.first_gap / tol))
         return min(1.0, max(0.0, *shares)) if shares else math.nan
 
     def worth_measuring(self, estimate: float) -> bool:
-        """Whether the gap may be small enough. After an estimate that promised too much, the next must promise more."""
+        """Whether to measure the gap: the estimate is small enough, and smaller than one that proved too small."""
         if self.measure is None:
             return False
         self.waited += 1
@@ -441,16 +443,16 @@ class _Run(Generic[ProblemT, StateT]):
         return self.best or self.solution(state)
 
     def solution(self, state: StateT) -> Solution:
-        """Where the solver stands. What it may have to read to say so is not learned from."""
+        """The solver's current solution. What is read to compute it does not count as learning."""
         with self.problem.ledger.on("solution"):
             return self.solver.solution(self.problem, state)
 
     def stale(self, state: StateT) -> bool:
-        """Whether the error on the holdout stayed above its best for longer than the solver has patience for."""
+        """Whether the error on the holdout has not improved for longer than the solver's patience."""
         return self.n_iter >= self.solver.patience(self.problem, state, self.best_iter)
 
     def can_afford_certificate(self, result: Result) -> bool:
-        """Whether evaluating the answer on all samples is a small part of the work so far, where time is up."""
+        """Whether there is time left, or evaluating the solution on all samples is a small part of the work so far."""
         if result.status not in OUT_OF_TIME or result.evaluation is not None:
             return True
         return self.problem.evaluation_cost(result.solution.w) <= max(FREE_AFTER_TIME, MOST_AFTER_TIME * self.entries())
@@ -471,8 +473,8 @@ class _Run(Generic[ProblemT, StateT]):
 
 
 def _refuse_not_finite(solution: Solution, solver: AnySolver) -> None:
-    """A model of numbers that are none is of no use to anybody."""
-    numbers = np.asarray(getattr(solution.w, "beta", solution.w))  # of a vector of a kernel's space its coefficients
+    """Refuse a solution with numbers that are not finite."""
+    numbers = np.asarray(getattr(solution.w, "beta", solution.w))  # coefficients, if w is in a kernel's space
     if not (np.isfinite(numbers).all() and math.isfinite(solution.b)):
         raise _out_of_range(solver)
 

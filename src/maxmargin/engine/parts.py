@@ -1,9 +1,9 @@
-"""Rows in parts: what a solver does with samples, it does part by part, in threads or on the workers of a cluster.
+"""Rows in parts: solvers process samples part by part, in threads or on the workers of a cluster.
 
-The rows of a matrix are cut into parts of equally many consecutive rows. Of each part there is an object, which lives
-where its rows are and holds all that a solver keeps about them. The solver calls a method of all objects at once and is
-given the sum of what they return. It never sees a single row, and so it cannot tell whether the objects are in this
-process (:class:`LocalParts`) or elsewhere (:mod:`maxmargin.dask`).
+The rows of a matrix are divided into parts of equally many consecutive rows. Each part has an object, which lives
+where the rows of the part are and holds all that a solver keeps about them. The solver calls a method of all objects
+at once and receives the sum of their return values. It never sees a single row, so it does not depend on whether the
+objects are in this process (:class:`LocalParts`) or elsewhere (:mod:`maxmargin.dask`).
 
 Sums follow a fixed binary tree (:class:`TreeSum`): the bits are the same for any number of threads and workers.
 """
@@ -21,22 +21,22 @@ from maxmargin.core import Matrix
 from maxmargin.core.types import Indices, Rows, Vector, is_features
 
 T = TypeVar("T")
-Places = Indices | slice  # samples of a part by their place in it
+Places = Indices | slice  # positions of samples in a part
 ALL = slice(None)  # all samples of a part
 
-PART_ROWS = 16_384  # rows of each part but the last one: enough to make the calls of Python for it cheap
-WORKERS = 8  # units that small data is divided into, if it has as many parts: so many workers can share it
-PARTS_PER_UNIT = 4  # parts of a unit, at least, if there are as many for each of WORKERS units
-MOST_UNITS = 256  # units of parts that data is divided into, at most: so many workers can take part
-ENTRIES_FOR_THREADS = 1_500_000  # entries of X; with fewer, threads take longer: 20,000 x 50 half as long again
-GROUPS = 32  # tasks that the parts of one call are divided into, at most; a thread takes one after the other
+PART_ROWS = 16_384  # rows of each part except the last: enough to make the Python calls per part cheap
+WORKERS = 8  # units that small data is divided into, if it has that many parts: as many workers can share it
+PARTS_PER_UNIT = 4  # smallest number of parts in a unit, if that leaves at least WORKERS units
+MOST_UNITS = 256  # largest number of units that data is divided into: as many workers can take part
+ENTRIES_FOR_THREADS = 1_500_000  # entries of X below which threads are slower: by half for 20,000 x 50
+GROUPS = 32  # largest number of tasks that the parts of one call are divided into; threads take tasks one by one
 
 Sums = tuple[Any, ...]
-"""Numbers and arrays that are added item by item. The arrays must be new ones: the sum is computed in place."""
+"""Numbers and arrays that are added item by item. Arrays must be new ones, because they are added in place."""
 
 
 def rows_per_unit(n: int) -> int:
-    """The number of rows of each unit but the last one: parts that always lie together, on one worker of a cluster.
+    """The number of rows of each unit except the last. A unit is a run of parts that are always on the same worker.
 
     Examples
     --------
@@ -49,16 +49,16 @@ def rows_per_unit(n: int) -> int:
 
 
 def slices(n: int, rows: int) -> list[slice]:
-    """Consecutive slices of so many rows of n, the last of which may have fewer."""
+    """Slices of `rows` consecutive rows that cover n rows; the last slice may have fewer."""
     return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
 class TreeSum:
-    """A sum over numbered parts whose bits do not depend on the order in which they are added.
+    """A sum over numbered parts whose bits do not depend on the order in which the parts are added.
 
-    Neighbours are added in pairs, then the sums of neighbouring pairs, and so on; the parts that are left because
-    their number is no power of two are added last, from left to right. Sums over a run of parts that somebody else
-    has begun are handed over as `nodes`.
+    Neighbours are added in pairs, then the sums of neighbouring pairs, and so on. If the number of parts is not a
+    power of two, the sums that remain are added last, from left to right. `nodes` holds the partial sums, which
+    another tree can merge.
 
     Examples
     --------
@@ -74,10 +74,10 @@ class TreeSum:
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[tuple[int, int], Sums] = {}  # by level and number: the sum over 2^level parts
+        self.nodes: dict[tuple[int, int], Sums] = {}  # the sum over 2^level parts, by (level, number)
 
     def add(self, part: int, sums: Sums) -> None:
-        """Add what one part has returned."""
+        """Add what the object of one part has returned."""
         self._add(0, part, sums)
 
     def merge(self, nodes: dict[tuple[int, int], Sums]) -> None:
@@ -111,7 +111,7 @@ def _added(left: Sums, right: Sums) -> Sums:
 
 
 class Largest(float):
-    """A number whose sum over parts is the largest of them.
+    """A number whose "sum" is the larger of two, so that a sum over parts gives the maximum.
 
     Examples
     --------
@@ -126,18 +126,18 @@ class Largest(float):
 
 @dataclass
 class PartRows:
-    """The rows of a part. A row is given by its place in the part.
+    """The rows of a part. Methods take rows by their positions in the part.
 
     Attributes
     ----------
     X : Matrix
-        Holds the rows, among others or alone. Each call sets the matrix that its own thread reads.
+        The matrix that holds the rows, perhaps among others. Each call sets it to the matrix that its own thread reads.
     number : int
         The number of the part.
     first : int
         The number of its first row among all rows of the data.
     own : slice
-        The rows of X that are those of the part.
+        The rows of X that belong to the part.
     """
 
     X: Matrix
@@ -147,19 +147,19 @@ class PartRows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows of the part."""
         return len(range(self.own.start, self.own.stop))
 
     def dot(self, w: Vector, places: Places = ALL) -> Vector:
-        """The products of the rows, or of some, with w."""
+        """The products of all rows, or of some, with w."""
         return self.X.dot(w, self.rows(places))
 
     def dot_transposed(self, p: Vector, places: Places = ALL) -> Vector:
-        """The sum of p_i x_i over the rows, or over some."""
+        """The sum of p_i x_i over all rows, or over some."""
         return self.X.sum_rows(p, self.rows(places))
 
     def dense(self, places: Places) -> Vector:
-        """Some rows as a dense array of float64: a few."""
+        """A few rows as a dense array of float64."""
         return self.X.dense(self.rows(places))
 
     def row_sizes(self, places: Places) -> Indices:
@@ -167,7 +167,7 @@ class PartRows:
         return self.X.row_sizes(self.rows(places))
 
     def rows(self, places: Places) -> Indices:
-        """The rows of X at some places."""
+        """The rows of X at some positions of the part."""
         return (
             np.arange(self.own.start, self.own.stop)[places] if isinstance(places, slice) else self.own.start + places
         )
@@ -175,7 +175,7 @@ class PartRows:
 
 @dataclass(frozen=True)
 class Scattered:
-    """An argument of which each part is given the entries of its own rows.
+    """An argument of which each part receives the entries of its own rows.
 
     Attributes
     ----------
@@ -187,24 +187,24 @@ class Scattered:
 
 
 class SqNorms(Scattered):
-    """The squared norms of the rows. Workers of a cluster compute those of their own rows: they are not sent there."""
+    """The squared norms of the rows. Workers of a cluster compute the norms of their own rows and are not sent them."""
 
 
 class Parts(Protocol):
     """Objects of one class, one for each part, that live where the rows of the part are.
 
-    The arguments of a method are the same for all objects, but for those that are :class:`Scattered`. A method that
-    changes its object must be called by `update`: that is how an object which was lost with its worker is made again.
+    All objects receive the same arguments, except :class:`Scattered` ones. A method that changes its object must be
+    called by `update`, because the calls of `update` are repeated to restore an object that was lost with its worker.
     """
 
     def update(self, method: str, *args: Any) -> Sums:
-        """The sum over all parts of what a method returns, which may change the objects."""
+        """The sum over all parts of the return values of a method that may change the objects."""
 
     def total(self, method: str, *args: Any) -> Sums:
-        """The sum over all parts of what a method returns, which does not change the objects."""
+        """The sum over all parts of the return values of a method that does not change the objects."""
 
     def collect(self, method: str, *args: Any) -> list[Any]:
-        """What a method of each object returns, in the order of the parts; it does not change the objects."""
+        """The return values of a method of each object, in the order of the parts; it does not change the objects."""
 
 
 @runtime_checkable
@@ -212,14 +212,14 @@ class RowsInParts(Protocol):
     """Rows of features that are read part by part, wherever they are."""
 
     def place(self, make: Callable[..., Any], *args: Any, units: bool = False) -> Parts:
-        """Make an object ``make(rows, *args)`` of each part, with its :class:`PartRows`, where the rows are.
+        """Make an object ``make(rows, *args)`` for each part from its :class:`PartRows`, where the rows are.
 
-        With `units`, there is an object for each unit of several parts instead.
+        With `units`, make an object for each unit of several parts instead.
         """
 
 
 def in_parts(X: Rows) -> RowsInParts:
-    """The rows of a problem in parts: those of a matrix in this process, if they are not in parts already."""
+    """The rows of a problem in parts: X itself if it is in parts already, else parts of X in this process."""
     if isinstance(X, RowsInParts):
         return X
     assert is_features(X)
@@ -228,18 +228,18 @@ def in_parts(X: Rows) -> RowsInParts:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Rows in this process, whose parts are shared by threads.
+    """Rows in this process; threads share the work on their parts.
 
     Attributes
     ----------
     X : Matrix
-        The rows: all of them, or those of one unit.
+        All rows, or the rows of one unit.
     n : int
-        The number of rows of all data, which decides how many rows a unit has.
+        The number of rows of the whole data, which decides how many rows a unit has.
     first : int
-        The number of the first row of X among those.
+        The number of the first row of X in the whole data.
     unit_rows : int or None
-        How many rows a unit has; None: as :func:`rows_per_unit` says.
+        The number of rows of a unit; None: as given by :func:`rows_per_unit`.
     """
 
     X: Matrix
@@ -258,7 +258,7 @@ class LocalRows:
 
 @dataclass
 class SinglePart:
-    """One object for all samples in this process, of rows that cannot be read in parts."""
+    """One object for all samples in this process, for rows that cannot be read in parts."""
 
     object: Any
 
@@ -298,7 +298,7 @@ class LocalParts:
         return tree.total()
 
     def nodes(self, method: str, *args: Any) -> dict[tuple[int, int], Sums]:
-        """The sums over these parts, as nodes of a tree over the parts of all data."""
+        """The sums over these parts, as nodes of the tree over all parts of the data."""
         tree = TreeSum()
         for nodes in self._in_groups(lambda some: self._sum(some, method, args)):
             tree.merge(nodes)
@@ -318,7 +318,7 @@ class LocalParts:
         return getattr(self.objects[k], method)(*cut(args, self.rows[k]))
 
     def _in_groups(self, work: Callable[[range], T]) -> list[T]:
-        """What `work` returns for groups of neighbouring parts, which threads share."""
+        """The return values of `work` for groups of neighbouring parts; threads share the groups."""
         few = self.X.n_stored < ENTRIES_FOR_THREADS
         size = max(1, len(self.objects) if few else -(-len(self.objects) // GROUPS))
 

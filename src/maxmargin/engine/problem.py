@@ -1,4 +1,4 @@
-"""What all problems share: a value at a point, and a proof of how good it is."""
+"""What all problems share: the value of a point, and a proof of how good the point is."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from maxmargin.core import Ledger
 from maxmargin.core.types import Point, Readable, Vector
 from maxmargin.engine.certificate import Certificate
 
-Dual = tuple[Vector, Point]  # weights p, and what the problem sums with them: sum p_i y_i x_i, for instance
+Dual = tuple[Vector, Point]  # weights p and their weighted sum, e.g. sum p_i y_i x_i
 
-CLOSE_ENOUGH = 0.01  # a relative gap below which a certificate is not tightened further
+CLOSE_ENOUGH = 0.01  # relative gap at which a certificate is no longer improved by further passes
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A point in the units of the problem: of a max-margin problem, a linear predictor.
+    """A point in the units of the problem; for a max-margin problem, a linear predictor.
 
     Attributes
     ----------
     w : array of shape (d,)
-        The point: the direction.
+        The point; for a linear predictor, its direction.
     b : float
         The bias.
     p : array of shape (n,) or None
-        Weights on the samples, a point of the dual, if the solver has one.
+        Dual weights of the samples, if the solver has them.
     v : array of shape (d,) or None
-        sum p_i y_i x_i, where the solver keeps it: then nobody need read the data for it.
+        sum p_i y_i x_i, if the solver keeps it; otherwise it must be computed from the data.
     """
 
     w: Point
@@ -41,7 +41,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A point evaluated on all of the data. Problems add what else the same pass over the data gives.
+    """A point evaluated on all of the data. Subclasses add what else the same pass over the data gives.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Evaluation:
     value : float
         The value of the problem at w.
     wet : array of shape (n,)
-        The point of the dual that w suggests: weights on the samples, or functions, that keep the value from improving.
+        The dual point that w suggests: weights on the samples (or functions) that prevent a better value.
     """
 
     w: Point
@@ -58,17 +58,17 @@ class Evaluation:
     wet: Vector
 
     def solution(self, p: Vector | None, v: Point | None) -> Solution:
-        """The point as a solution, with these dual weights and their sum of rows."""
+        """The point as a solution, with the dual weights p and their weighted sum of rows v."""
         return Solution(self.w, p=p, v=v)
 
 
 def length(w: Point) -> float:
-    """|w|, of any point that has an inner product: an array, or a vector of a kernel's space."""
+    """The norm |w| of a point that has an inner product: an array, or a vector in the space of a kernel."""
     return math.sqrt(max(0.0, float(w @ w)))
 
 
 class Trait(Enum):
-    """What a problem has that a solver may require."""
+    """A property of problems that a solver may require."""
 
     FEATURES = "rows of features, a Matrix"
     PARTS = "rows of features, a Matrix or rows on a cluster"
@@ -77,73 +77,73 @@ class Trait(Enum):
     SEPARABLE = "slack 0, for separable data"
 
 
-READS = frozenset({Trait.FEATURES, Trait.PARTS, Trait.KERNEL})  # what kind of data a solver reads
+READS = frozenset({Trait.FEATURES, Trait.PARTS, Trait.KERNEL})  # traits that say which kind of data a solver reads
 
 
 class Problem(ABC):
-    """Something to be solved over data that is read through `X`, which has a shape and counts in its ledger.
+    """A problem over data that is read through `X`, which has a shape and counts what is read in its ledger.
 
     Attributes
     ----------
     X : Readable
-        Where entries are read, and counted.
+        The data, which counts the entries that are read.
     scale : float
-        What the data is divided by.
+        The number by which the data is divided.
     """
 
-    form: str  # of its certificates, a name of `FORMS`
+    form: str  # the form of its certificates, a name of `FORMS`
     X: Readable
     scale: float = 1.0
-    made_again: ClassVar[frozenset[str]] = frozenset()  # attributes that no checkpoint keeps: they are made when needed
-    reads_norms: bool = False  # whether `prepare` reads all entries, for the norms of the rows
+    made_again: ClassVar[frozenset[str]] = frozenset()  # attributes that checkpoints omit and that are recomputed
+    reads_norms: bool = False  # whether `prepare` reads all entries, to compute the norms of the rows
 
     @property
     def traits(self) -> frozenset[Trait]:
-        """What a solver may require."""
+        """The traits of this problem that a solver may require."""
         return frozenset()
 
     def instead_of(self, trait: Trait) -> str:
-        """What the problem has where it lacks a trait, for a message."""
+        """What the problem has instead of a trait that it lacks, for an error message."""
         return f"a {type(self).__name__}"
 
     @property
     def ledger(self) -> Ledger:
-        """What was read, by purpose."""
+        """The counts of entries read, by purpose."""
         return self.X.ledger
 
     @property
     def n_samples(self) -> int:
-        """How many samples count: of a problem with weights, those whose weight is not 0."""
+        """The number of samples; if samples have weights, the number of those whose weight is not 0."""
         return self.X.shape[0]
 
     def prepare(self, tol: float) -> None:  # noqa: B027  (most problems have nothing to prepare)
-        """Called before a solver starts, e.g. to choose the precision that kernel rows are kept in for this gap."""
+        """Called before a solver starts, e.g. to choose a precision of kernel rows that suffices for the gap `tol`."""
 
     def remembered(self) -> dict[str, Any]:
-        """For a checkpoint, what the problem has computed from the data: its private attributes."""
+        """For a checkpoint: what the problem has computed from the data, i.e. its private attributes."""
         return {name: of for name, of in vars(self).items() if name.startswith("_") and name not in self.made_again}
 
     @abstractmethod
     def evaluate(self, w: Point) -> Evaluation:
-        """The value at a point, from all of the data, and the weights of the dual that it suggests."""
+        """Compute the value of a point from all of the data, and the dual weights that the point suggests."""
 
     def evaluate_solution(self, solution: Solution, *, keep_bias: bool) -> Evaluation:
-        """The same of a whole solution: a problem with a bias keeps that of the solution, or chooses the best one."""
+        """Evaluate a solution; a problem with a bias uses the solution's bias if `keep_bias`, else the best one."""
         return self.evaluate(solution.w)
 
     def evaluation_cost(self, w: Point) -> int:
-        """How many entries must be read to evaluate w, beyond a pass over the data."""
+        """How many entries are read to evaluate w, not counting one pass over the data; with a kernel, evaluations."""
         return 0
 
     @abstractmethod
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The certificate of an evaluated point, and the point of the dual that proves its bound.
+        """The certificate of an evaluated point, and the dual point that proves its bound.
 
-        Weights p of the dual may be given, and a few rounds allowed to find better ones.
+        The dual weights p are used if given, with their weighted sum v; `rounds` limits the search for better weights.
         """
 
     def certify(self, w: Point, p: Vector | None = None, *, rounds: int = 0) -> Certificate:
-        """How good a point is: its value, and a bound from p where given."""
+        """The certificate of a point: its value, and a bound, from the dual weights p if given."""
         return self.certify_evaluated(self.evaluate(w), p, rounds=rounds)[0]

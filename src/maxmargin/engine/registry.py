@@ -1,4 +1,4 @@
-"""Every solver that is defined, by name: what estimators, the command, the common tests and the docs choose from."""
+"""The table of all solvers by name, from which the estimators, the command, the common tests and the docs choose."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from maxmargin.engine.solver import AnySolver
 
 _registered: dict[tuple[str, bool], type[AnySolver]] = {}  # by name and by whether the solver reads kernel rows
-_on_demand: list[Callable[[], None]] = []  # what defines more solvers, until it was called
+_on_demand: list[Callable[[], None]] = []  # functions that define more solvers, until they are called
 
 
 def defined_on_demand(define: Callable[[], None]) -> Callable[[], None]:
-    """Call this function, which defines more solvers, before anybody looks for one; it decorates the function."""
+    """Decorate a function that defines more solvers: it is called before solvers are first looked up."""
     _on_demand.append(define)
     return define
 
@@ -23,7 +23,7 @@ def defined_on_demand(define: Callable[[], None]) -> Callable[[], None]:
 def _all_registered() -> dict[tuple[str, bool], type[AnySolver]]:
     for define in list(_on_demand):
         define()
-        # Not before: it may fail, and be called again.
+        # # Removed only now: if `define` fails, it is called again next time.
         _on_demand[:] = [other for other in _on_demand if other is not define]
     return _registered
 
@@ -52,17 +52,17 @@ def register(solver: type[AnySolver]) -> None:
 
 
 def _by_name() -> list[tuple[tuple[str, bool], type[AnySolver]]]:
-    """All solvers in the order of their names: that in which they were defined depends on what was used first."""
+    """All solvers in the order of their names; the order of their definitions depends on what was used first."""
     return sorted(_all_registered().items(), key=lambda item: item[0])
 
 
 class SolverTable(Mapping[str, "type[AnySolver]"]):
-    """Some of the registered solvers by name: those defined later are seen too.
+    """Some of the registered solvers by name, including solvers that are defined later.
 
     Parameters
     ----------
     wanted : callable
-        Whether a solver belongs to the table.
+        Decides whether a solver belongs to the table.
     """
 
     def __init__(self, wanted: Callable[[type[AnySolver]], bool]) -> None:
@@ -91,5 +91,5 @@ def solvers_for(problem: Problem) -> list[str]:
 
 
 def online_solvers() -> list[str]:
-    """The names of the solvers that can go on with other rows."""
+    """The names of the solvers that can continue with other rows."""
     return sorted(solver.name for solver in _all_registered().values() if solver.online)

@@ -1,4 +1,4 @@
-"""What a run returns, what its callback is told on the way, and the certificate of its answer."""
+"""The result of a run, what its callback is given, and the certificate of its solution."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.problem import CLOSE_ENOUGH, Evaluation, Problem, Solution
 from maxmargin.engine.trace import Row, Trace
 
-TIGHTENING_ROUNDS = 4  # of the final certificate; each reads the data twice
-OUT_OF_TIME = ("interrupted", "max_time")  # ends after which nobody should be kept waiting
+TIGHTENING_ROUNDS = 4  # rounds that improve the bound of the final certificate; each reads the data twice
+OUT_OF_TIME = ("interrupted", "max_time")  # statuses after which the user should not have to wait
 
-Proof = tuple[Vector | None, Point | None]  # weights of the dual and their sum of rows, where they are known
+Proof = tuple[Vector | None, Point | None]  # dual weights and their weighted sum of the rows, each None if unknown
 
 
 class Resume:
-    """The state of a solver at the end of a run, which one later run may go on from: it changes the state in place.
+    """The state of a solver at the end of a run. One later run can continue from it, and changes it in place.
 
     Parameters
     ----------
     state : object
-        The state.
+        The state of the solver.
     problem : Problem or None
-        The problem that it is of.
+        The problem that was solved.
     """
 
     def __init__(self, state: object, problem: Problem | None = None) -> None:
         self.state, self.problem = state, problem
 
     def take(self) -> object:
-        """The state, which is gone from here afterwards."""
+        """Return the state and forget it, so that it is used once."""
         if self.state is None:
             raise ValueError(
                 "this result was gone on from already, which used up its state; pass the later result as warm"
@@ -48,26 +48,26 @@ class Result:
     Attributes
     ----------
     solution : Solution
-        The answer: direction, bias, and dual weights where there are any.
+        Direction, bias, and the dual weights if the solver has any.
     certificate : Certificate
-        How good it provably is.
+        How good the solution provably is.
     evaluation : Evaluation or None
-        What the certificate's pass over the data saw; None without a certificate.
+        The solution evaluated on all samples, for the certificate; None without a certificate.
     trace : Trace
-        One row a check.
+        One row for each check.
     status : str
-        Why it stopped: "tol", "max_iter", "max_time", "budget", "early_stopping", "callback", "interrupted", or
-        "finished" where the algorithm itself came to its end.
+        Why the run stopped: "tol", "max_iter", "max_time", "budget", "early_stopping", "callback", "interrupted", or
+        "finished" if the algorithm reached its own end.
     n_iter : int
         Iterations made.
     best_iter : int
-        The iteration that the solution is from.
+        The iteration at which the solution was found.
     reads : dict
         Entries read, by purpose, as :meth:`maxmargin.core.Ledger.summary` gives them.
     promise : dict
-        What the algorithm's theorem promises for this run; empty where it was stopped before its end.
+        What the algorithm's theorem promises for this run; empty if the run was stopped before the algorithm's end.
     resume : Resume
-        Holds the solver's own state, from which a warm start goes on, once.
+        The solver's own state, from which one later run can continue.
     """
 
     solution: Solution
@@ -83,25 +83,27 @@ class Result:
 
     @property
     def state(self) -> Any:
-        """The solver's own state; None once a later run has gone on from it."""
+        """The solver's own state; None after a later run has continued from it."""
         return self.resume.state
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback of :func:`solve` is told at each check.
+    """The argument of the callback of :func:`solve`, at each check.
 
     Attributes
     ----------
     row : Row
         The new row of the trace.
     done : float
-        The share of the work that is done, between 0 and 1, by the stop rule that is nearest; NaN if none tells. The
-        way from the first known gap to `tol` is measured in powers of ten, as gaps fall by about equal factors.
+        The estimated share of the work that is done, from 0 to 1, by the stop rule that is nearest to being met; NaN if
+        no rule allows an estimate. Progress from the first known gap to `tol` is measured on a logarithmic scale,
+        because gaps fall by about equal factors.
     gap, tol : float
-        The relative duality gap, measured or estimated by the solver, and the gap to stop at; NaN where there is none.
+        The relative duality gap, measured or estimated by the solver, and the gap at which to stop; NaN if there is
+        none.
     solution : callable
-        Gives the current solution.
+        Returns the best solution so far.
     """
 
     row: Row
@@ -112,19 +114,20 @@ class Progress:
 
 
 def best_proof(new: Certificate, dual: Proof, known: Certificate, proof: Proof) -> tuple[Certificate, Proof]:
-    """The new certificate with the better of two bounds, and the weights that prove it."""
+    """The certificate `new` with the better bound of `new` and `known`, and the dual weights that prove that bound."""
     best = new.tightened(known)
     return best, proof if new and known and best.dual != new.dual else dual
 
 
 def certified(problem: Problem, result: Result, *, keep_bias: bool = False, tighten: bool = True) -> Result:
-    """The same result with a certificate on the full data; its evaluation is used where there is one already.
+    """The same result with a certificate on the full data; an evaluation that the result already has is used.
 
-    The bias becomes the best one for w, unless it is to be kept: a model chosen by its error on a holdout must stay it.
-    The bound is tightened unless the time is up or what may be read is limited: that takes further passes.
+    The bias is replaced by the best one for w unless `keep_bias`: a model that was chosen by its error on a holdout
+    must not change. `tighten` improves the bound in further passes over the data, unless the time is up; with a budget
+    it should be off.
     """
     if result.evaluation is not None and result.certificate.relative_gap <= CLOSE_ENOUGH:
-        return replace(result, reads=problem.ledger.summary())  # the last check has done it all
+        return replace(result, reads=problem.ledger.summary())  # the last check has certified it
     rounds = TIGHTENING_ROUNDS if tighten and result.status not in OUT_OF_TIME else 0
     with problem.ledger.on("certificate"):
         at = result.evaluation or problem.evaluate_solution(result.solution, keep_bias=keep_bias)

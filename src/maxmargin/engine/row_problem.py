@@ -1,4 +1,4 @@
-"""What problems over rows share: norms that are read once, and proofs by weights on the rows."""
+"""What problems over rows share: norms that are read once, and proofs by dual weights on the rows."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from maxmargin.core.types import Point, Rows, Vector, is_features
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Dual, Evaluation, Problem, Trait
 
-# Beyond these squared norms of rows, products and sums of products may overflow, or vanish.
+# # Squared norms of rows outside of this range are refused: products and sums of products may underflow or overflow.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e290
 SEMIDEFINITE = "the kernel is positive semidefinite"
 INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
 
 
 class RowProblem(Problem):
-    """A problem over the rows of a matrix, whose points of the dual are weights on them.
+    """A problem over the rows of a matrix. A dual point consists of weights on the rows.
 
     Attributes
     ----------
     X : Rows
-        Rows of features, a Matrix, or of a kernel, such as a KernelMatrix.
+        Rows of features (a Matrix) or of a kernel (such as a KernelMatrix).
     """
 
     X: Rows
@@ -39,38 +39,38 @@ class RowProblem(Problem):
         self._sq_norms: Vector | None = None
         self._certificate_sq_norms: Vector | None = None
 
-    # To be said by each problem
+    # # Defined by each problem
 
     @abstractmethod
     def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
-        """The nearest thing to p that the dual allows, and its sum of rows (v, where p was allowed and v known)."""
+        """A feasible dual point near p, and its weighted sum of rows (v, if v is given and p is feasible)."""
 
     @abstractmethod
     def _bound(self, p: Vector, v: Point) -> float:
-        """What no solution can beat, from a point of the dual."""
+        """The value that no solution can beat, from a dual point and its sum of rows."""
 
     @abstractmethod
     def _best_mixture(self, one: Dual, other: Dual) -> Dual:
-        """The point between two of the dual at which the bound is best."""
+        """The convex combination of two dual points at which the bound is best."""
 
-    # The same for all
+    # # Common to all problems
 
     def bound(self, p: Vector) -> float:
-        """What no solution can beat, from any weights p >= 0: first made a point of the dual."""
+        """The value that no solution can beat, from any weights p >= 0, which are first made a dual point."""
         return self._bound(*self.dual_point(p))
 
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The certificate of an evaluated point, from p where given, the wet samples, and mixtures of both.
+        """The certificate of an evaluated point, from the dual weights p if given, the wet samples, and mixtures.
 
-        Each round tightens the bound by a Frank-Wolfe step on the dual, which reads the data twice: towards the wet
-        samples of the direction that the weights so far give. Rounds end when the gap is below one per cent.
+        Each round improves the bound by a Frank-Wolfe step on the dual, which reads the data twice. The step goes
+        towards the wet samples of the direction that the present weights give. Rounds end at a gap of one per cent.
         """
 
         if p is not None and p.sum() <= 0:
             p = None
-        if self.sums_are_cheap:  # what a solver has kept up for long may have lost digits
+        if self.sums_are_cheap:  # a sum that a solver has updated many times may have lost digits
             v = None
         dual = self.dual_point(at.wet) if p is None else self.dual_point(p, v)
         certificate = self.certify_by(at, dual)
@@ -85,14 +85,14 @@ class RowProblem(Problem):
         return certificate, dual
 
     def certify_by(self, at: Evaluation, dual: Dual) -> Certificate:
-        """The certificate of an evaluated point from a point of the dual: no data is read."""
+        """The certificate of an evaluated point from a dual point; reads no data."""
         return self.proof(at.value, self._bound(*dual), self.form, at.w, dual[1], rounding=self.rounding(at, dual))
 
     def proof(self, value: float, bound: float, form: str, *sums: Point, rounding: tuple[float, float]) -> Certificate:
-        """The certificate of a value and its bound, which `sums` of rows gave, with the allowances for their rounding.
+        """The certificate of a value and a bound that were computed from `sums` of rows, with allowances for rounding.
 
-        A bound rests on squares of such sums not being negative. If rows are those of a kernel that is no inner
-        product, value and bound still are equal where the conditions of an optimum hold, but they prove nothing.
+        The bound is valid only if squares of such sums are not negative. If the rows are those of a kernel that is not
+        an inner product, value and bound are still equal at an optimum, but they prove nothing.
         """
         inner = self.X.products_are_inner(*sums)
         if inner is False:
@@ -103,17 +103,17 @@ class RowProblem(Problem):
 
     @abstractmethod
     def rounding(self, at: Any, dual: Dual) -> tuple[float, float]:
-        """By how much the exact value may be worse, and the exact bound looser, than what was computed.
+        """How much worse the exact value may be than the computed one, and how much looser the exact bound.
 
         `at` is what `evaluate` of the same problem returned.
         """
 
     def response_rounding(self, w: Point) -> Vector:
-        """How far the computed response of each row to w can be from the exact one."""
+        """The largest possible error of the computed response of each row to w."""
         return self.X.dot_rounding(w, self._norms) / self.scale
 
     def square_rounding(self, p: Vector, v: Point) -> float:
-        """How much larger the exact square of v, the sum of p_i x_i with any signs, can be than the computed one."""
+        """How much the exact square of v, the sum of p_i x_i with any signs, can exceed the computed one."""
         return self.X.square_rounding(p, v, self._norms, self.scale)
 
     def evaluation_cost(self, w: Point) -> int:
@@ -123,7 +123,7 @@ class RowProblem(Problem):
         return np.sqrt(self._sq_norms_for_proof())
 
     def _sq_norms_for_proof(self) -> Vector:
-        """The squared norms of the rows. Where nobody wanted to read them for the scale, the certificate does."""
+        """The squared norms of the rows; read for the certificate if they have not been read for the scale."""
         if self._sq_norms is not None:
             return self._sq_norms
         if self._certificate_sq_norms is None:
@@ -132,25 +132,25 @@ class RowProblem(Problem):
         return self._certificate_sq_norms
 
     def sq_norms(self) -> Vector:
-        """The squared norms of the rows of X (not of x_i / scale): one pass over the data, the first time."""
+        """The squared norms of the rows of X (not of x_i / scale); the first call reads all of the data."""
         if self._sq_norms is None:
             self._sq_norms = read_sq_norms(self.X)
         return self._sq_norms
 
     def with_sq_norms(self, sq_norms: Vector) -> Self:
-        """The same problem, with the squared norms of the rows of X that were read for another one."""
+        """The same problem with squared norms of the rows of X that were read for another problem."""
         other = copy.copy(self)
         other._sq_norms = sq_norms
         return other
 
     @property
     def sums_are_cheap(self) -> bool:
-        """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
+        """Whether a sum over many rows costs one pass over the data; with a kernel, it takes as many kernel rows."""
         return self.X.sums_are_cheap
 
     @property
     def features(self) -> Matrix:
-        """X as a matrix of features, for solvers that require `Trait.FEATURES`; rows of a kernel are refused."""
+        """X as a matrix of features, for solvers that require `Trait.FEATURES`; raises TypeError for other rows."""
         if not is_features(self.X):
             raise TypeError(f"expected rows of features, a Matrix; got a {type(self.X).__name__}")
         return self.X
@@ -166,18 +166,18 @@ class RowProblem(Problem):
 
     @property
     def zero_rows(self) -> int | None:
-        """How many rows are all zero; None where nobody looked."""
+        """How many rows are all zero; None if the norms have not been read."""
         return None if self._sq_norms is None else int(np.count_nonzero(self._sq_norms == 0))
 
     def _of_dual(self, dual: Dual) -> Evaluation:
-        """The evaluation of the point that a point of the dual stands for."""
+        """The evaluation of the primal point that corresponds to a dual point."""
         return self.evaluate(dual[1])
 
 
 def read_sq_norms(X: Rows) -> Vector:
     """The squared norms of the rows of a matrix: one pass over the data, counted in the ledger under "scale".
 
-    Entries that are not finite, and norms with which sums of products would overflow or vanish, are refused.
+    Entries that are not finite, and norms with which sums of products would overflow or underflow, are refused.
     """
     with X.ledger.on("scale"):
         sq_norms = X.row_sq_norms()
@@ -198,5 +198,5 @@ def read_sq_norms(X: Rows) -> Vector:
 
 
 def _squares_vanish(X: Rows) -> bool:
-    """Whether entries of a matrix are not zero, though all norms of rows are: their squares are below any float."""
+    """Whether a matrix whose row norms are all zero has nonzero entries, whose squares underflow."""
     return is_features(X) and bool(X.dot_transposed(np.ones(X.shape[0])).any())

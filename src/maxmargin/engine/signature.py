@@ -1,4 +1,4 @@
-"""What tells one run from another: a checkpoint of other data or parameters is refused, with what is different."""
+"""Signatures of runs: a checkpoint of other data or parameters is refused with a list of the differences."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from maxmargin.core.source import Source, is_source
 from maxmargin.engine.snapshot import PLAIN, CannotKeep, Snapshot
 
-WHOLE_BYTES = 1 << 26  # arrays up to this size are compared as a whole: that takes 0.1 s
-SAMPLED = 1024  # of larger ones, the rows and columns whose entries are compared, evenly spaced over each axis
-SAMPLED_BLOCKS = 3  # of data in a store, the blocks of rows that are compared: the first, the last and one between
+WHOLE_BYTES = 1 << 26  # bytes up to which arrays are compared as a whole, which takes 0.1 s
+SAMPLED = 1024  # rows and columns, evenly spaced, at which the entries of larger arrays are compared
+SAMPLED_BLOCKS = 3  # blocks of rows of a store that are compared: the first, the last and one between
 
 Signature = dict[str, Any]
 
 
 def signature_of(**parts: Any) -> Signature:
-    """A flat table of numbers, strings and checksums by name.
+    """The signature of the given parts: a flat table of numbers, strings and checksums by name.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def signature_of(**parts: Any) -> Signature:
 
 
 def differences(written: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """In words, what is different between the run that was written down and the one here."""
+    """The differences, in words, between the signature that was written and the one of this run."""
     missing = "nothing"
     found = []
     for name in dict.fromkeys([*written, *here]):
@@ -55,7 +55,7 @@ def _flat(parts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _described(value: Any) -> Any:
-    """A plain value, or a dictionary of parts to be described."""
+    """A plain value that describes `value`, or a dictionary of parts that are yet to be described."""
     if isinstance(value, np.generic):
         value = value.item()
     if type(value) in PLAIN:
@@ -87,7 +87,7 @@ def _class_name(value: object) -> str:
 
 
 def _checksum(array: NDArray[Any]) -> str:
-    """Of all entries, or of a grid of them that is the same each time."""
+    """The checksum of all entries, or of a fixed grid of entries if the array is large."""
     if array.nbytes > WHOLE_BYTES:
         most = SAMPLED if array.ndim > 1 else SAMPLED**2 // 16
         grid = [np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.int64)) for size in array.shape]
@@ -103,7 +103,7 @@ def _checksum_of(*parts: bytes | NDArray[Any]) -> str:
 
 
 def _sample_of(source: Source) -> str:
-    """The checksum of a few blocks of a store; entries that have a price are not read for it."""
+    """The checksum of a few blocks of a store; entries that have prices are not read."""
     rows = source.rows
     if rows.prices is not None:
         return "not read"

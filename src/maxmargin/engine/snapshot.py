@@ -1,14 +1,15 @@
-"""Objects as plain values, and back: what a checkpoint holds of a run.
+"""Conversion of objects to plain values and back, for checkpoints of runs.
 
 The state of a solver is a graph of objects: arrays, numbers, dataclasses, compiled classes. :class:`Snapshot` walks
-through it and writes down a tree that JSON can hold, and a list of arrays. What two objects share is shared again
-when they are restored. Objects that a run is *given*, such as the data, are written down by their names only.
+through the graph and makes a tree that JSON can hold, and a list of arrays. What two objects share is shared again
+when they are restored. Objects that a run is *given*, such as the data, are stored by their names only.
 
-How an object is written down:
+How an object is stored:
 
-- one with the methods `kept()` and `of_kept()` says itself what there is to keep;
-- of any other the attributes are kept, of a compiled class those that are declared `public`. If it has a method
-  `attach()`, that is called after the attributes were restored, to compute what was not kept: pointers, for instance.
+- An object with the methods `kept()` and `of_kept()` decides itself what is stored.
+- Of any other object, the attributes are stored; of a compiled class, the attributes that are declared `public`. If the
+  object has a method `attach()`, it is called after the attributes are restored, to compute what was not stored, e.g.
+  pointers.
 """
 
 from __future__ import annotations
@@ -36,56 +37,56 @@ BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 @runtime_checkable
 class Keeps(Protocol):
-    """An object that says itself what a checkpoint keeps of it."""
+    """An object that decides itself what a checkpoint keeps of it."""
 
     def kept(self) -> Mapping[str, Any]:
-        """What it takes to make an equal object."""
+        """All that is needed to make an equal object."""
 
     @classmethod
     def of_kept(cls, kept: Mapping[str, Any]) -> Self:
-        """The object again."""
+        """Make the object again from what was kept."""
 
 
 @runtime_checkable
 class Remembers(Protocol):
-    """Data that a run is given, and that remembers something of what was read: a cache, for instance."""
+    """Data that a run is given and that remembers something of what was read, e.g. in a cache."""
 
     def signature(self) -> Mapping[str, Any]:
-        """What tells it from other data, see `maxmargin.engine.signature`."""
+        """What distinguishes the data from other data; see `maxmargin.engine.signature`."""
 
     def kept(self) -> Mapping[str, Any]:
-        """What it remembers."""
+        """What the data remembers."""
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """Remember it again."""
+        """Restore what was kept."""
 
 
 @runtime_checkable
 class HoldsCache(Remembers, Protocol):
-    """Data that remembers, among other things, much that can be computed again."""
+    """Data that remembers, among other things, large parts that can be computed again."""
 
     def kept_without_cache(self) -> Mapping[str, Any]:
-        """All else that it remembers: what `take` is given where a run has ended."""
+        """What the data remembers except those parts, to be saved when a run has ended."""
 
 
 class CannotKeep(TypeError):
-    """A run holds something that a checkpoint cannot."""
+    """A run holds an object that a checkpoint cannot store."""
 
 
 class Snapshot:
-    """Plain values of objects.
+    """Converts objects to plain values.
 
     Parameters
     ----------
     given : mapping of str to object
-        The objects that the same run is given again when it is restored, by name.
+        The objects that the run is given again when it is restored, by name.
     given_types : mapping of type to str
-        Types of which any object is written down as the given one of this name: other objects for the same data.
+        Types whose objects are all stored as the given object of this name, because they stand for the same data.
 
     Attributes
     ----------
     arrays : list of arrays
-        The arrays of all objects written down so far, to which their plain values refer by position.
+        The arrays of all objects converted so far; plain values refer to them by position.
 
     Examples
     --------
@@ -104,14 +105,14 @@ class Snapshot:
     def __init__(self, given: Mapping[str, object], given_types: Mapping[type, str] | None = None) -> None:
         self.arrays: list[Array] = []
         self._types = given_types or {}
-        self._alive: list[object] = list(given.values())  # no other object may get the address of one that is known
+        self._alive: list[object] = list(given.values())  # keeps the ids of known objects from being used again
         self._names = {id(value): name for name, value in given.items()}
         self._given_arrays = {_place(value): name for name, value in given.items() if isinstance(value, np.ndarray)}
         self._array_numbers: dict[tuple[Any, ...], int] = {}
         self._numbers: dict[int, int] = {}
 
     def plain(self, value: Any, where: str = "") -> Any:
-        """The plain value of an object; `where` says in an error where it was found."""
+        """The plain value of an object; `where` says in error messages where the object was found."""
         if isinstance(value, np.generic):
             return {"scalar": value.dtype.str, "value": value.item()}
         if isinstance(value, Enum):
@@ -171,14 +172,14 @@ class Snapshot:
 
 
 class Restored:
-    """Objects from their plain values.
+    """Converts plain values back to objects.
 
     Parameters
     ----------
     given : mapping of str to object
         The objects that the run is given, under the same names as when the snapshot was taken.
     arrays : list of arrays
-        Those of the snapshot; the objects will hold and change them.
+        The arrays of the snapshot, which the objects will hold and change.
     """
 
     def __init__(self, given: Mapping[str, object], arrays: list[Array]) -> None:
@@ -219,7 +220,7 @@ class Restored:
         return made
 
     def _whole(self, tree: dict[str, Any]) -> Any:
-        """What is made at once from its parts, and so is no part of itself."""
+        """An object that is made in one step from its parts, and so cannot contain itself."""
         if "object" in tree:
             return _class(tree["object"]).of_kept(self.value(tree["kept"]))
         if "dict" in tree:
@@ -244,17 +245,17 @@ class Restored:
 
 
 def _place(array: Array) -> tuple[Any, ...]:
-    """Where an array lies in memory: the same for two arrays of the same numbers."""
+    """Where an array lies in memory; equal for two arrays that share all of their numbers."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
 
 
 def _is_compiled_array(value: object) -> bool:
-    """Whether this is an array as compiled classes hold them."""
+    """Whether this is a memoryview, as compiled classes hold arrays."""
     return type(value).__name__ in ("_memoryviewslice", "memoryview")
 
 
 def _fields(value: object) -> Iterator[tuple[str, Any]]:
-    """The attributes of an object, but for those that are made again when they are needed."""
+    """The attributes of an object, except those that are made again when needed."""
     made_again = getattr(value, "made_again", ())
     yield from ((name, of) for name, of in getattr(value, "__dict__", {}).items() if name not in made_again)
     for name in _compiled_fields(type(value), value):
@@ -265,7 +266,7 @@ _COMPILED: dict[type, tuple[str, ...]] = {}
 
 
 def _compiled_fields(kind: type, one: object) -> tuple[str, ...]:
-    """The public attributes of a compiled class: those that one object of it lets us set to what they are."""
+    """The public attributes of a compiled class, i.e. those that can be set; tried by setting their own values."""
     if kind not in _COMPILED:
         members = [vars(base).items() for base in kind.__mro__ if base is not object]
         candidates = [name for base in members for name, of in base if isinstance(of, GetSetDescriptorType)]
@@ -287,7 +288,7 @@ def _name(kind: type) -> str:
 
 
 def _is_known(name: str) -> bool:
-    """Whether objects of a class may be made: it is one of this library, or a dataclass."""
+    """Whether objects of a class may be made: the class belongs to this library, or is a dataclass or an Enum."""
     found = _find(name)
     own = name.split(".")[0] == "maxmargin"
     return isinstance(found, type) and (own or is_dataclass(found) or issubclass(found, Enum))
@@ -301,7 +302,7 @@ def _class(name: str) -> Any:
 
 @cache
 def _find(name: str) -> Any:
-    """A class by its name; no module but those of this library is imported for it."""
+    """A class by its name; imports only modules of this library."""
     module, _, path = name.partition(":")
     if module.split(".")[0] == "maxmargin":
         importlib.import_module(module)

@@ -1,11 +1,11 @@
-"""What a solver is: a frozen dataclass of its hyper-parameters with three methods.
+"""The base class of solvers: a solver is a frozen dataclass of its hyper-parameters with three methods.
 
 :func:`maxmargin.solvers.solve` calls them in this order:
 
 1. ``state = solver.start(problem, rng)`` once;
-2. ``step = solver.step(problem, state, iterations, budget)`` again and again: a chunk of at most `iterations`
-   iterations that spends at most `budget`, in entries read or their prices; the :class:`Step` says how many were made,
-   and why no more;
+2. ``step = solver.step(problem, state, iterations, budget)`` repeatedly: it makes at most `iterations` iterations and
+   spends at most `budget`, in entries read or their prices; the :class:`Step` says how many iterations it made, and
+   why not more;
 3. ``solution = solver.solution(problem, state)`` at each check.
 """
 
@@ -23,8 +23,8 @@ from maxmargin.core.types import Vector
 from maxmargin.engine.problem import Problem, Solution, Trait
 from maxmargin.engine.registry import online_solvers, register
 
-FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may stop
-CHECK_GROWTH = 1.1  # checks stand at iterations that grow by this factor: their cost stays a fixed share
+FEWEST_BEFORE_STALE = 1000  # iterations before early stopping may end a run
+CHECK_GROWTH = 1.1  # ratio of the iteration counts of two checks; keeps the cost of checks a fixed share
 
 
 ProblemT = TypeVar("ProblemT", bound=Problem)
@@ -48,7 +48,7 @@ class Step:
     iterations : int
         How many iterations were made.
     reason : Reason
-        Why no more.
+        Why not more.
     """
 
     iterations: int
@@ -56,25 +56,25 @@ class Step:
 
     @classmethod
     def of(cls, made: int, wanted: int) -> Step:
-        """A step of so many of the wanted iterations: where they are fewer, the next one does not fit the budget."""
+        """A step of `made` iterations; if they are fewer than `wanted`, the next one does not fit the budget."""
         return cls(made, Reason.DONE if made == wanted else Reason.BUDGET)
 
 
 class Solver(ABC, Generic[ProblemT, StateT]):
-    """An algorithm and its hyper-parameters. A subclass that states a `name` is registered by being defined.
+    """An algorithm and its hyper-parameters. Defining a subclass with a `name` registers it under that name.
 
-    A type checker is told which problem it takes and what its state is: ``class Simba(Solver[SlackSVM, Game])``.
+    The type parameters are the problem that the solver takes and its state: ``class Simba(Solver[SlackSVM, Game])``.
     """
 
     name: ClassVar[str] = ""
     solves: ClassVar[type[Problem]]
     requires: ClassVar[frozenset[Trait]] = frozenset({Trait.FEATURES})
-    optimises: ClassVar[bool] = True  # whether its value comes near the best one in time; else it learns, no more
-    online: ClassVar[bool] = False  # whether it can go on with other rows, from what `learned` gives
-    resumes: ClassVar[bool] = False  # whether it can begin at a solution, found on whatever data of the same shape
-    visits_samples: ClassVar[bool] = False  # whether an iteration visits one sample or a few: estimators count passes
-    balanced: ClassVar[bool] = False  # whether its coefficients sum to 0 with a free bias, at any time
-    default_tol: ClassVar[float | None] = None  # the relative gap to stop at where the user gave no `tol`
+    optimises: ClassVar[bool] = True  # whether its value converges to the optimum; if not, it only learns a model
+    online: ClassVar[bool] = False  # whether it can continue with other rows, from what `learned` returns
+    resumes: ClassVar[bool] = False  # whether it can begin at a solution found on other data of the same shape
+    visits_samples: ClassVar[bool] = False  # whether an iteration visits a few samples; then estimators count passes
+    balanced: ClassVar[bool] = False  # whether its coefficients always sum to 0 if the bias is free
+    default_tol: ClassVar[float | None] = None  # the relative gap to stop at if the user gives no `tol`
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -90,72 +90,73 @@ class Solver(ABC, Generic[ProblemT, StateT]):
         return " and ".join(f"needs {trait.value}; got {problem.instead_of(trait)}" for trait in missing)
 
     def deterministic(self, problem: ProblemT) -> bool:
-        """Whether nothing that matters is drawn at random, so that every seed gives the same answer to this problem."""
+        """Whether every seed gives the same answer to this problem, because nothing that matters is drawn at random."""
         return False
 
     @abstractmethod
     def start(self, problem: ProblemT, rng: np.random.Generator, warm: object = None) -> StateT:
         """The state before the first iteration.
 
-        `warm` is the state of an earlier run on the same data, perhaps by another solver, or what an online solver has
+        `warm` is the state of an earlier run on the same data (perhaps by another solver), what an online solver has
         learned from other rows, or a solution to begin at.
         """
 
     @abstractmethod
     def step(self, problem: ProblemT, state: StateT, iterations: int, budget: float) -> Step:
-        """Make up to `iterations` iterations that spend at most `budget` together: entries read, or their prices."""
+        """Make up to `iterations` iterations that together spend at most `budget` entries, or their prices."""
 
     @abstractmethod
     def solution(self, problem: ProblemT, state: StateT) -> Solution:
-        """What the solver would answer now."""
+        """The solution that the solver would return now."""
 
     def without_cache(self, state: StateT) -> StateT:
-        """The state without what takes much memory and can be computed again: what is saved of a run that has ended.
+        """The state without large parts that can be computed again, to be saved when a run has ended.
 
-        A later run can go on from it, though perhaps to other last bits than from the state itself.
+        A later run can continue from it, but its results may differ in the last bits from a run that continues from
+        the full state.
         """
         return state
 
     def learned(self, problem: ProblemT, state: StateT) -> Learned:
-        """What an online solver takes along to other rows."""
+        """What an online solver has learned, to continue with other rows."""
         raise TypeError(f"solver {self.name!r} cannot go on with other rows; {', '.join(online_solvers())} can")
 
     def iterations(self, problem: ProblemT) -> int | None:
-        """The number of iterations after which the algorithm itself ends, where it has one."""
+        """The number of iterations after which the algorithm itself ends; None if it has no end."""
         return None
 
     def iterations_per_pass(self, problem: ProblemT) -> int:
-        """How many iterations visit as many samples as there are; 1 for a solver whose iterations are not visits.
+        """How many iterations visit as many samples as the problem has; 1 if iterations are not visits to samples.
 
         This is the unit of `max_iter` and `n_iter_` of the estimators.
         """
         return max(1, problem.n_samples) if self.visits_samples else 1
 
     def default_iterations(self, problem: ProblemT) -> int:
-        """After how many iterations to stop where the user gave no stop rule and the algorithm has no end."""
+        """After how many iterations to stop if the user gives no stop rule and the algorithm has no end of its own."""
         return 1000
 
     def next_check(self, problem: ProblemT, state: StateT, done: int) -> int:
-        """The count of iterations at which to look next; growing steps keep the cost of looking a fixed share."""
+        """The iteration of the next check; growing distances keep the cost of checks a fixed share of the run."""
         return max(done + 1, math.ceil(done * CHECK_GROWTH))
 
     def patience(self, problem: ProblemT, state: StateT, best_iter: int) -> float:
-        """The count of iterations to wait for a better one than the best so far: twice its own, and enough to tell."""
+        """The iteration until which to wait for a better solution: twice that of the best one, and not too few."""
         return max(2 * best_iter, min(FEWEST_BEFORE_STALE, self.default_iterations(problem) // 4))
 
     def exhausted(self, problem: ProblemT, state: StateT) -> bool:
-        """Whether a run without a limit from the user has worked long enough, though it has iterations left."""
+        """Whether a run to which the user gave no limit has worked long enough, although iterations are left."""
         return False
 
     def estimated_gap(self, problem: ProblemT, state: StateT) -> float:
-        """The solver's own estimate of the relative gap, which costs nothing: above `tol`, a check does not measure it.
+        """The solver's own estimate of the relative gap, which costs nothing.
 
-        NaN where the solver has no estimate: then every check measures the gap.
+        A check measures the gap only if the estimate is at most `tol`, or NaN, which means that there is no estimate.
         """
         return math.nan
 
     def promise(self, problem: ProblemT) -> dict[str, float]:
-        """What the algorithm's theorem promises after all its iterations, where it does."""
+        """What the algorithm's theorem promises after all its iterations; empty if it has no such theorem."""
         return {}
 
 
@@ -164,20 +165,21 @@ AnySolver = Solver[Any, Any]
 
 @dataclass(frozen=True)
 class Learned:
-    """What an online solver has learned so far, to go on from with other rows: plain numbers, which can be pickled.
+    """What an online solver has learned so far, from which it continues with other rows; can be pickled.
 
     Attributes
     ----------
     t : int
-        Iterations so far: steps go on becoming shorter.
+        Iterations so far, which decide how long the next steps are.
     w, b : array of shape (d,), float
         The last predictor.
     mean_w, mean_b : array of shape (d,), float
-        The average of all predictors so far; the last one where the solver keeps none.
+        The average of all predictors so far; the last predictor if the solver keeps no average.
     weights : float
-        How much the average weighs against what comes.
+        The weight of the average against the predictors to come.
     scale : float
-        What rows were divided by. Rows to come must be divided by the same: ``SlackSVM(..., scale=learned.scale)``.
+        The number by which rows were divided. Later rows must be divided by the same: ``SlackSVM(...,
+        scale=learned.scale)``.
     """
 
     t: int

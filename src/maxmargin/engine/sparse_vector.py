@@ -1,4 +1,4 @@
-"""Vectors of which most entries may be zero, on their way between the driver and the parts of the data."""
+"""Sparse vectors, which are sent between the driver and the parts of the data."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from numpy.typing import NDArray
 
 from maxmargin.core.types import Vector
 
-SPARSE_SHARE = (
-    0.5  # largest share of entries stored with indices, in 12 bytes each: an array has 8, and is added faster
-)
+# Largest share of entries for which a vector is stored sparsely, with 12 bytes for each stored entry. An array takes 8
+# bytes for every entry, but is added faster.
+SPARSE_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class SparseVector:
-    """A vector as its entries that are not zero, or as an array where that is smaller.
+    """A vector, stored as its nonzero entries, or as an array if many entries are nonzero.
 
-    It is an item of `Sums`: the sum of two is a third one, whose bits depend on nothing but those of the two.
+    It can be an item of `Sums`: the sum of two vectors is a third one, whose bits depend only on theirs.
 
     Attributes
     ----------
     size : int
-        How many entries it has, with the zeros.
+        The number of entries, including zeros.
     values : array
-        The entries that are stored: all that are not zero, perhaps with a few that are.
+        The stored entries: all that are not zero, and perhaps a few zeros.
     where : array of int or None
-        Their indices, which increase; None: all are stored.
+        The indices of the stored entries, in increasing order; None if all entries are stored.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class SparseVector:
 
     @classmethod
     def of(cls, dense: Vector) -> SparseVector:
-        """The vector that an array holds. The array must not be changed afterwards."""
+        """A sparse vector with the entries of an array. The array must not be changed afterwards."""
         count = int(np.count_nonzero(dense))
         if count > SPARSE_SHARE * dense.size:
             return cls(dense.size, dense, None)
@@ -58,7 +58,7 @@ class SparseVector:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it takes."""
+        """The memory that it takes, in bytes."""
         return self.values.nbytes + (0 if self.where is None else self.where.nbytes)
 
     def __add__(self, other: SparseVector) -> SparseVector:
@@ -76,7 +76,7 @@ class SparseVector:
         assert self.where is not None
         assert other.where is not None
         where = np.concatenate([self.where, other.where])
-        order = np.argsort(where, kind="stable")  # of two runs that increase, it is a merge
+        order = np.argsort(where, kind="stable")  # a merge, as both halves are sorted
         where, values = where[order], np.concatenate([self.values, other.values])[order]
         new = np.ones(where.size, dtype=bool)
         new[1:] = where[1:] != where[:-1]
@@ -85,14 +85,14 @@ class SparseVector:
         return SparseVector(self.size, values[new], where[new])
 
     def add_to(self, dense: Vector, factor: float = 1.0) -> None:
-        """Add a multiple of it to an array."""
+        """Add `factor` times the vector to an array."""
         if self.where is None:
             dense += factor * self.values
         else:
             dense[self.where] += factor * self.values
 
     def scaled(self, factor: float) -> SparseVector:
-        """A multiple of it."""
+        """The vector times `factor`."""
         return SparseVector(self.size, factor * self.values, self.where)
 
     def dot(self, dense: Vector) -> float:

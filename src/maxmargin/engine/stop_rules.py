@@ -1,4 +1,4 @@
-"""When a run ends: the rules that a user gives, and the limits that follow from them for one solver on one problem."""
+"""When a run ends: the user's stop rules, and the limits that they mean for one solver on one problem."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from maxmargin.engine.problem import Problem, Trait
 if TYPE_CHECKING:
     from maxmargin.engine.solver import AnySolver
 
-UNLIMITED = 2**62  # iterations or entries, more than any run makes: no limit
+UNLIMITED = 2**62  # iterations or entries that stand for "no limit"; no run reaches so many
 
-# Where no rule limits iterations or time, a run ends after the solver's default number of iterations, times:
+# If no rule limits iterations or time, a run ends after the solver's default number of iterations times one of these:
 ALONE = 1  # no rule is given at all
-WITH_EARLY_STOPPING = 4  # the error on the holdout may end the run before
-WITH_TOL = 20  # a gap or a budget is expected to end the run before
+WITH_EARLY_STOPPING = 4  # the error on the holdout is expected to end the run earlier
+WITH_TOL = 20  # a gap or a budget is expected to end the run earlier
 
 
 @dataclass(frozen=True)
 class StopRules:
-    """When a run ends: at whichever of these comes first.
+    """When a run ends: as soon as the first of these rules is met.
 
     Attributes
     ----------
     tol : float or None
-        The relative duality gap to stop at; None: that of the solver, `solver.default_tol`, which may be none.
+        The relative duality gap to stop at; None: the solver's default, `solver.default_tol`, which may be None too.
     max_iter : int or None
-        Iterations.
+        The largest number of iterations.
     max_time : float or None
-        Seconds.
+        The time limit in seconds.
     budget : number or None
-        Entries read to learn, never exceeded; with a kernel, evaluations of it; where entries have prices, what may be
-        paid for them.
+        How many entries may be read to learn, never exceeded; with a kernel, how many kernel evaluations may be made;
+        if entries have prices, how much may be paid for them.
     early_stopping : bool
         Whether to stop when the error on the holdout has not improved for a while.
 
@@ -63,18 +63,19 @@ class StopRules:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the rules mean for one solver on one problem.
+    """The limits that the stop rules set for one solver on one problem.
 
     Attributes
     ----------
     tol : float or None
-        The relative gap to stop at; None: no gap ends the run.
+        The relative duality gap to stop at; None: no gap ends the run.
     max_iter, max_time, budget : int, float, number
-        Iterations, seconds, and entries read or what they may cost; `UNLIMITED` or infinity where there is no limit.
+        Iterations, seconds, and entries read or the price paid for them; `UNLIMITED` or infinity if there is no limit.
     last_status : str
-        The status of a run that ends after `max_iter` iterations: "max_iter", or "finished" where the algorithm ends.
+        The status of a run that ends after `max_iter` iterations: "max_iter", or "finished" if the algorithm itself
+        ends there.
     endless : bool
-        Whether nothing that the user gave limits the work, so that the solver may say that it has done enough.
+        Whether the user gave no rule that limits the work, so that the solver may decide that it has worked enough.
     """
 
     tol: float | None
@@ -86,10 +87,10 @@ class Limits:
 
     @classmethod
     def of(cls, rules: StopRules, problem: Problem, solver: AnySolver) -> Limits:
-        """The limits of a run, with the defaults of the solver where there is no rule."""
+        """The limits of a run; the solver's defaults replace rules that are not given."""
         tol = solver.default_tol if rules.tol is None else rules.tol
-        # Iterations on kernel rows that are cached, or on entries that are paid for, cost nothing: a budget alone might
-        # never end them.
+        # Iterations cost nothing if their kernel rows are cached or their entries are paid for already: with a budget
+        # alone, they might never end.
         free = Trait.KERNEL in problem.traits or problem.ledger.priced
         budget_ends = rules.budget is not None and not free
         endless = rules.max_iter is None and rules.max_time is None and not budget_ends
@@ -98,7 +99,7 @@ class Limits:
             may_end = tol is not None or rules.budget is not None
             factor = WITH_TOL if may_end else WITH_EARLY_STOPPING if rules.early_stopping else ALONE
             most = factor * solver.default_iterations(problem)
-        # A number that is more than a machine can count is as good as no limit.
+        # A number above UNLIMITED is as good as no limit.
         wanted = UNLIMITED if most is None else min(int(most), UNLIMITED)
         return cls(
             tol,
@@ -110,6 +111,6 @@ class Limits:
         )
 
     def shares(self, n_iter: int, spent: float, seconds: float) -> list[float]:
-        """The share of each limit that is used up."""
+        """The share of each limit that has been used."""
         used = (n_iter, self.max_iter), (spent, self.budget), (seconds, self.max_time)
         return [so_far / most for so_far, most in used if most < UNLIMITED]

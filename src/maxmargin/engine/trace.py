@@ -1,4 +1,4 @@
-"""What a solver did, one row a check."""
+"""The trace of a run: a table with one row for each check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maxmargin.engine.certificate import Certificate
 
 @dataclass(frozen=True)
 class Row:
-    """One check of a run. What was not measured is NaN.
+    """One check of a run. Quantities that were not measured are NaN.
 
     Attributes
     ----------
@@ -27,17 +27,17 @@ class Row:
     seconds : float
         Time since the run began.
     entries_read : int
-        Entries of the data read so far to learn; 0 where the problem is on a kernel matrix.
+        Entries of the data read so far to learn; 0 if the problem is on a kernel matrix.
     kernel_evaluations : int
-        Entries of the kernel matrix computed so far to learn; 0 where the problem is not on a kernel matrix.
+        Entries of the kernel matrix computed so far to learn; 0 if the problem is not on a kernel matrix.
     primal, dual, gap : float
-        The value reached, the bound that no solution can beat, and their distance, where the check certified them.
+        The value reached, the bound that no solution can beat, and their difference, if the check certified them.
     holdout_error : float
         The share of the holdout that is misclassified.
     estimated_gap : float
-        The solver's own estimate of the relative gap, where it has one. It costs nothing and proves nothing.
+        The solver's own estimate of the relative gap, if it has one. The estimate costs nothing and proves nothing.
     paid : float
-        What the entries have cost so far, where they have prices.
+        What the entries read so far have cost, if entries have prices.
     """
 
     iteration: int
@@ -53,17 +53,17 @@ class Row:
 
     @property
     def cost(self) -> float:
-        """What a budget limits: kernel evaluations on a kernel matrix, else entries read, or what they have cost."""
+        """What counts against a budget: the price paid if entries have prices, else entries or kernel evaluations."""
         return self.entries_read + self.kernel_evaluations if math.isnan(self.paid) else self.paid
 
     @property
     def relative_gap(self) -> float:
-        """The certified gap as a share of the larger of value and bound, which is what `tol` is compared with."""
+        """The certified gap as a share of the larger of value and bound; `tol` is compared with this number."""
         size = max(abs(self.primal), abs(self.dual))
         return self.gap / size if size > 0 else self.gap
 
     def line(self) -> str:
-        """The row for a person to read: what was measured."""
+        """One line of text with everything that was measured."""
         what = "kernel evaluations" if self.kernel_evaluations else "entries read"
         what = what if math.isnan(self.paid) else "paid"
         parts = [f"iteration {self.iteration:,}", f"{self.seconds:.1f} s", f"{self.cost:,} {what}"]
@@ -84,7 +84,7 @@ class Trace(Sequence[Row]):
     rows : sequence of Row
         The checks.
     tol : float or None
-        The relative gap that the run was to reach, where it had such a stop rule.
+        The relative gap at which the run was to stop, if it had such a stop rule.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Trace(Sequence[Row]):
         self.tol = tol
 
     def append(self, row: Row) -> None:
-        """Add a check."""
+        """Append the row of a check."""
         self._rows.append(row)
 
     def column(self, name: str) -> NDArray[Any]:
@@ -136,7 +136,7 @@ class Trace(Sequence[Row]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace) or len(self) != len(other) or self.tol != other.tol:
             return False
-        # What neither of the two has measured is equal, though NaN is not.
+        # A quantity that neither of the two has measured counts as equal, although NaN != NaN.
         return all(
             np.array_equal(self.column(field.name), other.column(field.name), equal_nan=True) for field in fields(Row)
         )
@@ -146,7 +146,7 @@ class Trace(Sequence[Row]):
 
 
 class Traces(Sequence[Trace]):
-    """The traces of the binary problems of one fit, in order, each with a name. It cannot be changed.
+    """The traces of the binary problems of one fit, in order and by name; a read-only sequence.
 
     Parameters
     ----------
@@ -223,20 +223,20 @@ class Traces(Sequence[Trace]):
 
 @dataclass(frozen=True)
 class TraceColumns(Sequence[Trace]):
-    """The traces of many problems that were checked once, at their end; each is made when it is asked for.
+    """The traces of many problems that were checked once, at their end; each trace is made when it is asked for.
 
     Attributes
     ----------
     iteration : array
         Iterations of each problem.
     seconds : array of float
-        When each problem was solved, since the fit began.
+        When each problem was solved, in seconds since the fit began.
     kernel_evaluations : array
-        Entries of the kernel matrix that each problem has computed.
+        Entries of the kernel matrix computed for each problem.
     certificates : sequence of Certificate
         The certificate of each problem.
     tol : float
-        The relative gap that they were to reach.
+        The relative gap at which the problems were to stop.
     """
 
     iteration: Vector
