@@ -393,7 +393,7 @@ def test_a_kernel_that_is_a_function():
 @BOTH
 def test_hardly_any_time(classifier):
     X, y = moons(300)
-    with pytest.raises(ValueError, match=r"max_time=1e-09 was over.*before one cell had a score; give more time"):
+    with pytest.raises(ValueError, match=r"max_time=1e-09 was over.*before any cell had a score; give more time"):
         classifier(max_time=1e-9).fit(X, y)
 
 
@@ -510,7 +510,7 @@ def test_without_a_last_fit(classifier):
         model.predict(X)
     model.fit(X, y)
     assert model.best_params_["C"] in FEW
-    with pytest.raises(AttributeError, match="refit=False, so that there is no model to predict with"):
+    with pytest.raises(AttributeError, match="refit=False, so it has no model to predict with"):
         model.predict(X)
 
 

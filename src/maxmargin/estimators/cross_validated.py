@@ -1,4 +1,4 @@
-"""Classifiers that choose C, slack and gamma by cross-validation."""
+"""Classifiers that choose C or slack, and gamma, by cross-validation."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from maxmargin.problems import LOSSES
 if TYPE_CHECKING:
     from maxmargin.display import ModelReport
 
-LEAST_C, LARGEST_C = 1e-4, 1e4  # the range of C where only the number of values is given, as in scikit-learn
-# Multiples of gamma="scale" that are tried by default: a factor of 5 changes the width of the kernel by 2.2.
+LEAST_C, LARGEST_C = 1e-4, 1e4  # the range of C if only the number of values is given, as in scikit-learn
+# Multiples of gamma="scale" tried by default; a factor of 5 changes the width of the kernel by 2.2.
 GAMMAS = (1 / 25, 1 / 5, 1.0, 5.0, 25.0)
-REFIT_SHARE = 0.2  # of `max_time`, kept for the fit on all samples
-READABLE = {"accept_sparse": True, "dtype": None, "ensure_all_finite": False}  # by checkpoints, which compare any data
+REFIT_SHARE = 0.2  # share of `max_time` reserved for the fit on all samples
+READABLE = {"accept_sparse": True, "dtype": None, "ensure_all_finite": False}  # checkpoints compare data of any kind
 GAMMA_KERNELS = ("rbf", "poly", "sigmoid")
 
 
 class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    """What LinearSVCCV and SVCCV share: a search, a fit on all samples with the best cell, and predictions by it."""
+    """Base class of LinearSVCCV and SVCCV: a search, a fit of the best cell on all samples, and its predictions."""
 
     __metadata_request__fit: ClassVar[dict[str, str]] = {"checkpoint": UNUSED}
-    _reads_blocks: ClassVar[bool]  # whether a fit reads samples that lie elsewhere block by block
+    _reads_blocks: ClassVar[bool]  # whether a fit reads samples outside memory block by block
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "slacks": ["array-like", None],
@@ -75,31 +75,32 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
 
     @abstractmethod
     def _gammas(self, X: Any) -> Vector:
-        """The values of gamma to try; NaN alone where there is none."""
+        """Return the values of gamma to try; a single NaN if the kernel has no gamma."""
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, checkpoint: Any = None) -> Self:
-        """Compare all cells by cross-validation, and fit the best one on all samples.
+        """Compare all cells (combinations of values) by cross-validation, and fit the best one on all samples.
 
         Parameters
         ----------
         X : array, sparse matrix or store of shape (n, d)
-            The samples. Those of a store are read into memory if they take no more than half of its cache. Else
+            The samples. The samples of a store are read into memory if they take at most half of its cache. Otherwise,
             LinearSVCCV reads them block by block in each fit, and SVCCV copies them to a temporary file.
         y : array of shape (n,)
-            Their labels, of any type.
-        sample_weight : array of shape (n,) or None
-            Weights of the samples in all fits; scores are not weighted.
-        groups : array of shape (n,) or None
-            Groups of samples that are not split, for a `cv` that uses them.
-        checkpoint : str, path, Checkpoint or None
-            A folder to save the search and the last fit to, and to go on from: cells that have a score are not scored
-            again. See :meth:`maxmargin.LinearSVC.fit`.
+            The labels, of any type.
+        sample_weight : array of shape (n,) or None, default=None
+            Weights of the samples in all fits. Scores are not weighted.
+        groups : array of shape (n,) or None, default=None
+            The group of each sample, for a `cv` that keeps groups together.
+        checkpoint : str, path, Checkpoint or None, default=None
+            A folder in which to save the search and the last fit, and from which to continue them: cells that have a
+            score are not scored again. See :meth:`maxmargin.LinearSVC.fit`.
 
         Returns
         -------
-        self
+        self : object
+            The fitted estimator.
         """
         began, names = self._began(X), None
         if lies_elsewhere(X):
@@ -114,8 +115,8 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         keeper = None if checkpoint is None else fit_checkpoint(checkpoint)
         if keeper is not None and isinstance(self.random_state, np.random.RandomState):
             raise ValueError(
-                "the fits of a search draw from random_state in turn, which a RandomState cannot do again after a "
-                f"checkpoint; give random_state as a whole number or None; got {self.random_state!r}"
+                "a search with a checkpoint cannot repeat the random draws of its fits from a RandomState; give "
+                f"random_state as a whole number or None; got {self.random_state!r}"
             )
         seeds = self.random_state if keeper is None else keeper.seeds(check_random_state(self.random_state))
         splits = [(np.asarray(train), np.asarray(test)) for train, test in self._splits(X, y, groups, seeds)]
@@ -145,13 +146,13 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         best = search.within_one_standard_error() if self.one_standard_error else search.best()
         if not search.n_samples[best]:
             raise ValueError(
-                f"max_time={self.max_time!r} was over, or the search interrupted, before one cell had a score; give "
-                "more time, fewer values, or fewer folds"
+                f"max_time={self.max_time!r} was over, or the search was interrupted, before any cell had a score; "
+                "give more time, fewer values, or fewer folds"
             )
         self.classes_ = np.unique(y)
         self._publish_search(search, best)
         if self.refit:
-            # As in the search, a slack is not refused for being larger than all that matter on this data.
+            # As in the search, a slack is accepted even if it is too large to matter on this data.
             chosen = estimator.set_params(**grid.parameters(best))
             last = WarmFits(chosen, X, y, weights, several=False, checkpoint=keeper).fit(whole)
             self.best_estimator_ = last.model()
@@ -165,7 +166,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         return self
 
     def _began(self, X: Any) -> float:
-        """When the fit of these samples began: now, unless they were brought elsewhere before."""
+        """Return the time at which the fit of these samples began: now, unless they were moved elsewhere before."""
         return time.perf_counter()
 
     def _splits(self, X: Any, y: NDArray[Any], groups: Any, seeds: Any) -> Any:
@@ -176,7 +177,10 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         return cv.split(X, y, groups)
 
     def _values(self) -> tuple[str, Vector]:
-        """What is searched beside gamma, C or slack, and its values, the strongest regularisation first."""
+        """Return the name of the parameter searched besides gamma ("C" or "slack") and its values, strongest first.
+
+        The strongest regularisation has the smallest C and the largest slack.
+        """
         if self.slacks is not None:
             if not (isinstance(self.Cs, Integral) and self.Cs == 10):
                 raise ValueError(f"both Cs={self.Cs!r} and slacks={self.slacks!r} were given; give one")
@@ -204,34 +208,57 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         check_is_fitted(self)
         if not self.refit:
             raise AttributeError(
-                f"{type(self).__name__} was fitted with refit=False, so that there is no model to predict with; fit "
-                "one with best_params_, or set refit=True"
+                f"{type(self).__name__} was fitted with refit=False, so it has no model to predict with; fit one with "
+                "best_params_, or set refit=True"
             )
         return self.best_estimator_
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row, by the model with the best cell."""
+        """Predict the class of each row with the best model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or store of shape (m, d)
+            The samples.
+
+        Returns
+        -------
+        array of shape (m,)
+            The class labels.
+        """
         return np.asarray(self._fitted().predict(X))
 
     def decision_function(self, X: Any) -> Vector:
-        """How far each row lies on the side of a class, by the model with the best cell."""
+        """Compute the decision values of each row with the best model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or store of shape (m, d)
+            The samples.
+
+        Returns
+        -------
+        array of shape (m,) or of several columns
+            See the `decision_function` of :class:`maxmargin.LinearSVC` and :class:`maxmargin.SVC`.
+        """
         return np.asarray(self._fitted().decision_function(X))
 
     def report(self, X: Any, y: Any, *, feature_names: Sequence[str] | None = None) -> ModelReport:
-        """A page about the best model, as that of :meth:`maxmargin.LinearSVC.report`, and about the search.
+        """Report on the best model, as :meth:`maxmargin.LinearSVC.report` does, and on the search.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or store of shape (m, d)
-            Samples, better others than those of the fit.
+            Samples to measure the model on, preferably other samples than the training data.
         y : array of shape (m,)
-            Their labels.
-        feature_names : sequence of str or None
-            The names of the features; None: those that the model was fitted with, or else positions.
+            The labels of these samples.
+        feature_names : sequence of str or None, default=None
+            The names of the features. None uses the names that the model was fitted with, and otherwise positions.
 
         Returns
         -------
         ModelReport
+            The report, as a page.
         """
         from maxmargin.display import ModelReport
 
@@ -240,7 +267,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
 
     @property
     def certificate_(self) -> Any:
-        """The certificate of the model with the best cell."""
+        """The certificate of the best model."""
         return self._fitted().certificate_
 
     def __sklearn_tags__(self) -> Any:
@@ -250,55 +277,60 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
 
 
 class LinearSVCCV(CrossValidatedClassifier):
-    r"""A linear support vector classifier whose C, or slack, is chosen by cross-validation.
+    r"""Linear support vector classifier whose C or slack is chosen by cross-validation.
 
-    Each value begins at the solution of the one before it. Where the samples are many, all values are compared on a
-    part of them first, and those that are clearly worse are left (`cv_results_["left_early"]`). So are values of C so
-    large that a smaller one is as good for an eighth of the iterations.
+    The fit of each value starts from the solution of the previous one. If there are many samples, all values are first
+    compared on a part of the samples, and values that are clearly worse are dropped early
+    (`cv_results_["left_early"]`). Values of C so large that a smaller C is equally good after an eighth of the
+    iterations are dropped early too.
 
     Parameters
     ----------
     Cs : int or array, default=10
-        The values of C, or how many: then they are spaced evenly in logarithm between 1e-4 and 1e4.
+        The values of C, or their number: they are then spaced evenly in logarithm between 1e-4 and 1e4.
     slacks : array or None, default=None
-        The values of the mean slack, in place of C.
+        The values of the mean slack, in place of `Cs`.
     cv : int, splitter, iterable or None, default=None
-        The folds, as in scikit-learn; None: five, stratified.
+        The folds, as in scikit-learn. None means five stratified folds.
     scoring : str, callable or None, default=None
-        What is compared, as in scikit-learn; None: the accuracy.
+        The score by which values are compared, as in scikit-learn. None means the accuracy.
     refit : bool, default=True
-        Whether to fit the best model on all samples; without it there is none to predict with.
+        Whether to fit the best model on all samples. If False, there is no model to predict with.
     one_standard_error : bool, default=False
-        Whether to take the strongest regularisation whose mean score is within a standard error of the best.
+        Whether to choose the strongest regularisation whose mean score is within one standard error of the best.
     loss : {"hinge", "squared_hinge"} or None, default=None
-        As in :class:`LinearSVC`.
+        The loss function, as in :class:`LinearSVC`.
     fit_intercept, class_weight, tol, n_jobs, random_state
-        As in :class:`LinearSVC`; `tol` None: 0.01 for the fits that are only compared, the solver's for the last one.
+        As in :class:`LinearSVC`. If `tol` is None, it is 0.01 for the fits of the comparison, and the solver's default
+        for the last fit.
     max_time : float or None, default=None
-        Seconds for the whole search and the last fit; the best cell so far is taken.
+        The maximum time of the whole search and the last fit in seconds. If it ends early, the best cell found so far
+        is used.
     verbose : int, default=0
-        1: print a line for each cell.
+        1 prints a line for each cell.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+        The class labels, sorted.
     C_, Cs_ : float, array
-        The C that was chosen, and all of them in ascending order; `slack_` and `slacks_` where slacks were given.
+        The chosen C, and all values of C in ascending order; with `slacks`, `slack_` and `slacks_` instead.
     scores_ : array of shape (n_values, n_folds)
-        The score of each value on each fold, in the order of `Cs_` or `slacks_`; NaN where a fit was not made.
+        The score of each value on each fold, in the order of `Cs_` or `slacks_`; NaN if there was no fit.
     best_score_, best_params_, best_index_
-        Of the cell that was chosen, the mean score, the parameters and the position in `cv_results_`.
+        The mean score of the chosen cell, its parameters, and its position in `cv_results_`.
     cv_results_ : dict of arrays
-        As that of scikit-learn's GridSearchCV, with `standard_error`, that of the mean score, and with `n_samples` and
-        `left_early`: the number of samples that a cell was compared on, and whether that was a part of them.
+        The results in the form of scikit-learn's GridSearchCV, with three more columns: `standard_error` is the
+        standard error of the mean score, `n_samples` is the number of samples on which a cell was compared, and
+        `left_early` says whether the cell was dropped while others were compared on more samples.
     best_estimator_ : LinearSVC
-        The model.
+        The best model, fitted on all samples.
     search_stopped_ : str
-        What ended the search early: "max_time" or "interrupted"; empty where it is complete.
+        What ended the search early: "max_time" or "interrupted"; empty if the search is complete.
 
     See Also
     --------
-    sklearn.linear_model.LogisticRegressionCV : The same for logistic regression.
+    sklearn.linear_model.LogisticRegressionCV : The same search for logistic regression.
 
     Examples
     --------
@@ -364,56 +396,59 @@ class LinearSVCCV(CrossValidatedClassifier):
 
     @property
     def coef_(self) -> Any:
-        """The weights of the features, of the model with the best cell."""
+        """The weights of the features in the best model."""
         return self._fitted().coef_
 
     @property
     def intercept_(self) -> Any:
-        """The intercepts of the model with the best cell."""
+        """The intercepts of the best model."""
         return self._fitted().intercept_
 
 
 class SVCCV(CrossValidatedClassifier):
-    r"""A kernel support vector classifier whose C, or slack, and gamma are chosen by cross-validation.
+    r"""Kernel support vector classifier whose C or slack, and gamma, are chosen by cross-validation.
 
-    For each gamma, all folds and values share kernel rows, and each value begins at the solution of the one before it.
-    Where the samples are many, all cells are compared on a part of them first, and those that are clearly worse are
-    left (`cv_results_["left_early"]`). So are values of C so large that a smaller one is as good for an eighth of the
-    iterations.
+    For each gamma, all folds and values share kernel rows, and the fit of each value starts from the solution of the
+    previous one. If there are many samples, all cells (pairs of a gamma and a C or slack) are first compared on a part
+    of the samples, and cells that are clearly worse are dropped early (`cv_results_["left_early"]`). Values of C so
+    large that a smaller C is equally good after an eighth of the iterations are dropped early too.
 
     Parameters
     ----------
     Cs : int or array, default=10
-        The values of C, or how many: then they are spaced evenly in logarithm between 1e-4 and 1e4.
+        The values of C, or their number: they are then spaced evenly in logarithm between 1e-4 and 1e4.
     slacks : array or None, default=None
-        The values of the mean slack, in place of C.
+        The values of the mean slack, in place of `Cs`.
     gammas : "auto" or array, default="auto"
-        The values of gamma. "auto": 1/25, 1/5, 1, 5 and 25 times that of ``SVC(gamma="scale")``.
+        The values of gamma. "auto" means 1/25, 1/5, 1, 5 and 25 times the gamma of ``SVC(gamma="scale")``.
     kernel : str or callable, default="rbf"
-        As in :class:`SVC`; `gammas` plays no part for one without gamma.
+        The kernel, as in :class:`SVC`. `gammas` has no effect for a kernel without gamma.
     cv, scoring, refit, one_standard_error
         As in :class:`LinearSVCCV`.
     degree, coef0, fit_intercept, class_weight, tol, cache_size, n_jobs, random_state
-        As in :class:`SVC`; `tol` None: 0.01 for the fits that are only compared, the solver's for the last one.
+        As in :class:`SVC`. If `tol` is None, it is 0.01 for the fits of the comparison, and the solver's default for
+        the last fit.
     max_time : float or None, default=None
-        Seconds for the whole search and the last fit; the best cell so far is taken.
+        The maximum time of the whole search and the last fit in seconds. If it ends early, the best cell found so far
+        is used.
     verbose : int, default=0
-        1: print a line for each cell.
+        1 prints a line for each cell.
 
     Attributes
     ----------
     C_, Cs_, gamma_, gammas_ : float, array, float, array
-        The values that were chosen, and all of them in ascending order; `slack_`, `slacks_` where slacks were given.
+        The chosen values, and all values in ascending order; with `slacks`, `slack_` and `slacks_` instead of `C_` and
+        `Cs_`.
     scores_ : array of shape (n_gammas, n_values, n_folds)
-        The score of each cell on each fold; without gamma of shape (n_values, n_folds).
+        The score of each cell on each fold; of shape (n_values, n_folds) for a kernel without gamma.
     classes_, best_score_, best_params_, best_index_, cv_results_, search_stopped_
         As in :class:`LinearSVCCV`.
     best_estimator_ : SVC
-        The model.
+        The best model, fitted on all samples.
 
     See Also
     --------
-    sklearn.model_selection.GridSearchCV : The same search, cell by cell, for any estimator.
+    sklearn.model_selection.GridSearchCV : The same search for any estimator, with a separate fit for each cell.
 
     Examples
     --------
