@@ -1,4 +1,4 @@
-"""The smallest enclosing ball as an outlier detector in scikit-learn's conventions."""
+"""The smallest enclosing ball as an outlier detector that follows scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -42,83 +42,93 @@ BALL_SOLVERS = {
     name: solver for name, solver in OTHER_SOLVERS.items() if issubclass(solver.solves, MinimumEnclosingBall)
 }
 BALL_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # a row's kernel with itself must be known
-# What rounding may add to a squared distance, as a share of the largest one: samples on the ball's surface are inside.
+# What rounding may add to a squared distance, as a share of the largest: samples on the surface count as inside.
 DISTANCE_ROUNDING, KERNEL_DISTANCE_ROUNDING = 1e-12, 1e-5
 
 
 class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    r"""The smallest ball around all rows, or around all but a share `nu` of them, with a proof of how small it is.
+    r"""The smallest ball around all rows, or around all but a share `nu` of them, with a certificate of its size.
 
     .. math:: \min_{x, R, \xi \ge 0} R^2 + \frac{1}{\nu n} \sum_i \xi_i, \qquad |x - \phi(a_i)|^2 \le R^2 + \xi_i
 
-    With a kernel this is the support vector data description of Tax and Duin (2004); with the Gaussian kernel it finds
-    the same outliers as :class:`sklearn.svm.OneClassSVM` of the same `nu` and `gamma`. With `nu=0` no row may stay
-    outside, and this is the minimum enclosing ball: it tells new rows that are unlike the ones it was fitted on, but no
-    outliers among those, so scikit-learn's tags call it an outlier detector for other `nu` only.
+    With a kernel, this is the support vector data description of Tax and Duin (2004); with the Gaussian kernel, it
+    finds the same outliers as :class:`sklearn.svm.OneClassSVM` with the same `nu` and `gamma`. With `nu=0`, no row may
+    lie outside: this is the minimum enclosing ball. It detects new rows that are unlike the training data (novelties),
+    but no outliers in the training data, so scikit-learn's tags declare it an outlier detector for `nu > 0` only.
 
     Parameters
     ----------
     nu : float, default=0.0
-        The share of the rows that may stay outside: at most so many do, and at least so many are support vectors.
+        The share of the rows that may lie outside: at most this share does, and at least this share are support
+        vectors.
     kernel : {"rbf", "linear", "poly", "sigmoid"}, callable or None, default=None
-        None: the ball lies among the rows themselves; else in the space of the kernel, see :class:`maxmargin.SVC`.
+        If None, the ball lies in the space of the rows themselves; otherwise in the feature space of the kernel, see
+        :class:`maxmargin.SVC`.
     degree, gamma, coef0
-        Of the kernel, as in :class:`maxmargin.SVC`.
+        Parameters of the kernel, as in :class:`maxmargin.SVC`.
     solver : str or Solver, default="auto"
-        "auto" and "core_set" are exact, from a few passes over the data; "sublinear_ball" is for nu=0 without a kernel,
-        and reads columns: it ends after 2000 of them, by another rule, or by its own ``eps``,
-        ``solver=SublinearBall(eps=0.1)``. docs/ball.md says when it pays.
+        "auto" and "core_set" are exact and need a few passes over the data. "sublinear_ball" is for `nu=0` without a
+        kernel and reads columns. It stops after 2000 columns, by another stop rule, or at its own ``eps``:
+        ``solver=SublinearBall(eps=0.1)``. docs/ball.md says when it pays off.
     tol : float or None, default=None
-        Stop when the radius is provably within this share of the least. None: 0.001 for core_set.
+        The fit stops when the radius is provably within this share of the smallest possible one. None means 0.001 for
+        core_set.
     max_iter, max_time, budget : number or None, default=None
-        Stop after so many iterations, seconds, entries read to learn (with a kernel, evaluations of it).
+        The maximum number of iterations, time in seconds, and number of entries read for learning (with a kernel:
+        number of kernel evaluations).
     cache_size : float, default=2000
-        How many megabytes of rows of a kernel matrix to keep.
+        The size of the cache for rows of the kernel matrix, in megabytes.
     n_jobs : int or None, default=None
-        How many threads to use, at most. None: as many as the process may use, where the work is large enough for them
-        to pay, and one inside a worker of joblib; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
-        `OMP_NUM_THREADS` are respected. 1: one thread; -1: one for each processor. They share the rows of
-        large data, blocks of the kernel, and predictions; a `kernel` that is a function is called by one of them.
-        The result is the same to the bit, whatever the number.
+        The maximum number of threads. None uses as many as the process may use if the work is large enough for them to
+        pay off, and one inside a joblib worker; `joblib.parallel_config`, `threadpoolctl.threadpool_limits` and
+        `OMP_NUM_THREADS` are respected. 1 means one thread, and -1 one thread per processor. The threads share the
+        rows of large data, blocks of the kernel, and predictions; a callable `kernel` is called by one thread only.
+        The result does not depend on the number of threads: it is the same to the bit.
     random_state : int, RandomState or None, default=None
-        The one source of randomness, of which core_set needs none.
+        The only source of randomness. core_set does not need one.
     verbose : int, default=0
-        1: print a line whenever the iterations have doubled; more: at each check.
+        1 prints a line each time the number of iterations has doubled; larger values print a line at each check.
 
     Attributes
     ----------
     center_ : array of shape (d,)
-        x; without a kernel only.
+        The centre x; only without a kernel.
     radius_ : float
-        R, as far as the rows reach that are not to stay outside.
+        The radius R: the largest distance from the centre of the rows that need not lie outside.
     objective_, objective_bound_ : float
-        The root of the minimum above that was reached, and what no ball can beat. With nu=0 the objective is the
-        radius; else it is the root mean square distance of the farthest nu n rows from the centre, which is no less
-        than the radius. Without a certificate (a kernel that is no inner product) the bound is 0.
+        The root of the objective above that was reached, and a lower bound that no ball can beat. With `nu=0`, the
+        objective is the radius. Otherwise, it is the root mean square distance of the farthest nu n rows from the
+        centre, which is at least the radius. Without a certificate (if the kernel is not an inner product), the bound
+        is 0.
     offset_ : float
-        What `decision_function` subtracts from `score_samples`: minus the radius, enlarged by what rounding may change.
+        What `decision_function` subtracts from `score_samples`: minus the radius, which is enlarged here by the
+        possible rounding error.
     support_, support_vectors_, dual_coef_ : arrays of shape (n_SV,), (n_SV, d), (1, n_SV)
-        The rows whose mean with these weights proves `objective_bound_`; with core_set, the centre is that mean.
+        The indices, rows and weights whose weighted mean proves `objective_bound_`. With core_set, the centre is this
+        mean.
     certificate_ : Certificate
-        Radius reached, bound on the least possible, gap; as a sentence, `print(model.certificate_)`.
+        The radius reached, a bound on the smallest possible radius, and the gap; `print(model.certificate_)` gives a
+        sentence.
     trace_ : Trace
-        One row a check.
+        The progress of the fit, one row per check.
     solver_, stopped_ : str
-        The solver, and the rule that ended the fit.
+        The solver that was used, and the stop rule that ended the fit.
     n_iter_ : int
+        The number of iterations.
     promise_ : dict
-        What the solver's theorem promises, where it ran to its own end.
+        What the solver's theorem promises if the solver ran to its own end.
     entries_read_, kernel_evaluations_ : int
-        What was read to learn: entries of X, or evaluations of the kernel.
+        The number of entries of X, or of kernel evaluations, used for learning.
     reads_ : dict
-        The same by purpose: "scale" is for the norms of the rows.
+        The same numbers by purpose; "scale" is the purpose of computing the norms of the rows.
     gamma_ : float
-        What `gamma` came to; NaN without a kernel that has it.
+        The value of `gamma` that was used; NaN without a kernel that has gamma.
 
     Notes
     -----
-    Sparse rows far from zero, compared with the distances between them, should be centred first: their distances are
-    computed from products. Kernels are computed in the precision of X, and cached in float32 where that is enough.
+    The distances between sparse rows are computed from inner products. Centre sparse rows first if they are far from
+    zero compared with the distances between them. Kernels are computed in the precision of X, and cached in float32
+    where that is precise enough.
 
     Examples
     --------
@@ -188,15 +198,17 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         Parameters
         ----------
         X : array, np.memmap, CSR or CSC matrix, or store of shape (n, d)
-            The rows, float32 or float64. Those of a store are read block by block, and with a kernel copied: into
-            memory, or if they are many to a temporary file.
-        y : ignored
-        checkpoint : str, path, Checkpoint or None
-            A folder to save the fit to and to go on from, see :meth:`maxmargin.LinearSVC.fit`.
+            The rows, float32 or float64. The rows of a store are read block by block. With a kernel, they are copied
+            into memory, or to a temporary file if there are many.
+        y : Ignored
+            Accepted for compatibility with scikit-learn.
+        checkpoint : str, path, Checkpoint or None, default=None
+            A folder in which to save the fit, and from which to continue it; see :meth:`maxmargin.LinearSVC.fit`.
 
         Returns
         -------
-        self
+        self : object
+            The fitted estimator.
         """
         deadline = Deadline(self.max_time)
         solver = solver_named(self.solver, BALL_SOLVERS) or CoreSet()
@@ -229,15 +241,17 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
 
     @limit_blas()
     def score_samples(self, X: Any) -> Vector:
-        """Minus the distance of each row from the centre.
+        """Compute the negative distance of each row from the centre.
 
         Parameters
         ----------
         X : array, sparse matrix or store of shape (m, d)
+            The samples.
 
         Returns
         -------
         array of shape (m,)
+            Minus the distances.
         """
         check_is_fitted(self)
         if lies_elsewhere(X):
@@ -249,40 +263,44 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         return self._scores(validate_data(self, X, accept_sparse=sparse, dtype=kind, reset=False))
 
     def _scores(self, X: Any) -> Vector:
-        """Minus the distances of validated rows."""
+        """Compute minus the distances of validated rows."""
         squares = self._squares_of_rows(X) if self.kernel is None else self._squares_of_kernel(X)
         return -np.sqrt(np.maximum(0.0, squares))
 
     def decision_function(self, X: Any) -> Vector:
-        """How far inside the ball each row lies; negative outside.
+        """Compute how far inside the ball each row lies.
 
         Parameters
         ----------
         X : array, sparse matrix or store of shape (m, d)
+            The samples.
 
         Returns
         -------
         array of shape (m,)
+            The distance from the surface of the ball, negative outside.
         """
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """1 for each row inside the ball, and -1 for each outside.
+        """Predict whether each row lies inside the ball.
 
         Parameters
         ----------
         X : array, sparse matrix or store of shape (m, d)
+            The samples.
 
         Returns
         -------
         array of shape (m,)
+            1 for rows inside the ball, and -1 for rows outside.
         """
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     # Fitting
 
     def _validated(self, X: Any) -> Any:
-        """The rows of a fit; for a kernel those that lie elsewhere are copied."""
+        """Validate the rows of a fit; for a kernel, copy rows that are outside memory."""
         if lies_elsewhere(X):
             matrix = rows_elsewhere(self, X)
             return matrix if self.kernel is None else rows_at_hand(matrix, MOST_IN_MEMORY)
@@ -292,7 +310,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
     def _matrix(self, X: Any, threads: int) -> Rows:
         self.gamma_ = np.nan
         if self.kernel is None:
-            return as_matrix(X, threads)  # entries that are not finite are found when norms are computed
+            return as_matrix(X, threads)  # the computation of the norms finds entries that are not finite
         if not get_config()["assume_finite"]:
             refuse_not_finite(as_matrix(X))
         kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
@@ -300,7 +318,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         return KernelMatrix(X, kernel, cache_size=self.cache_size, threads=threads)
 
     def _predictor(self, X: Any, problem: MinimumEnclosingBall, at: BallEvaluation) -> dict[str, Any]:
-        """The attributes that predict, of an evaluated centre."""
+        """Return the attributes that predictions use, for an evaluated centre."""
         w = at.w
         rounding = (DISTANCE_ROUNDING if self.kernel is None else KERNEL_DISTANCE_ROUNDING) * problem.spread
         common = {"radius_": at.radius, "offset_": -math.sqrt(at.radius**2 + rounding), "_sq_center": float(w @ w)}
@@ -311,7 +329,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
         return {**common, **self._center_in_kernel(kernel_rows(problem.X).kernel, X[own], beta[own])}
 
     def _center_in_kernel(self, kernel: Kernel, vectors: Any, weights: Vector) -> dict[str, Any]:
-        """The centre as the weighted sum of vectors in the kernel's space."""
+        """Represent the centre as a weighted sum of vectors in the kernel's feature space."""
         return {"_kernel": kernel, "_packed_vectors": PackedVectors(), "_vectors": vectors, "_weights": weights}
 
     def _publish(
