@@ -1,1 +1,1 @@
-"""The model file: what is written, in which layout, and how it is read."""
+"""The model file: its contents, its layout, and how it is written and read."""

@@ -1,6 +1,6 @@
-"""What stands in the header of a model file, to JSON and back.
+"""Conversion of the fields in the header of a model file to JSON and back.
 
-A reader takes what stands in the file and returns what it means, or raises :class:`Wrong`.
+A reader takes a value from the file and returns the Python object that it stands for, or raises :class:`Wrong`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Reader = Callable[[Any], Any]
 
 
 class Wrong(ValueError):
-    """Something in the file is not as expected."""
+    """The error that something in the file is not as expected."""
 
 
 # Writing
 
 
 def to_json(value: object) -> Any:
-    """Plain Python, with null for NaN and strings for infinities: JSON has neither."""
+    """Convert to plain Python, with None for NaN and strings for infinities, because JSON has neither."""
     if isinstance(value, dict):
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, np.generic):
@@ -46,7 +46,7 @@ def to_json(value: object) -> Any:
 
 
 def parameter_to_json(name: str, value: object, solvers: Mapping[str, type[AnySolver]]) -> Any:
-    """The value of a parameter; a solver by its name in the table of those that there are."""
+    """Convert the value of a parameter; a solver is stored by its name in the table `solvers`."""
     if isinstance(value, Solver):
         if solvers.get(value.name) is not type(value):
             raise ValueError(f"{name} is a {type(value).__name__}, which is not one of {', '.join(solvers)}")
@@ -127,7 +127,7 @@ def list_of(read: Reader) -> Reader:
 
 
 def table(read: Reader) -> Reader:
-    """An object with any names, its values all of one kind."""
+    """Read an object with any names, whose values are all of one kind."""
 
     def read_table(value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -138,7 +138,7 @@ def table(read: Reader) -> Reader:
 
 
 def record(**fields: Reader) -> Reader:
-    """An object with these names and no others."""
+    """Read an object with exactly these names."""
 
     def read_record(value: object) -> dict[str, Any]:
         if not isinstance(value, dict) or value.keys() != fields.keys():
@@ -155,7 +155,7 @@ def record(**fields: Reader) -> Reader:
 
 
 def parameter(solvers: Mapping[str, type[AnySolver]]) -> Reader:
-    """The value of a parameter; a solver by its name in a table of those that there are."""
+    """Read the value of a parameter; a solver is looked up by its name in the table `solvers`."""
 
     def read_parameter(value: object) -> Any:
         if not isinstance(value, dict):
@@ -174,7 +174,7 @@ def parameter(solvers: Mapping[str, type[AnySolver]]) -> Reader:
 
 
 def made(what: str, name: str, kind: Callable[..., Any], fields: Mapping[str, Any]) -> Any:
-    """Something made of the fields that stand in the file."""
+    """Create an object from its fields in the file."""
     try:
         return kind(**fields)
     except (TypeError, ValueError) as error:

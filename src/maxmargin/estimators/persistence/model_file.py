@@ -1,8 +1,8 @@
-"""Fitted models in files that are safe to take from a stranger.
+"""Fitted models in files that are safe to load even from an untrusted source.
 
-A model file is a zip archive of `model.json`, which says what the model is, and of NumPy arrays whose shapes follow
-from that; `model_layout.py` says which. Nothing in it is pickled, so loading runs nothing; nothing is compressed, so no
-part is larger than the file.
+A model file is a zip archive of `model.json`, which describes the model, and of NumPy arrays whose shapes follow from
+this description; `model_layout.py` lists them. Nothing is pickled, so loading a file runs no code from it. Nothing is
+compressed, so no part is larger than the file.
 """
 
 from __future__ import annotations
@@ -56,27 +56,29 @@ _MOST_NPY_HEADER = 4096
 
 
 class ModelFileError(ValueError):
-    """A file is not a model that this version can load."""
+    """The error that a file is not a model that this version can load."""
 
 
 def save_model(
     model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str | float | None] | None = None
 ) -> None:
-    """Write a fitted model to a file, whole or not at all.
+    """Save a fitted model to a file.
+
+    The file is written completely or not at all.
 
     Parameters
     ----------
     model : LinearSVC, SVC or EnclosingBall
-        A fitted model, of one machine or of a cluster. Its labels are numbers, booleans or strings; its kernel, if any,
-        is one with a name.
+        A fitted model, from one machine or from a cluster. Its labels must be numbers, booleans or strings, and its
+        kernel, if any, must be a named one.
     path : str or path
-        The file, by custom with the extension .mm.
-    notes : mapping of str to str, number or None, optional
-        Anything else to keep with the model, such as the name of the data; `maxmargin info` shows it.
+        The file. The usual extension is .mm.
+    notes : mapping of str to str, number or None, default=None
+        Additional information to store with the model, such as the name of the data; `maxmargin info` shows it.
 
     See Also
     --------
-    load_model : The way back.
+    load_model : Load a model from a file.
 
     Examples
     --------
@@ -106,43 +108,46 @@ def save_model(
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model that :func:`save_model` has written; it predicts the same bits.
+    """Load a model that :func:`save_model` has saved.
+
+    The loaded model gives the same predictions, to the bit.
 
     Parameters
     ----------
     path : str or path
-        The file. It may come from a stranger: nothing in it is run, and it takes no more memory than a few times the
-        size of the file.
+        The file. It need not come from a trusted source: no code in it is run, and loading takes no more memory than a
+        few times the size of the file.
 
     Returns
     -------
     LinearSVC, SVC or EnclosingBall
-        Fitted, with all attributes (but `support_vectors_` of LinearSVC, which are rows of the training data).
+        The fitted model with all its attributes, except `support_vectors_` of LinearSVC, which are rows of the training
+        data.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or from a later version that writes another format.
+        If the file is damaged, is not a model file, or has the format of a later version.
     OSError
-        If it cannot be read at all.
+        If the file cannot be read at all.
     """
     return read_model(path)[0]
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """The model in a file, and the notes that were saved with it."""
+    """Load the model in a file, and the notes that were saved with it."""
     with open(path, "rb") as file, _naming(path, file), zipfile.ZipFile(file) as archive:
         header = _read_header(archive)
         model, layout, checks = _build(header), LAYOUTS[header["estimator"]], [of["checks"] for of in header["traces"]]
         shapes = layout.shapes(model, header)
-        # Older versions wrote no prices.
+        # Older versions did not write prices.
         columns = [name for name in _TRACE_TYPES if name != "paid" or "trace_paid.npy" in archive.namelist()]
         shapes |= {f"trace_{name}": (_TRACE_TYPES[name], (sum(checks),)) for name in columns}
         if wrong := set(archive.namelist()) ^ {_HEADER, *(f"{name}.npy" for name in shapes)}:
             raise Wrong(f"missing or not expected in it: {', '.join(sorted(wrong))}")
         arrays = {name: _read_array(archive, f"{name}.npy", *shape) for name, shape in shapes.items()}
         cells = {name: arrays.pop(f"trace_{name}") for name in columns}
-        # Older versions wrote the kernel evaluations of a check as entries read too.
+        # Older versions also wrote the kernel evaluations of a check as entries read.
         cells["entries_read"] = np.where(cells["kernel_evaluations"] > 0, 0, cells["entries_read"])
         layout.restore(model, header, arrays)
 
@@ -155,7 +160,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 
 
 def describe(model: Any) -> dict[str, Any]:
-    """All of a fitted model but its arrays, as JSON has it: null for what is not known, "inf" for infinity."""
+    """Describe a fitted model, without its arrays, in JSON: null means not known, and "inf" means infinity."""
     layout = LAYOUTS[type(model).__name__]
     names, one = (*layout.problem, "trace"), layout.problems(model) == 1
     each = {name: [getattr(model, f"{name}_")] if one else getattr(model, f"{name}_") for name in names}
@@ -196,7 +201,7 @@ def _new_member(archive: zipfile.ZipFile, name: str) -> Any:
 
 @contextmanager
 def _naming(path: str | os.PathLike[str], file: BinaryIO) -> Iterator[None]:
-    """Turn whatever a bad file leads to into an error that says which file, what is wrong, and what to do."""
+    """Turn any error that a bad file causes into one that says which file, what is wrong, and what to do."""
     remedy = "Give a file that `maxmargin train` or maxmargin.save_model has written."
     if not file.seekable():
         raise ModelFileError(f"{path} is a pipe; a model is read from a regular file only. Save it to one first.")
@@ -213,7 +218,7 @@ def _naming(path: str | os.PathLike[str], file: BinaryIO) -> Iterator[None]:
     except Wrong as error:
         raise ModelFileError(f"{path} is not a model file that can be loaded: {error}. {remedy}") from error
     except (zipfile.BadZipFile, EOFError, OSError, OverflowError, RuntimeError, ValueError, KeyError) as error:
-        # An impossible position in the file is an invalid argument; any other OSError is a fault of the system.
+        # An impossible position in the file raises EINVAL; any other OSError is a fault of the system.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise ModelFileError(
@@ -222,7 +227,7 @@ def _naming(path: str | os.PathLike[str], file: BinaryIO) -> Iterator[None]:
 
 
 def _read_member(archive: zipfile.ZipFile, name: str, least: int = 0, most: int | None = None) -> bytes:
-    """The bytes of a member, whose size is checked before they are read."""
+    """Read the bytes of a member after checking its size."""
     if name not in archive.namelist():
         raise Wrong(f"{name} is missing; it holds {reprlib.repr(archive.namelist())}")
     info = archive.getinfo(name)
@@ -274,7 +279,7 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _build(header: dict[str, Any]) -> Any:
-    """The model without its arrays."""
+    """Build the model without its arrays."""
     layout, problems = LAYOUTS[header["estimator"]], header["problems"]
     model = layout.estimator()
     if unknown := header["parameters"].keys() - model.get_params(deep=False).keys():

@@ -1,4 +1,4 @@
-"""What of each estimator a model file holds: fields of its header, and arrays whose shapes follow from those."""
+"""What a model file holds for each estimator: fields of its header, and arrays whose shapes follow from the fields."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ _LEARNED = record(t=count, b=number, mean_b=number, weights=number, scale=number
 
 
 class Layout(Generic[ModelT]):
-    """What all estimators have.
+    """The layout that all estimators share.
 
     Attributes
     ----------
     whole : dict
-        Attributes that stand in the header as they are, without the underscore.
+        Attributes that are stored in the header as they are, under their names without the underscore.
     more : dict
         Other fields of the header.
     problem : dict
-        What is known of each problem that was solved; attributes too.
+        Attributes that exist once per solved problem.
     """
 
     estimator: ClassVar[type[Any]]
@@ -77,32 +77,32 @@ class Layout(Generic[ModelT]):
     }
 
     def problems(self, model: ModelT) -> int:
-        """How many problems were solved."""
+        """Return the number of problems that were solved."""
         return 1
 
     def of_all_problems(
         self, model: ModelT, collection: Callable[[Mapping[str, Any]], Any], values: Sequence[Any]
     ) -> Any:
-        """The value of the one problem, or a collection where there are several."""
+        """Return the value of the only problem, or a collection of the values if there are several problems."""
         return values[0]
 
     def begin(self, model: ModelT, header: Mapping[str, Any]) -> None:
-        """Set what the number of problems and the shapes of arrays follow from."""
+        """Set the attributes that determine the number of problems and the shapes of the arrays."""
 
     def describe(self, model: ModelT) -> dict[str, Any]:
-        """The fields of a model."""
+        """Return the fields of a model."""
         return {name: to_json(getattr(model, f"{name}_")) for name in self.whole}
 
     def arrays(self, model: ModelT) -> Arrays:
-        """The arrays of a model."""
+        """Return the arrays of a model."""
         raise NotImplementedError
 
     def shapes(self, model: ModelT, header: Mapping[str, Any]) -> Shapes:
-        """What arrays there must be for these fields; `model` has its parameters and classes."""
+        """Return the types and shapes of the arrays that belong to these fields; `model` has parameters and classes."""
         raise NotImplementedError
 
     def restore(self, model: ModelT, header: Mapping[str, Any], arrays: Arrays) -> None:
-        """Set the attributes; arrays are of the shapes above."""
+        """Set the attributes from arrays of the types and shapes that :meth:`shapes` returns."""
         for name in self.whole:
             setattr(model, f"{name}_", header[name])
         for name, array in arrays.items():
@@ -110,7 +110,7 @@ class Layout(Generic[ModelT]):
 
 
 class ClassifierLayout(Layout[ClassifierT]):
-    """Classes, and what the binary problems have in common."""
+    """The layout that all classifiers share: the classes, and attributes of the binary problems."""
 
     whole: ClassVar[dict[str, Reader]] = {**Layout.whole, "scale": number, "loss": text}
     more: ClassVar[dict[str, Reader]] = {"classes": labels}
@@ -132,7 +132,7 @@ class ClassifierLayout(Layout[ClassifierT]):
 
 
 class LinearLayout(ClassifierLayout[LinearSVC]):
-    """Coefficients and, where they are kept, the dual variables; of an online solver, what it goes on from."""
+    """Coefficients, dual variables if they are kept, and the state from which an online solver continues."""
 
     estimator = LinearSVC
     whole: ClassVar[dict[str, Reader]] = {**ClassifierLayout.whole, "n_iter": count, "n_zero_rows": optional(count)}
@@ -203,12 +203,12 @@ def _kernel_from_json(about: Mapping[str, Any]) -> Any:
 
 
 class StoredRows:
-    """How rows stand in a file: as one array, or as the three arrays of a CSR matrix.
+    """Rows in a file: one dense array, or the three arrays of a CSR matrix.
 
     Parameters
     ----------
     dense, sparse : str
-        The name of the one array, and how the names of the three begin.
+        The name of the dense array, and the prefix of the names of the three CSR arrays.
     """
 
     reader = staticmethod(record(type=text, stored=optional(count)))  # `stored`: the entries of a sparse matrix
@@ -217,7 +217,7 @@ class StoredRows:
         self.dense, self.sparse = dense, sparse
 
     def describe(self, rows: Any) -> dict[str, Any]:
-        """The field of the header that their shapes follow from."""
+        """Return the header field that determines the shapes of the arrays."""
         return {"type": rows.dtype.newbyteorder("<").str, "stored": rows.nnz if sp.issparse(rows) else None}
 
     def arrays(self, rows: Any) -> Arrays:
@@ -244,13 +244,13 @@ class StoredRows:
         }
 
     def restore(self, arrays: Arrays, shape: tuple[int, int]) -> Any:
-        """The rows, whose arrays are taken away from the others."""
+        """Restore the rows, and remove their arrays from `arrays`."""
         if self.dense in arrays:
             return arrays.pop(self.dense)
         parts = tuple(arrays.pop(f"{self.sparse}_{part}") for part in ("data", "indices", "indptr"))
         try:
             rows = sp.csr_array(parts, shape=shape)
-            as_matrix(rows)  # which looks whether it points outside itself
+            as_matrix(rows)  # raises if an index points outside the matrix
         except (TypeError, ValueError) as error:
             raise Wrong(f"the support vectors are not a sparse matrix ({error})") from error
         return rows
@@ -326,7 +326,7 @@ class KernelLayout(ClassifierLayout[SVC]):
 
 
 class BallLayout(Layout[EnclosingBall]):
-    """The ball, the rows whose mean its centre is, and the rows that prove how small it can be."""
+    """The ball, the rows whose weighted mean is its centre, and the rows that prove the lower bound of its radius."""
 
     estimator = EnclosingBall
     whole: ClassVar[dict[str, Reader]] = {
