@@ -179,14 +179,14 @@ def test_hardly_any_time(kernel):
         ({"slacks": [-1.0]}, "slacks must hold one or more finite numbers of at least 0"),
         ({"n_points": 0}, "n_points must be a whole number of at least 2; got 0"),
         ({"n_points": 2.5}, "n_points must be a whole number of at least 2; got 2.5"),
-        ({"C": 1.0}, "C is not a parameter of a path; got C=1.0"),
-        ({"budget": 100}, "budget is not a parameter of a path"),
-        ({"warm_start": True}, "warm_start is not a parameter of a path"),
+        ({"C": 1.0}, "C is not a parameter of slack_path; got C=1.0"),
+        ({"budget": 100}, "budget is not a parameter of slack_path"),
+        ({"warm_start": True}, "warm_start is not a parameter of slack_path"),
         ({"kernel": "nonsense"}, "'kernel' parameter of SVC"),
         ({"validation_fraction": 1.5}, "validation_fraction"),
         ({"max_time": -1.0}, "max_time must be a positive number"),
         ({"tol": -1.0}, "'tol' parameter"),
-        ({"loss": "squared_hinge"}, "a path has the hinge; got loss='squared_hinge'"),
+        ({"loss": "squared_hinge"}, "slack_path supports loss=.hinge. only; got loss='squared_hinge'"),
     ],
 )
 def test_parameters_that_make_no_sense(parameters, message):
@@ -202,7 +202,7 @@ def test_a_parameter_that_there_is_not():
 @pytest.mark.parametrize("y", [np.zeros(150), load_iris().target])
 def test_other_than_two_classes(y):
     X = load_iris().data
-    with pytest.raises(ValueError, match=r"a path is that of one binary problem; got [13] class.*LinearSVCCV"):
+    with pytest.raises(ValueError, match=r"a path needs labels of two classes; got [13] class.*LinearSVCCV"):
         slack_path(X, y)
 
 

@@ -1,4 +1,4 @@
-r"""The regularisation path: the largest margin against the mean slack, from one end to the other."""
+r"""The regularisation path: the largest margin as a function of the mean slack."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from maxmargin.estimators.warm_fits import Fitted, WarmFits
 from maxmargin.problems import Certificate
 from maxmargin.solvers import NoModelYet
 
-COARSE = 10.0  # the ratio of neighbouring values of C before points are added where the curve bends
-STRONGEST = 1e3  # C times the largest squared norm, at most, where the path chooses C: fits beyond it take long
-SAME = 1e-3  # relative change of the margin over a step of C below which the path has come to its end
+COARSE = 10.0  # ratio of successive values of C, before points are added where the curve bends
+STRONGEST = 1e3  # maximum of C times the largest squared norm if the path chooses C: fits beyond it take long
+SAME = 1e-3  # the path ends when a step of C changes the margin by less than this share
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,15 @@ class PathPoint:
     Attributes
     ----------
     C, slack, margin : float
-        As the attributes `C_`, `slack_` and `margin_` of the model: the slack in units of the largest norm, the margin
-        in those of the data.
+        The attributes `C_`, `slack_` and `margin_` of the model. The slack is in units of the largest norm, the margin
+        in units of the data.
     train_error, holdout_error : float
-        The share of the samples that it gets wrong, of those that it was fitted on and of those held out (NaN: none).
+        The share of misclassified samples among the training samples and among the held-out samples (NaN if there are
+        none).
     n_support : int
-        How many samples have a dual variable that is not zero.
+        The number of samples with a nonzero dual variable.
     certificate : Certificate
-        How good it provably is.
+        The certificate of the model.
     """
 
     C: float
@@ -55,39 +56,62 @@ class PathPoint:
 
 
 class Path(Sequence[PathPoint]):
-    """The models of :func:`slack_path`, in the order of rising C, which is that of falling slack and margin.
+    """The models of :func:`slack_path`, in the order of rising C, and so of falling slack and margin.
 
     Parameters
     ----------
     points : sequence of PathPoint
+        The points of the path.
     fitted : sequence of Fitted
-        What the model of each point is made of.
-    stopped : str
-        What ended the path early: "interrupted" or "max_time"; empty where it is complete.
+        The fit of each point, from which its model is made.
+    stopped : str, default=""
+        What ended the path early: "interrupted" or "max_time"; empty if the path is complete.
     """
 
     def __init__(self, points: Sequence[PathPoint], fitted: Sequence[Fitted[Any]], stopped: str = "") -> None:
         self._points, self._fitted, self.stopped = list(points), list(fitted), stopped
 
     def model(self, index: int) -> Any:
-        """The fitted LinearSVC or SVC of a point."""
+        """Return the fitted LinearSVC or SVC of a point.
+
+        Parameters
+        ----------
+        index : int
+            The position of the point.
+
+        Returns
+        -------
+        LinearSVC or SVC
+            The fitted model.
+        """
         return self._fitted[index].model()
 
     def column(self, name: str) -> Vector:
-        """One field of all points as an array, or the relative gap of their certificates by the name "gap"."""
+        """Return one field of all points as an array.
+
+        Parameters
+        ----------
+        name : str
+            The name of a field of :class:`PathPoint`, or "gap" for the relative gap of the certificate.
+
+        Returns
+        -------
+        array of shape (n_points,)
+            The values.
+        """
         if name == "gap":
             return np.array([point.certificate.relative_gap for point in self._points])
         return np.array([getattr(point, name) for point in self._points])
 
     def to_pandas(self) -> Any:
-        """The points as a pandas DataFrame, with the relative gap of each certificate as the column "gap"."""
+        """Return the points as a pandas DataFrame; its column "gap" holds the relative gap of each certificate."""
         import pandas
 
         names = [field.name for field in fields(PathPoint) if field.name != "certificate"]
         return pandas.DataFrame({name: self.column(name) for name in [*names, "gap"]})
 
     def plot(self, **options: Any) -> Any:
-        """Draw margin and errors; see :class:`maxmargin.display.PathDisplay` for the options."""
+        """Plot margin and errors; see :class:`maxmargin.display.PathDisplay` for the options."""
         from maxmargin.display import PathDisplay
 
         return PathDisplay.from_path(self, **options)
@@ -129,30 +153,32 @@ def slack_path(
     random_state: Any = None,
     **parameters: Any,
 ) -> Path:
-    r"""The margin that can be had for each mean slack, and what the models get wrong: the whole regularisation path.
+    r"""Compute the regularisation path: the largest margin for each mean slack, and the errors of the models.
 
-    Each point is the optimum of the slack form for some slack, or what is the same by Lemma 2.1 of Hazan, Koren and
-    Srebro (2011), of the form with C and the hinge for some C. Fits follow each other along the path, and each begins
-    at the dual variables of the last one; the rows of one kernel matrix serve all of them.
+    Each point is the optimum of the slack form for some slack. By Lemma 2.1 of Hazan, Koren and Srebro (2011), it is
+    also the optimum of the form with C and the hinge for some C. Each fit starts from the dual variables of the
+    previous fit, and all fits share the rows of one kernel matrix.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, d)
+        The samples.
     y : array of shape (n,)
-        Labels of two classes.
+        The labels, of two classes.
     slacks, Cs : array or None, default=None
-        The slacks, or the values of C, of the points; one of them, or neither: then C goes from where all samples are
-        inside the margin to where the model no longer changes, and points are added where margin and slack bend.
+        The slacks or the values of C of the points; give at most one of the two. If you give neither, C rises from a
+        value at which all samples are inside the margin to one at which the model no longer changes, and points are
+        added where margin and slack bend.
     n_points : int, default=20
-        How many points, at most, where neither is given.
+        The maximum number of points if neither `slacks` nor `Cs` is given.
     kernel : str or callable, default="linear"
-        "linear" for the models of :class:`LinearSVC`; any other kernel of :class:`SVC` for those of SVC.
+        "linear" fits :class:`LinearSVC` models; any other kernel fits :class:`SVC` models.
     validation_fraction : float or None, default=0.1
-        How many of the samples to hold out, to measure the error on. None: none.
-    sample_weight : array of shape (n,) or None
-        Sample weights.
+        The share of the samples to hold out for measuring the error. None holds out no samples.
+    sample_weight : array of shape (n,) or None, default=None
+        Weights of the samples.
     max_time : float or None, default=None
-        Stop after so many seconds, with the points that are there by then; Ctrl-C does the same.
+        The maximum time in seconds. When it is over, the points found so far are returned; Ctrl-C does the same.
     random_state : int, RandomState or None, default=None
         The source of randomness.
     **parameters
@@ -161,6 +187,7 @@ def slack_path(
     Returns
     -------
     Path
+        The points and their models.
 
     Examples
     --------
@@ -174,7 +201,7 @@ def slack_path(
     True
     """
     if slacks is not None and Cs is not None:
-        raise ValueError("both slacks and Cs were given, which say the same thing: give one")
+        raise ValueError("both slacks and Cs were given: give one of them, as each determines the other")
     values = np.zeros(0)
     if slacks is not None:
         values = distinct_numbers("slacks", slacks, positive=False)[::-1]
@@ -191,8 +218,8 @@ def slack_path(
     count = np.unique(np.asarray(y)).size
     if count != 2:
         raise ValueError(
-            f"a path is that of one binary problem; got {count} class{'es' if count != 1 else ''}. Give labels of two "
-            "classes, such as y == a, or choose C for several classes by LinearSVCCV or SVCCV"
+            f"a path needs labels of two classes; got {count} class{'es' if count != 1 else ''}. Give labels of two "
+            "classes, such as y == a, or choose C for several classes with LinearSVCCV or SVCCV"
         )
     deadline = Deadline(max_time)
     with listen_for_interrupt() as interrupt:
@@ -211,9 +238,9 @@ def slack_path(
 def _estimator(kernel: Any, parameters: Mapping[str, Any]) -> MarginClassifier:
     for name in ("C", "slack", "early_stopping", "budget", "warm_start"):
         if name in parameters:
-            raise ValueError(f"{name} is not a parameter of a path; got {name}={parameters[name]!r}")
+            raise ValueError(f"{name} is not a parameter of slack_path; got {name}={parameters[name]!r}")
     if parameters.get("loss", "hinge") != "hinge":
-        raise ValueError(f"a path has the hinge; got loss={parameters['loss']!r}")
+        raise ValueError(f"slack_path supports loss='hinge' only; got loss={parameters['loss']!r}")
     parameters = {name: value for name, value in parameters.items() if name != "loss"}
     if isinstance(kernel, str) and kernel == "linear":
         return LinearSVC(loss="hinge", keep_dual=True, **parameters)
@@ -233,7 +260,7 @@ class _Climb:
         interrupt: Interrupt,
     ) -> None:
         self.X, self.deadline, self.interrupt, self.stopped = X, deadline, interrupt, ""
-        self.all_inside = False  # whether all samples of the last point are inside of its margin
+        self.all_inside = False  # whether all samples lie inside the margin of the last point
         self.second = y == fits.template.classes_[1]
         self.learned, self.held_out = self._split(self.second, validation_fraction, fits)
         self.fits = fits.among(self.learned) if self.held_out.size else fits
@@ -254,7 +281,7 @@ class _Climb:
         return learned, held_out
 
     def add(self, parameters: dict[str, float]) -> bool:
-        """Add the point with this C or slack; False if there is no time for another one."""
+        """Add the point with this C or slack; return False if there is no time for another point."""
         try:
             fitted = self.fits.fit(self.deadline, **parameters)
         except NoModelYet:
@@ -283,37 +310,37 @@ class _Climb:
         )
         if models.stopped[0] in OUT_OF_TIME:
             self.stopped = models.stopped[0]
-        elif self.interrupt.ever_asked or self.deadline.passed:  # the fit ended before it looked
+        elif self.interrupt.ever_asked or self.deadline.passed:  # the fit ended before it checked for them
             self.stopped = "interrupted" if self.interrupt.ever_asked else "max_time"
         return not self.stopped
 
     def choose(self, n_points: int) -> None:
-        """Go from the least C to the last one that matters by large steps; then halve steps where the curve bends."""
+        """Raise C in large steps from the smallest to the last useful value; then halve steps where the curve bends."""
         fit = self.fits.fit_
         sq_norm = fit.scale**2
         C = 1 / (float(fit.weights.sum()) * sq_norm)
         while len(self.found) < n_points and self.add({"C": C}) and not self._at_end(C * sq_norm):
-            if self.all_inside:  # so is the model before it, which is the same but for its length
+            if self.all_inside:  # the previous points differ from this one only in the length of w
                 del self.found[:-1]
             C *= COARSE
         while len(self.found) < n_points and not self.stopped:
             self._refine(n_points - len(self.found))
 
     def _at_end(self, strength: float) -> bool:
-        """Whether a larger C would not change the model: there is no slack left, or no margin to be lost."""
+        """Whether the path is at its end: no slack is left, the margin no longer changes, or C is too large."""
         last = self.found[-1][0]
         if last.slack == 0 or strength >= STRONGEST:
             return True
         return len(self.found) > 1 and abs(last.margin / self.found[-2][0].margin - 1) < SAME
 
     def _refine(self, most: int) -> None:
-        """Halve the steps of C over which the curve bends most, at most half of them, from the last C downwards."""
+        """Halve the steps of C over which the curve bends most, at most half of the steps, starting near the last C."""
         points = sorted((point for point, _ in self.found), key=lambda point: point.C)
         bends = _bends(points)
         chosen = np.sort(np.argsort(-bends, kind="stable")[: max(1, min(most, bends.size // 2))])
         last = self.found[-1][0].C
         middles = [math.sqrt(points[k].C * points[k + 1].C) for k in chosen]
-        # The next fit begins where the last one ended: begin at the nearer end.
+        # The next fit starts from the last solution, so begin at the end that is nearer to it.
         if abs(math.log(middles[-1] / last)) < abs(math.log(middles[0] / last)):
             middles.reverse()
         for C in middles:
@@ -321,16 +348,16 @@ class _Climb:
                 return
 
     def path(self) -> Path:
-        """The points, in the order of rising C."""
+        """Return the path, in the order of rising C."""
         self.found.sort(key=lambda item: item[0].C)
         return Path([point for point, _ in self.found], [fitted for _, fitted in self.found], self.stopped)
 
 
 def _bends(points: Sequence[PathPoint]) -> Vector:
-    """How much the curve turns at the ends of each step, times the length of the step.
+    """Measure how much the curve turns at the ends of each step, times the length of the step.
 
-    The curve is |w| = 1 / margin against the mean hinge loss, slack / margin, and the training error, each as a share
-    of its range.
+    The coordinates of the curve are |w| = 1 / margin, the mean hinge loss slack / margin, and the training error, each
+    as a share of its range.
     """
     table = np.array([(1 / point.margin, point.slack / point.margin, point.train_error) for point in points])
     spread = np.ptp(table, axis=0)
