@@ -1,4 +1,4 @@
-"""What runs of many tasks share: each task runs once and is kept in a CSV file, and pages are made from that file."""
+"""Runs of many tasks: each task runs once, its rows are kept in a CSV file, and pages are made from that file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import records
 from maxmargin.engine.interrupt import listen_for_interrupt
 
 QUICK, FULL = "quick", "full"
-TASK, SECONDS = "task", "cpu_seconds"  # columns that are added to those of the rows
-DIGITS = 6  # significant ones that the files keep
+TASK, SECONDS = "task", "cpu_seconds"  # columns that are added to the measured rows
+DIGITS = 6  # significant digits that the files keep
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Measured(records.Record):
-    """What a CSV file holds: how it was made, and the rows, with numbers where there are numbers."""
+    """The content of a CSV file: how it was made, and the rows, with numbers as floats and empty cells as None."""
 
     @property
     def mode(self) -> str:
@@ -30,10 +30,12 @@ class Measured(records.Record):
 
     @property
     def seconds(self) -> float:
+        """CPU seconds of all tasks."""
         return sum({row[TASK]: row[SECONDS] for row in self.rows}.values())
 
 
 def how(mode: str) -> dict[str, str]:
+    """The head of a file: mode, today's date and this machine."""
     return {"mode": mode, "date": records.day(datetime.now(UTC)), "machine": records.machine()}
 
 
@@ -46,10 +48,10 @@ def measure(
     chosen: Sequence[str] | None = None,
     fresh: bool = False,
 ) -> Path:
-    """Run the chosen tasks (default: all) that are not in the file yet; the file in which they are then.
+    """Run the chosen tasks (default: all) that are not in the file yet; return the file that holds them.
 
-    Until all tasks are done that is `NAME.partial.csv`. Tasks of another mode are not gone on from; `fresh` measures
-    the chosen ones again.
+    Until all tasks are done, that is `NAME.partial.csv`. Results of another mode are not used, and a partial file of
+    another mode is overwritten. With `fresh`, the chosen tasks are measured again.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     partial, wanted = partial_of(file), tasks if chosen is None else chosen
@@ -64,7 +66,7 @@ def measure(
         before = cpu_seconds()
         with listen_for_interrupt() as interrupt:
             found = list(run(task))
-        if interrupt.asked:  # a solver inside has ended early, with what it had
+        if interrupt.asked:  # a solver has stopped early: its result is not one of the experiment
             raise KeyboardInterrupt(f"{file.stem}, {task}")
         seconds = cpu_seconds() - before
         rows += [{TASK: task, SECONDS: seconds, **row} for row in found]
@@ -77,18 +79,21 @@ def measure(
 
 
 def partial_of(file: Path) -> Path:
-    """Where the results are until all tasks are done."""
+    """The file of the results until all tasks are done."""
     return file.with_suffix(".partial.csv")
 
 
 def cpu_seconds() -> float:
-    """Of this process and of those that it started and that have ended."""
+    """CPU seconds of this process and of its finished child processes."""
     return sum(os.times()[:4])
 
 
 def write(file: Path, measured: Measured) -> None:
+    """Write a file as a whole: an interrupted call leaves the file as it was."""
     rows = [{name: as_text(value) for name, value in row.items()} for row in measured.rows]
-    records.write(file, records.Record(measured.made, rows))
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    records.write(unfinished, records.Record(measured.made, rows))
+    unfinished.replace(file)
 
 
 def read(file: Path) -> Measured:
@@ -98,12 +103,14 @@ def read(file: Path) -> Measured:
 
 
 def as_text(value: Any) -> str:
+    if value is None:
+        return ""
     return value if isinstance(value, str) else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
 
 
 def as_value(text: str) -> Any:
-    """A number where it is one, None where there is nothing."""
-    if text == "":
+    """A number if the text is one, None if it is empty (or "None", as resumed runs used to write)."""
+    if text in ("", "None"):
         return None
     try:
         return float(text)
@@ -112,17 +119,17 @@ def as_value(text: str) -> Any:
 
 
 def where(rows: Iterable[Row], **wanted: Any) -> list[Row]:
-    """The rows with these values."""
+    """The rows that have these values."""
     return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
 
 
 def values_of(rows: Iterable[Row], name: str) -> list[Any]:
-    """The values that a column has, each once, in order."""
+    """The distinct values of a column, in the order of the rows."""
     return list(dict.fromkeys(row[name] for row in rows))
 
 
 def draw_svg(draw: Callable[[Any], None], file: Path, size: tuple[float, float] = (11, 4.2), **style: Any) -> None:
-    """Let `draw` fill an empty figure of matplotlib; the same figures give the same file."""
+    """Write a matplotlib figure that `draw` fills as an SVG; the same data give the same file."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
