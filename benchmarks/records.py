@@ -1,4 +1,4 @@
-"""CSV files of what was measured: lines that say how, when and where, then a table; .ci/figures.py shows them."""
+"""CSV files of measurements: lines that say how, when and where, then a table. `.ci/figures.py` shows them in pages."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-LOCAL = {"--peers-python": "PYTHON", "--folder": "FOLDER"}  # options whose value is a path of one machine
-UNTOLD = ("--csv", "--json", "--from")  # options that change nothing of what is measured
+LOCAL = {"--peers-python": "PYTHON", "--folder": "FOLDER"}  # options whose value is a path on this machine
+UNTOLD = ("--csv", "--json", "--from")  # options that do not change what is measured
 
 
 @dataclass(frozen=True)
 class Record:
-    """How something was measured, and the rows of the table, all with the same columns."""
+    """How something was measured, and the rows of a table."""
 
     made: Mapping[str, str]
     rows: Sequence[Mapping[str, Any]]
 
 
 def read(file: Path) -> Record:
-    """All values are texts, as they stand in the file."""
+    """Read a file; all values are strings, as in the file."""
     lines = file.read_text(encoding="utf-8").splitlines()
     head = [line for line in lines if line.startswith("# ")]
     return Record(dict(line[2:].split(": ", 1) for line in head), list(csv.DictReader(lines[len(head) :])))
@@ -47,7 +47,7 @@ def day(at: datetime) -> str:
 
 
 def machine() -> str:
-    """Processor, cores and system; of x86 also the widest registers."""
+    """Processor, number of cores, widest vector instructions (on x86) and operating system."""
     information = Path("/proc/cpuinfo")
     flags = information.read_text(encoding="utf-8").split() if information.exists() else []
     wide = [", AVX-512"] if "avx512f" in flags else [", AVX2"] if "avx2" in flags else [""]
@@ -55,7 +55,7 @@ def machine() -> str:
 
 
 def command(words: Sequence[str]) -> str:
-    """A command line as others would type it: no paths of this machine, no options that say where figures go."""
+    """A command line that works elsewhere: no paths of this machine, no options that say where results go."""
     told = [f"benchmarks/{Path(words[0]).name}"]
     rest = iter(words[1:])
     for word in rest:
@@ -68,24 +68,24 @@ def command(words: Sequence[str]) -> str:
     return " ".join(f'"{word}"' if " " in word else word for word in told)
 
 
-# Benchmarks whose tables are kept
+# Benchmarks that keep their tables
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="keep the tables there, e.g. in docs/figures")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the tables there, e.g. in docs/figures")
     parser.add_argument(
-        "--from", type=Path, dest="kept", metavar="FILE", help="measure nothing: print what a --json file holds"
+        "--from", type=Path, dest="kept", metavar="FILE", help="measure nothing, print the content of a --json file"
     )
 
 
 def kept(chosen: Namespace, **own: Any) -> list[dict[str, Any]]:
-    """What the file of `--from` holds of a set."""
+    """The entries of the file of `--from` that have these values."""
     figures = json.loads(chosen.kept.read_text(encoding="utf-8"))
     return [each for each in figures if own.items() <= {name: each[name] for name in own}.items()]
 
 
 def keep(chosen: Namespace, rows: Sequence[Mapping[str, Any]], name: str = "") -> None:
-    """Write one table to the file of `--csv`; where a benchmark has several, each has a name that ends its file's."""
+    """Write a table to the file of `--csv`; `name` is added to the file name if a benchmark has several tables."""
     if chosen.csv is None:
         return
     at = datetime.fromtimestamp(chosen.kept.stat().st_mtime, UTC) if chosen.kept else datetime.now(UTC)
