@@ -1,4 +1,4 @@
-"""What all experiments share: tasks, whose results are kept in a CSV file, and pages made from that file."""
+"""What all experiments share: tasks whose results are kept in a CSV file, and pages made from that file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import results
@@ -16,20 +16,20 @@ from common import markdown
 from results import QUICK, Measured, Row, draw_svg, how, read
 from scipy.stats import t as student
 
-PAPERS = {
+PAPERS = {  # by the number that the names of the experiments begin with
     "000": "Hazan, Koren, Srebro (2011), *Beating SGD: Learning SVMs in Sublinear Time*",
     "001": "Irpan, Kwan (2015), *Sublinear Algorithms for Optimization and Machine Learning*",
     "002": "Cotter, Shalev-Shwartz, Srebro (2012), *The Kernelized Stochastic Batch Perceptron*",
     "003": "Shalev-Shwartz, Singer, Srebro (2007), *Pegasos: Primal Estimated sub-GrAdient SOlver for SVM*",
     "004": "Schmidt, Joulin (2012), *Hybrid Deterministic-Stochastic Methods*, addendum on the hinge loss",
 }
-REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
-LEFT_OUT = "left out"
+REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly reproduced", "not reproduced"
+NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the claim holds: a word, what was found in one sentence, the figures behind it, and why."""
+    """Whether the claim holds: a word, the result in one sentence, the numbers behind it, and the reason."""
 
     word: str
     found: str
@@ -40,40 +40,52 @@ class Verdict:
 class Experiment(ABC):
     """One figure, table or theorem of a paper.
 
-    What `run` returns goes to the CSV file; `tables`, `verdict` and `draw` see nothing but the rows of that file.
+    The rows that `run` returns are kept in the CSV file; `tables`, `verdict` and `draw` use nothing but these rows.
+
+    Attributes
+    ----------
+    name : str
+        The name on the command line and of all files.
+    paper, what : str
+        The title of the page: authors and year, then the figure, table or theorem.
+    claim : str
+        What the paper claims, with the section, figure, table or theorem.
+    measurement : str
+        What is measured to test the claim, in one or two sentences.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     what: ClassVar[str]
     claim: ClassVar[str]
+    measurement: ClassVar[str]
 
     @abstractmethod
     def setting(self, mode: str) -> str:
-        """Data, parameters and repetitions, in sentences; for the quick mode, what was cut."""
+        """Data, parameters and repetitions, in sentences; in quick mode also what is smaller than in the paper."""
 
     @abstractmethod
     def tasks(self, mode: str) -> list[str]:
-        """Names of what is run, each independent of the others: a run that was interrupted goes on between them."""
+        """Names of the tasks, each independent of the others: an interrupted run continues with the next one."""
 
     @abstractmethod
     def run(self, task: str, mode: str) -> list[dict[str, Any]]:
-        """What one task measured. A data set that is missing raises FileNotFoundError."""
+        """Measure one task. A missing data set raises FileNotFoundError."""
 
     @abstractmethod
     def verdict(self, rows: Sequence[Row]) -> Verdict: ...
 
     @abstractmethod
     def tables(self, rows: Sequence[Row]) -> str:
-        """The figures in Markdown."""
+        """The measured numbers as Markdown tables."""
 
     @abstractmethod
     def draw(self, rows: Sequence[Row], figure: Any) -> None:
-        """Panels of an empty figure of matplotlib."""
+        """Add panels to an empty matplotlib figure."""
 
 
 def measure(experiment: Experiment, mode: str, folder: Path, fresh: bool = False) -> Path:
-    """Run the tasks that are not in the file yet; the file of what was measured."""
+    """Run the tasks that are not in the CSV file yet; return the file."""
     file = folder / f"{experiment.name}.csv"
     run = partial(experiment.run, mode=mode)
     return results.measure(file, experiment.tasks(mode), run, how(mode), fresh=fresh)
@@ -83,7 +95,7 @@ def measure(experiment: Experiment, mode: str, folder: Path, fresh: bool = False
 
 
 def write_page(experiment: Experiment, folder: Path) -> None:
-    """The picture and the page of an experiment, from its CSV file alone."""
+    """Write the picture and the page of an experiment, from its CSV file alone."""
     measured = read(folder / f"{experiment.name}.csv")
     draw_svg(partial(experiment.draw, measured.rows), folder / f"{experiment.name}.svg")
     (folder / f"{experiment.name}.md").write_text(page(experiment, measured))
@@ -92,14 +104,16 @@ def write_page(experiment: Experiment, folder: Path) -> None:
 def page(experiment: Experiment, measured: Measured) -> str:
     verdict = experiment.verdict(measured.rows)
     figures = "\n".join(f"- {figure}" for figure in verdict.figures)
-    quick = " --quick --out docs/papers" if measured.mode == QUICK else ""
+    quick, options = (" (quick run)", " --quick --out docs/papers") if measured.mode == QUICK else ("", "")
     return f"""# {experiment.paper}: {experiment.what}
 
-**The paper:** {experiment.claim}
+**Claim:** {experiment.claim}
 
-**Here:** {verdict.found}
+**Measured:** {experiment.measurement}
 
-**Verdict: {verdict.word}.** {verdict.why}
+**Result:** {verdict.found}
+
+**Verdict: {verdict.word}{quick}.** {verdict.why}
 
 {figures}
 
@@ -107,21 +121,22 @@ def page(experiment: Experiment, measured: Measured) -> str:
 
 {experiment.tables(measured.rows)}
 
-## How it was made
+## How it was measured
 {experiment.setting(measured.mode)}
 
-`python -m benchmarks.papers {experiment.name}{quick}`: {measured.seconds:,.0f} CPU seconds, {measured.made["date"]},
-{measured.made["machine"]}. All figures on this page come from [{experiment.name}.csv]({experiment.name}.csv).
+`python -m benchmarks.papers {experiment.name}{options}` took {measured.seconds:,.0f} CPU seconds
+on {measured.made["date"]} ({measured.made["machine"]}). The numbers on this page come from
+[{experiment.name}.csv]({experiment.name}.csv).
 """
 
 
 def index(experiments: Sequence[Experiment], folder: Path) -> str:
-    """The table of verdicts; an experiment without a file is left out, and the table says so."""
+    """The table of verdicts; an experiment without a file is marked as not run."""
     lines = []
     for experiment in experiments:
         file = folder / f"{experiment.name}.csv"
         if not file.exists():
-            lines.append([experiment.paper, experiment.what, experiment.claim, "", LEFT_OUT, ""])
+            lines.append([experiment.paper, experiment.what, experiment.claim, "", NOT_RUN, ""])
             continue
         measured = read(file)
         verdict = experiment.verdict(measured.rows)
@@ -130,37 +145,92 @@ def index(experiments: Sequence[Experiment], folder: Path) -> str:
     papers = "\n".join(f"- {number}: {reference}" for number, reference in PAPERS.items())
     return f"""# The papers, reproduced
 
-Each experiment of the five papers beside ours, with a plain verdict. `make papers` runs them all, `make papers QUICK=1`
-a smaller version of each in minutes; "quick" in the last column means fewer rows or repetitions than the paper's, and
-the page of the experiment says which. These pages are generated: `python -m benchmarks.papers --pages`.
+We repeat experiments and test theorems of five papers. Each page states the claim, what we measured, and whether the
+result supports the claim. `make papers` runs all experiments in full, and `make papers QUICK=1` runs smaller versions
+in minutes. The last column says which of the two was run. A quick run has fewer rows or repetitions than the paper, as
+its page describes. `python -m benchmarks.papers --pages` writes these pages.
 
-{markdown(["paper", "experiment", "the paper says", "here", "verdict", "run"], lines)}
+{markdown(["paper", "experiment", "claim", "result", "verdict", "run"], lines)}
 
-The papers:
+The papers, with the numbers that the names of the files begin with:
 
 {papers}
 """
 
 
+def percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def points(difference: float) -> str:
+    """A difference of two shares."""
+    value = 100 * difference
+    return f"{value:g} percentage point{'' if value == 1 else 's'}"
+
+
+def shown(value: float, how: str, otherwise: str = "never") -> str:
+    """A formatted number, or a word where it is infinite or NaN."""
+    return format(value, how) if math.isfinite(value) else otherwise
+
+
+def share_of(found: Sequence[bool], what: str) -> str:
+    """For how many things something is true: "2 of 3 sets"; `what` is a plural."""
+    return f"{sum(found)} of {len(found)} {what if len(found) != 1 else what.removesuffix('s')}"
+
+
 # Statistics
 
 
-def power_law(at: Sequence[float], values: Sequence[float]) -> tuple[float, float, float]:
-    """b of values = a at^b by least squares of logarithms, and the ends of its 95 % interval."""
+class PowerLaw(NamedTuple):
+    """An exponent and its 95 % interval."""
+
+    exponent: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.exponent:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+    def may_be_at_most(self, exponent: float) -> bool:
+        """Whether the interval does not lie wholly above an exponent; False if too few points give no interval."""
+        return math.isfinite(self.low) and self.low <= exponent + ROUNDING
+
+    def may_be_at_least(self, exponent: float) -> bool:
+        """Whether the interval does not lie wholly below an exponent; False if too few points give no interval."""
+        return math.isfinite(self.high) and self.high >= exponent - ROUNDING
+
+
+ROUNDING = 0.005  # exponents are printed to 0.01: one that prints like the claimed exponent does not exceed it
+
+
+def power_law(at: Sequence[float], values: Sequence[float]) -> PowerLaw:
+    """Fit values = a at^b by least squares of the logarithms; the interval assumes independent errors of equal size.
+
+    With fewer than three points the interval is infinite, with fewer than two there is no exponent either.
+    """
+    if len(at) < 2:
+        return PowerLaw(math.nan, -math.inf, math.inf)
     x, y = np.log(np.asarray(at, float)), np.log(np.asarray(values, float))
     slope, offset = np.polyfit(x, y, 1)
     spread = float(((x - x.mean()) ** 2).sum())
     if x.size < 3 or spread == 0:
-        return float(slope), -math.inf, math.inf
+        return PowerLaw(float(slope), -math.inf, math.inf)
     error = math.sqrt(float(((y - slope * x - offset) ** 2).sum()) / (x.size - 2) / spread)
     half = float(student.ppf(0.975, x.size - 2)) * error
-    return float(slope), float(slope) - half, float(slope) + half
+    return PowerLaw(float(slope), float(slope) - half, float(slope) + half)
 
 
-def share_of(found: Sequence[bool], what: str) -> str:
-    """On how many of so many it is as it says."""
-    return f"{sum(found)} of {len(found)} {what}"
+def overall(kept: Sequence[bool]) -> str:
+    """The word of a verdict on several parts: all of them hold, some, or none."""
+    return NOT_REPRODUCED if not any(kept) else REPRODUCED if all(kept) else PARTLY
 
 
-def interval(law: tuple[float, float, float]) -> str:
-    return f"{law[0]:.2f} ({law[1]:.2f} to {law[2]:.2f})"
+def staying(values: Any, level: float) -> int | None:
+    """The first index from which on all values are at most a level; None if the last value is above it."""
+    above = np.flatnonzero(np.asarray(values) > level)
+    first = int(above[-1]) + 1 if above.size else 0
+    return first if first < len(values) else None
+
+
+def interval(law: PowerLaw) -> str:
+    return str(law)
