@@ -1,12 +1,12 @@
-"""The experiments of the five papers, each beside ours, with a verdict.
+"""Experiments that test the claims of the five papers, each with a page and a verdict.
 
-    python -m benchmarks.papers                      # all of them, to docs/papers: a night
-    python -m benchmarks.papers --quick              # smaller, to build/papers: minutes
-    python -m benchmarks.papers 003-iterations       # one of them
-    python -m benchmarks.papers --pages              # the pages of docs/papers again, from their CSV files alone
+    python -m benchmarks.papers                      # all experiments in full, to docs/papers: a night
+    python -m benchmarks.papers --quick              # smaller versions, to build/papers: minutes
+    python -m benchmarks.papers 003-iterations       # one experiment
+    python -m benchmarks.papers --pages              # rewrite the pages of docs/papers from their CSV files
 
-One module an experiment, listed in `experiments.py`; `frame.py` runs it, keeps what was measured in a CSV file, and
-writes figure and page from that file alone. A run that was interrupted goes on where it stopped.
+Each experiment is one module, listed in `experiments.py`. `frame.py` runs it, keeps the results in a CSV file, and
+makes the picture and the page from that file alone. An interrupted run continues where it stopped.
 """
 
 import sys

@@ -19,15 +19,15 @@ FOLDERS = {FULL: ROOT / "docs" / "papers", QUICK: ROOT / "build" / "papers"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=papers.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [experiment.name for experiment in EXPERIMENTS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(names)}")
-    parser.add_argument("--quick", action="store_true", help="fewer rows and repetitions")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: docs/papers, of a quick run build/papers")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="data sets that are not bundled")
-    parser.add_argument("--fresh", action="store_true", help="measure again what is in the files already")
-    parser.add_argument("--pages", action="store_true", help="write the pages again and measure nothing")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all experiments, {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="use fewer rows and repetitions")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: docs/papers; with --quick: build/papers")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where to find data sets that are not bundled")
+    parser.add_argument("--fresh", action="store_true", help="measure again even what the files already hold")
+    parser.add_argument("--pages", action="store_true", help="measure nothing, only rewrite the pages")
     chosen = parser.parse_args()
     if unknown := sorted(set(chosen.names) - set(names)):
-        parser.error(f"no experiment {', '.join(unknown)}: there are {', '.join(names)}")
+        parser.error(f"unknown experiment: {', '.join(unknown)}; the experiments are {', '.join(names)}")
     if chosen.data is not None:
         os.environ["MAXMARGIN_DATA"] = str(chosen.data)
     mode = QUICK if chosen.quick else FULL
@@ -39,12 +39,12 @@ def main() -> None:
             try:
                 measure(experiment, mode, folder, chosen.fresh)
             except FileNotFoundError as missing:
-                print(f"{experiment.name} left out: {missing}")
+                print(f"{experiment.name} skipped: {missing}")
                 continue
         if (folder / f"{experiment.name}.csv").exists():
             write_page(experiment, folder)
     (folder / "index.md").write_text(index(EXPERIMENTS, folder))
-    print(f"pages in {folder}")
+    print(f"wrote the pages in {folder}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""All experiments, in the order of the papers."""
+"""All experiments, in the order of the table of verdicts."""
 
 from __future__ import annotations
 
