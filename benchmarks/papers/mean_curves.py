@@ -1,28 +1,28 @@
-"""The mean test error of two methods against feature accesses, at each of their parameters; what Figure 1 compares."""
+"""Mean test error of SIMBA and Pegasos against feature accesses, at each parameter value: the curves of Figure 1."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from common import check_at
+from numpy.typing import NDArray
 from results import Row, values_of, where
 
 SIMBA, PEGASOS = "SIMBA", "Pegasos"
-COUNTS = {"stored": "stored entries", "dense": "all entries, zeros too"}
-NEAR = 0.001  # of an error, where a method counts as having reached it
-POINTS = 80  # of a curve
+COUNTS = {"stored": "stored entries", "dense": "all entries, with zeros"}
+NEAR = 0.001  # an error at most this much above another counts as having reached it
+POINTS = 80  # of a curve, equally far apart on a log scale
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Of all runs at a parameter: for each count accesses, and mean and standard deviation of the error there."""
+    """All runs with one parameter value: for each way of counting, accesses, mean error and standard deviation."""
 
     parameter: float
-    points: dict[str, tuple[Any, Any, Any]]
+    points: dict[str, tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]
     last_error: float
 
     @classmethod
@@ -36,13 +36,13 @@ class Curve:
         return cls(rows[0]["parameter"], points, float(np.mean([run[-1]["error"] for run in runs])))
 
     def until(self, level: float, count: str) -> float:
-        """Accesses until the mean error stays at a level; infinite where it does not."""
+        """Accesses until the mean error is at most `level` at two points in a row; infinite if it never is."""
         at, mean, _ = self.points[count]
         k = check_at(mean, level)
         return math.inf if k is None else float(at[k])
 
     def stall(self) -> tuple[float, float]:
-        """The lowest mean error, plus what counts as near it, and the stored entries after which the mean is there."""
+        """The lowest mean error plus `NEAR`, and the stored entries after which the mean first reaches that level."""
         at, mean, _ = self.points["stored"]
         level = float(mean.min()) + NEAR
         return level, float(at[np.flatnonzero(mean <= level)[0]])
@@ -61,36 +61,45 @@ class Curves:
         }
 
     def best(self, name: str, method: str) -> Curve:
-        """That of the parameter with the lowest mean error at the end."""
+        """The curve of the parameter value with the lowest mean error at the end."""
         return min(self.grids[name, method], key=lambda curve: curve.last_error)
 
     def at_an_edge(self, name: str, method: str) -> bool:
-        """Whether the best parameter is at an end of its grid."""
+        """Whether the best parameter value is the smallest or the largest of its grid."""
         grid = [curve.parameter for curve in self.grids[name, method]]
         return self.best(name, method).parameter in (min(grid), max(grid))
 
     def target(self, name: str) -> float:
-        """The error that Pegasos ends with, nearly."""
+        """The error with which Pegasos ends, plus `NEAR`."""
         return self.best(name, PEGASOS).last_error + NEAR
 
     def ratio(self, name: str, count: str) -> tuple[float, bool]:
-        """Accesses of Pegasos by those of SIMBA, and whether SIMBA gets there; if not, the ratio is at most this."""
+        """Accesses of Pegasos to its target divided by those of SIMBA, and whether SIMBA reaches the target.
+
+        If it does not, all accesses of SIMBA count, and the ratio is an upper bound.
+        """
         ours = self.best(name, SIMBA)
         theirs, reached = (curve.until(self.target(name), count) for curve in (self.best(name, PEGASOS), ours))
         there = math.isfinite(reached)
         return theirs / (reached if there else float(ours.points[count][0][-1])), there
 
     def cheapest(self, name: str, method: str, level: float, count: str) -> tuple[float, float]:
-        """The fewest accesses to a level, and the parameter; infinite where no parameter gets there."""
+        """The fewest accesses to a level, and the parameter value; infinite if no value reaches it."""
         return min((curve.until(level, count), curve.parameter) for curve in self.grids[name, method])
 
     def times_fewer(self, name: str, level: float, theirs: str, ours: str) -> float:
-        """Accesses of Pegasos, counted in one way, by those of SIMBA in another; NaN unless both get to the level."""
+        """Accesses of Pegasos, counted as `theirs`, divided by those of SIMBA, counted as `ours`.
+
+        NaN unless both reach the level.
+        """
         costs = [self.cheapest(name, method, level, count)[0] for method, count in ((PEGASOS, theirs), (SIMBA, ours))]
         return costs[0] / costs[1] if all(map(math.isfinite, costs)) else math.nan
 
     def times_fewer_than(self, name: str, curve: Curve) -> float:
-        """The same to where Pegasos stalls at one of its parameters; NaN where SIMBA does not get there."""
+        """Stored entries after which a curve of Pegasos stalls, divided by those that SIMBA needs to the same level.
+
+        NaN if SIMBA does not reach it.
+        """
         level, stalls = curve.stall()
         ours = self.cheapest(name, SIMBA, level, "stored")[0]
         return stalls / ours if math.isfinite(ours) else math.nan
