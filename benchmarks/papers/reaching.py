@@ -1,4 +1,4 @@
-"""What it takes a method to reach an error that is known exactly, and the parameter with which it takes least."""
+"""Accesses until a method reaches an exactly known error, and a search for the parameter that needs the fewest."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from scipy.special import ndtr
 from maxmargin import solve
 from maxmargin.solvers import Progress
 
-COARSE, FINE = 10.0, math.sqrt(10)  # the factors between neighbouring parameters: of a grid, and around its best
-MOST_VALUES = 8  # of the coarse grid; one whose best value is still at its end then is left so
+COARSE, FINE = 10.0, math.sqrt(10)  # factors between neighbouring values: of the grid, and around its best value
+MOST_VALUES = 8  # the grid grows to this size at most, even if its best value is still at an end
 
 
 @dataclass(frozen=True)
 class Group:
-    """Samples of one kind, times their labels: their share of all, and mean and variance of each feature."""
+    """Samples of one kind, multiplied by their labels: the share of the kind, and mean and variance of each feature."""
 
     share: float
     mean: NDArray[np.float64]
@@ -30,36 +30,36 @@ class Group:
 
 @dataclass(frozen=True)
 class Truth:
-    """A distribution, in the place of a holdout. Features are independent within a group.
+    """A known distribution, used like a holdout. Features are independent within a group.
 
-    Products with w are taken to be normal: exactly so where features are, and nearly so where many features that are
-    often zero add up.
+    Inner products with w are taken to be normal. That is exact for normal features, and a good approximation for sums
+    of many features that are often zero.
     """
 
     groups: Sequence[Group]
 
     def error_of(self, w: NDArray[np.float64]) -> float:
-        """The share of the distribution that a direction without a bias gets wrong."""
+        """The probability that w, without a bias, misclassifies a sample."""
         if not w.any():
             return 0.5
         parts = ((g.share, w @ g.mean, (w * w) @ g.variance) for g in self.groups)
         return float(sum(share * ndtr(-mean / math.sqrt(variance)) for share, mean, variance in parts))
 
     def error(self, solution: Any, scale: float) -> float:
-        """What :class:`maxmargin.solvers.Holdout` measures on samples."""
+        """Called like the method of :class:`maxmargin.solvers.Holdout`, which estimates the error from samples."""
         return self.error_of(np.asarray(solution.w))
 
 
 class Reached(NamedTuple):
-    """Accesses until the error stays at a level; NaN where it does not within the budget."""
+    """Accesses until the error stays at or below a level; NaN if it does not within the budget."""
 
     stored: float
-    dense: float  # if zeros were stored, too
+    dense: float  # counting zeros too
     last_error: float
 
 
 def accesses_until(problem: Any, solver: Any, truth: Any, level: float, budget: float, seed: int) -> Reached:
-    """Of one run, which ends as soon as two checks in a row are at the level or below."""
+    """Run a solver until two checks in a row are at or below the level; the first of the two counts."""
     ledger = problem.X.ledger
     stored, dense, looks = ledger.entries_read, ledger.dense_count, []
 
@@ -74,9 +74,9 @@ def accesses_until(problem: Any, solver: Any, truth: Any, level: float, budget: 
 
 
 def widened(measure: Callable[[float], Any], score: Callable[[Any], Any], start: Sequence[float]) -> dict[float, Any]:
-    """What was measured at each value of a grid that grows while its best value, of the least score, is at an end.
+    """Measure at each value of a grid that grows while its best value (of the lowest score) is at an end.
 
-    The values beside the best one are then measured, too. A value of 0 is an end that nothing lies beyond.
+    Then measure at the values next to the best one. Nothing lies beyond a value of 0.
     """
     found = {value: measure(value) for value in start}
 
