@@ -26,6 +26,7 @@ class Doubling(frame.Experiment):
     """Made up: y is x^2, times a factor that a test may change."""
 
     name, paper, what, claim = "000-made-up", "a paper", "a parabola", "y grows as the square of x."
+    measurement = "y at three values of x."
     factor, broken = 1.0, ()
 
     def __init__(self):
@@ -64,7 +65,9 @@ def test_a_run_leaves_figures_picture_and_page(tmp_path):
     measured = results.read(tmp_path / "000-made-up.csv")
     assert [(row["x"], row["y"]) for row in measured.rows] == [(1, 1), (2, 4), (4, 16)]
     page = (tmp_path / "000-made-up.md").read_text()
-    assert "Verdict: reproduced" in page
+    assert "Verdict: reproduced (quick run)" in page
+    head = "\n".join(page.splitlines()[:10])
+    assert all(text in head for text in (experiment.claim, experiment.measurement, "It is so.", "It is made so."))
     assert "exponent 2.00" in page
     assert "| 4.0 | 16.0 |" in page
     assert measured.made["date"] in page
@@ -122,8 +125,8 @@ def test_the_page_comes_from_the_file_alone(tmp_path):
     assert "| 4.0 | 16.0 |" in (tmp_path / "000-made-up.md").read_text()
 
 
-def test_an_experiment_without_figures_is_left_out(tmp_path):
-    assert f"| {frame.LEFT_OUT} |" in frame.index([Doubling()], tmp_path)
+def test_an_experiment_without_a_file_is_marked_as_not_run(tmp_path):
+    assert f"| {frame.NOT_RUN} |" in frame.index([Doubling()], tmp_path)
 
 
 def test_nothing_that_is_not_a_number_becomes_one(tmp_path):
@@ -135,6 +138,18 @@ def test_nothing_that_is_not_a_number_becomes_one(tmp_path):
     assert row["y"] == 0.3
 
 
+def test_cells_without_a_value_stay_empty_when_a_run_continues(tmp_path):
+    file = tmp_path / "some.csv"
+    results.write(file, results.Measured({"mode": "quick"}, [{"task": "a", "x": 1.0}, {"task": "b", "y": ""}]))
+    for _ in range(2):
+        measured = results.read(file)
+        assert [row["x"] for row in measured.rows] == [1.0, None]
+        assert [row["y"] for row in measured.rows] == [None, None]
+        results.write(file, measured)
+    assert "None" not in file.read_text()
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_the_interval_of_a_power_law():
     """Over 300 samples of noise, the interval of 95 % holds the exponent about so often: 3.3 deviations are allowed."""
     rng = np.random.default_rng(0)
@@ -142,6 +157,33 @@ def test_the_interval_of_a_power_law():
     laws = [frame.power_law(at, at**-0.5 * np.exp(0.1 * rng.normal(size=8))) for _ in range(300)]
     held = np.mean([low <= -0.5 <= high for _, low, high in laws])
     assert abs(held - 0.95) < 3.3 * np.sqrt(0.95 * 0.05 / 300)
+
+
+def test_too_few_points_give_no_interval_and_show_no_exponent():
+    for points in (0, 1, 2):
+        law = frame.power_law([1.0, 2.0][:points], [1.0, 4.0][:points])
+        assert not law.may_be_at_most(5)
+        assert not law.may_be_at_least(-5)
+    law = frame.power_law([1.0, 2.0, 4.0], [1.0, 4.0, 16.0])
+    assert [law.may_be_at_most(exponent) for exponent in (1.9, 2, 2.1)] == [False, True, True]
+    assert [law.may_be_at_least(exponent) for exponent in (1.9, 2, 2.1)] == [True, True, False]
+    assert str(law) == "2.00 (2.00 to 2.00)"
+
+
+@pytest.mark.parametrize(
+    ("values", "first"), [([3, 1, 3, 1, 1], 3), ([1, 1], 0), ([3, 3], None), ([1, 3], None), ([], None)]
+)
+def test_the_place_from_which_on_values_stay_at_a_level(values, first):
+    assert frame.staying(values, 2) == first
+
+
+def test_the_word_for_several_parts():
+    assert [frame.overall(parts) for parts in ([True, True], [True, False], [False], [])] == [
+        frame.REPRODUCED,
+        frame.PARTLY,
+        frame.NOT_REPRODUCED,
+        frame.NOT_REPRODUCED,
+    ]
 
 
 PUBLISHED_EXPERIMENTS = [e for e in EXPERIMENTS if (PUBLISHED / f"{e.name}.csv").exists()]

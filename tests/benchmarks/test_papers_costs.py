@@ -155,7 +155,7 @@ def test_exponents_of_costs_are_found_again():
         assert law[0] == pytest.approx(exponent, abs=0.02)
         assert promise == pytest.approx(exponent, abs=0.02)
     assert laws["1/epsilon", "Pegasos on a kernel"][1] == pytest.approx(3, abs=0.02)
-    assert "SIMBA, default" not in experiment.verdict(rows).figure  # no theorem speaks of it
+    assert "SIMBA, default" not in "".join(experiment.verdict(rows).figures)  # no theorem speaks of it
     assert math.isnan(laws["n", "SMO"][1])
     rows[0] |= {"cost": math.nan}  # then its size is left out
     runs = experiment.runs(rows, rows[0]["series"], rows[0]["method"])
@@ -170,6 +170,17 @@ def test_products_of_lanczos_are_counted_and_nothing_stays_changed():
     assert found["work"] >= found["steps"] * len(Y) ** 2 > 0
     assert 0 <= found["shortfall"] <= 0.2
     assert eigen.eigsh is before
+
+
+def test_the_exponent_of_a_bound_with_a_logarithm_is_fitted_through_the_same_points():
+    bare, logarithm = (
+        semidefinite.Claim("part", "n", "work", 2.0, "n^2 log n", logarithm=logarithm) for logarithm in (False, True)
+    )
+    at = [80.0, 160.0, 320.0]
+    assert bare.largest_exponent(at) == 2
+    assert logarithm.largest_exponent(at) == pytest.approx(
+        2 + math.log(math.log(320) / math.log(80)) / math.log(4), abs=0.01
+    )
 
 
 def test_entries_of_a_semidefinite_run_are_those_of_its_rounds():
