@@ -1,4 +1,4 @@
-"""Max-margin models: fast to train, certified, and able to learn without reading all of the data."""
+"""Support vector machines that train fast, certify how good they are, and can learn without reading all of the data."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# Where each name is imported from when it is first used: the help of the command need not wait for scikit-learn.
+# The package from which each name is imported on first use, so that the command's help need not import scikit-learn.
 _HOMES = {
     **dict.fromkeys(("SVC", "SVCCV", "EnclosingBall", "LinearSVC", "LinearSVCCV", "ModelFileError"), "estimators"),
     **dict.fromkeys(("load_model", "save_model", "slack_path"), "estimators"),

@@ -104,11 +104,14 @@ def test_a_penalised_intercept_is_that_of_scikit_learn():
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        (LinearSVC("l1", dual=False), r"LinearSVC does not offer penalty='l1': use penalty='l2', or sklearn"),
-        (LinearSVC(multi_class="crammer_singer"), "does not offer multi_class='crammer_singer': use multi_class='ovr'"),
-        (LinearSVC(C=np.inf), "does not offer C=inf: use slack=0"),
-        (SVC(probability=True), r"SVC does not offer probability=True: use .*CalibratedClassifierCV"),
-        (SVC(C=np.inf), "does not offer C=inf: use slack=0"),
+        (LinearSVC("l1", dual=False), r"LinearSVC does not support penalty='l1': use penalty='l2', or sklearn"),
+        (
+            LinearSVC(multi_class="crammer_singer"),
+            "does not support multi_class='crammer_singer': use multi_class='ovr'",
+        ),
+        (LinearSVC(C=np.inf), "does not support C=inf: use slack=0"),
+        (SVC(probability=True), r"SVC does not support probability=True: use .*CalibratedClassifierCV"),
+        (SVC(C=np.inf), "does not support C=inf: use slack=0"),
     ],
     ids=repr,
 )
@@ -327,9 +330,9 @@ def test_an_online_solver_goes_on_after_loading(name, tmp_path):
         (
             {},
             {"solver": "hybrid"},
-            "solver 'hybrid' cannot begin at an earlier model, only 'cocoa', 'newton', 'sdca', 'sdca_newton' can",
+            "solver 'hybrid' cannot start from an earlier model, only 'cocoa', 'newton', 'sdca', 'sdca_newton' can",
         ),
-        ({}, {"budget": 300, "solver": "sdca"}, r"budget of 300 is below the 1,200"),
+        ({}, {"budget": 300, "solver": "sdca"}, "reads 1,200 entries, more than the budget of 300"),
         ({}, {"solver": "pegasos"}, "not one of an online solver"),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""scikit-learn faces of the solvers."""
+"""scikit-learn estimators that use the solvers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the classifiers share: from parameters, data and labels to binary models and the attributes that users see."""
+"""The base class of the classifiers, which turns parameters, data and labels into binary models and attributes."""
 
 from __future__ import annotations
 
@@ -52,21 +52,22 @@ if TYPE_CHECKING:
 
 
 class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier made of binary models, each fitted by a solver.
+    """Base class of classifiers made of binary models, each fitted by a solver.
 
-    A subclass provides the strategy for several classes (`_strategy`), what is read (`_training_rows`), how a binary
-    problem is solved (`_recipe`), where a warm start begins (`_warm_solution`) and the attributes that predict
-    (`_predictor`); the rest of a fit is the same for all.
+    A subclass provides the strategy for several classes (`_strategy`), the rows to read (`_training_rows`), how a
+    binary problem is solved (`_recipe`), where a warm start begins (`_warm_solution`) and the attributes that
+    predictions use (`_predictor`). The rest of a fit is the same for all classifiers.
     """
 
-    __metadata_request__fit: ClassVar[dict[str, str]] = {"checkpoint": UNUSED}  # of one fit: not to be routed to others
+    # A checkpoint belongs to one fit and must not be routed to other estimators.
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"checkpoint": UNUSED}
 
     _solvers: ClassVar[Mapping[str, type[AnySolver]]]
     _dual_name: ClassVar[str]  # the attribute with the dual variables, which a warm start needs
     _readable: ClassVar[Mapping[str, Any]] = {
         "accept_sparse": ("csr", "csc"),
         "dtype": (np.float64, np.float32),
-        "ensure_all_finite": False,  # checked by `_training_rows` or with the norms, with an error that says where
+        "ensure_all_finite": False,  # `_training_rows` or the norms check this, with an error that names the entry
     }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -86,7 +87,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-    # Values that scikit-learn accepts and this library does not: by parameter, the value and what to use instead.
+    # Values that scikit-learn accepts and this library does not: for each parameter, the value and what to use instead.
     _not_offered: ClassVar[Mapping[str, tuple[Any, str]]] = {
         "C": (np.inf, "use slack=0 for a hard margin, or a large C such as 1e6"),
     }
@@ -94,14 +95,14 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     @classmethod
     @cache
     def _get_param_names(cls) -> Any:
-        """The names of the parameters, of which a grid search asks several times for each fit: looked up once."""
+        """Return the names of the parameters; cached, because a grid search asks for them several times per fit."""
         return super()._get_param_names()
 
     def _validate_params(self) -> None:
-        """Refuse parameters that are not valid, and say what to use in place of those that scikit-learn has."""
+        """Refuse invalid parameters, and say what to use instead of values that only scikit-learn supports."""
         for name, (value, instead) in self._not_offered.items():
             if getattr(self, name) == value:
-                raise ValueError(f"{type(self).__name__} does not offer {name}={value!r}: {instead}")
+                raise ValueError(f"{type(self).__name__} does not support {name}={value!r}: {instead}")
         check_parameters(self)
 
     @with_callbacks
@@ -114,21 +115,22 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         X : array, np.memmap, CSR or CSC matrix of shape (n, d)
             The samples, float32 or float64.
         y : array of shape (n,)
-            Their labels, of any type.
-        sample_weight : array of shape (n,) or None
-            Weights of the samples: 2 is the same as the row twice.
-        checkpoint : str, path, Checkpoint or None
-            A folder to save the fit to, every ten seconds or so, which is made when it is needed. If it is there
-            already, the fit goes on from it, and comes to the same bits as one that was never interrupted; one that
-            has ended gives its model at once: delete the folder to fit anew. A checkpoint of other data, parameters
-            or another version of the library is refused. See the guide, docs/checkpoints.md.
+            The labels, of any type.
+        sample_weight : array of shape (n,) or None, default=None
+            Weights of the samples. A weight of 2 has the same effect as giving the row twice.
+        checkpoint : str, path, Checkpoint or None, default=None
+            A folder in which to save the fit about every ten seconds; it is created when needed. If the folder exists,
+            the fit continues from it and gives the same result, to the bit, as a fit that was never interrupted. If
+            the saved fit is complete, its model is returned at once; delete the folder to fit again. A checkpoint of
+            other data, other parameters or another version of the library is refused. See docs/checkpoints.md.
 
         Returns
         -------
-        self
+        self : object
+            The fitted estimator.
         """
         deadline = Deadline(self.max_time, self._began(X))
-        solver_named(self.solver, self._solvers)  # an unknown solver is refused before the data is looked at
+        solver_named(self.solver, self._solvers)  # refuses an unknown solver before the data is validated
         before = vars(self).copy()  # the model of an earlier fit, for a warm start
         seeds = check_random_state(self.random_state)
         keeper = None if checkpoint is None else fit_checkpoint(checkpoint)
@@ -148,21 +150,21 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return self
 
     def report(self, X: Any, y: Any, *, feature_names: Sequence[str] | None = None) -> ModelReport:
-        """A page about the model and how it does on samples; see :class:`maxmargin.display.ModelReport`.
+        """Report on the model and its performance on samples; see :class:`maxmargin.display.ModelReport`.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or store of shape (m, d)
-            Samples, better others than those of the fit.
+            Samples to measure the model on, preferably other samples than the training data.
         y : array of shape (m,)
-            Their labels.
-        feature_names : sequence of str or None
-            The names of the features; None: those that the model was fitted with, or else positions.
+            The labels of these samples.
+        feature_names : sequence of str or None, default=None
+            The names of the features. None uses the names that the model was fitted with, and otherwise positions.
 
         Returns
         -------
         ModelReport
-            It shows itself in a notebook; `save(path)` writes it, and `html` is the page.
+            The report. A notebook displays it, `save(path)` writes it to a file, and `html` is its HTML.
 
         Examples
         --------
@@ -179,7 +181,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     def _set_up(
         self, X: Any, y: Any, sample_weight: Any, seeds: np.random.RandomState, before: dict[str, Any]
     ) -> Fit[Any]:
-        """The binary problems of these samples, and how they are solved."""
+        """Set up the binary problems of these samples, and how they are solved."""
         given = X
         X, y, sample_weight = self._validated(X, y, sample_weight)
         self.classes_, label = classes_of(y)
@@ -197,8 +199,8 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         recipe = self._recipe(rows)
         if recipe.scale is None and self.budget is not None and rows.ledger.priced:
             raise ValueError(
-                "to find the largest norm of a row would buy all entries of X, whatever the budget; give a bound of "
-                "the norms, scale="
+                "computing the largest norm of a row would buy all entries of X, regardless of the budget; give an "
+                "upper bound of the norms as scale="
             )
         scale = rows.largest_norm() if recipe.scale is None else recipe.scale
         everyone = np.arange(label.size)
@@ -207,19 +209,19 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         )
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
-        """X, y and the weights of a fit, validated but for NaN and infinity in X."""
+        """Validate X, y and the weights of a fit, except for NaN and infinity in X."""
         return *training_data(self, X, y, **self._readable), sample_weight
 
     def _began(self, X: Any) -> float:
-        """When the fit of these samples began: now, unless they were brought elsewhere before."""
+        """Return the time at which the fit of these samples began: now, unless they were moved elsewhere before."""
         return time.perf_counter()
 
     def _for_samples(self, X: Any) -> MarginClassifier:
-        """The estimator with the same parameters that a search fits on samples X, which may be a part of its own."""
+        """Return the estimator with the same parameters that a search fits on X, some or all of its samples."""
         return self
 
     def _signature(self, fit: Fit[Any], before: dict[str, Any] | None) -> dict[str, Any]:
-        """What tells this fit from others, for its checkpoint."""
+        """Return everything that distinguishes this fit from others, for its checkpoint."""
         data = {"X": fit.X, "y": fit.label, "classes": str(self.classes_.tolist()), "weights": fit.weights}
         earlier = None if before is None else before["intercept_"]
         return {"estimator": type(self).__name__, **decisive_parameters(self), **data, "warm_start_at": earlier}
@@ -231,7 +233,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         starts: Callable[[], list[Start]],
         checkpoint: FitCheckpoint | None = None,
     ) -> FitRules:
-        """When a fit with these parameters ends, who hears of it, and with what it begins."""
+        """Return the stop rules, the callbacks and the starting points of a fit with these parameters."""
         return FitRules(
             StopRules(tol=self.tol, max_iter=self._max_iter, early_stopping=self.early_stopping),
             self.certify,
@@ -244,7 +246,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         )
 
     def _starts(self, before: dict[str, Any] | None, fit: Fit[Any], seeds: np.random.RandomState) -> list[Start]:
-        """What each binary problem begins with: a seed, its share of the budget, and perhaps an earlier model."""
+        """Return what each binary problem starts from: a seed, a share of the budget, and perhaps an earlier model."""
         warm: Sequence[Solution | Learned | None] = [None] * len(fit.problems)
         if before is not None and fit.recipe.solver.online:
             warm = [learned for learned, _ in before["_learned"]]
@@ -259,43 +261,43 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
     @property
     @abstractmethod
     def _strategy(self) -> MulticlassStrategy:
-        """How the classes of the fitted model are told apart."""
+        """The multiclass strategy of the fitted model."""
 
     @abstractmethod
     def _training_rows(
         self, X: Any, label: Indices, weights: Vector, held_out: Indices, *, from_scratch: bool
     ) -> tuple[TrainingRows, Indices | None]:
-        """What the binary problems read, and the order of the samples there; None: that of X.
+        """Return the rows that the binary problems read, and the order of the samples in them (None: the order of X).
 
-        `weights` are those of the samples with those of their classes; `from_scratch` is False where the fit may begin
-        at the model of an earlier one.
+        `weights` are the sample weights times the class weights. `from_scratch` is False if the fit may start from the
+        model of an earlier fit.
         """
 
     @abstractmethod
     def _recipe(self, rows: TrainingRows) -> Recipe:
-        """Which form of the problem is solved, and how."""
+        """Return the form of the problem and how it is solved."""
 
     @abstractmethod
     def _warm_solution(self, before: dict[str, Any], fit: Fit[Any], k: int) -> Solution:
-        """The model of an earlier fit, whose attributes are in `before`, as a solution of binary problem k."""
+        """Return the model of an earlier fit, whose attributes are in `before`, as a solution of binary problem k."""
 
     @abstractmethod
     def _predictor(self, fit: Fit[Any], models: ModelTable) -> dict[str, Any]:
-        """The attributes that predict."""
+        """Return the attributes that predictions use."""
 
     # The same for all classifiers
 
     def _of_all_problems(self, collection: Callable[[Mapping[str, Any]], Any], values: Sequence[Any]) -> Any:
-        """The value of the one binary problem, or where there are several a collection of them by their names."""
+        """Return the value of the only binary problem, or a collection of the values by name if there are several."""
         return collection(ByName(self._strategy.names, values)) if len(values) > 1 else values[0]
 
     @property
     def _max_iter(self) -> int | None:
-        return None if self.max_iter == -1 else self.max_iter  # SVC takes -1 for no limit, as scikit-learn does
+        return None if self.max_iter == -1 else self.max_iter  # SVC accepts -1 for no limit, as in scikit-learn
 
     @property
     def _plain_fit(self) -> bool:
-        """Whether a solution is all that is asked for, by any solver however much is read."""
+        """Whether any solver will do: there is no budget, no early stopping and no certificate at each check."""
         more = self.early_stopping or self.budget is not None or self.certify == "checks"
         plain = is_finite(self.C) and not more
         return isinstance(self.solver, str) and self.solver == "auto" and plain
@@ -310,7 +312,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
             refuse_not_finite(X)
 
     def _begins_at(self, before: dict[str, Any], fit: Fit[Any]) -> bool:
-        """Whether the fit begins at the model of an earlier one, whose attributes are in `before`; or a warning."""
+        """Whether the fit starts from an earlier model, whose attributes are in `before`; if it cannot, warn."""
         if not self.warm_start or "intercept_" not in before:
             return False
         reason = self._why_not_comparable(before, fit.X) or self._why_cold(before, fit)
@@ -319,18 +321,19 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return not reason
 
     def _comparable(self, before: dict[str, Any], X: Any) -> bool:
-        """Whether the fit may begin at the model of an earlier one."""
+        """Whether the fit may start from the model of an earlier fit."""
         return self.warm_start and "intercept_" in before and not self._why_not_comparable(before, X)
 
     def _why_not_comparable(self, before: dict[str, Any], X: Any) -> str:
-        """Why the data is other than that of the earlier fit; empty if it is not."""
+        """Return why the data cannot be that of the earlier fit; empty if it can."""
         if before["n_features_in_"] != X.shape[1]:
-            return f"the earlier model has {before['n_features_in_']} features, this data {X.shape[1]}"
+            return f"the earlier model has {before['n_features_in_']} features, this data has {X.shape[1]}"
         if not np.array_equal(before["classes_"], self.classes_):
             return (
-                f"the earlier model has the classes {before['classes_'].tolist()}, this data {self.classes_.tolist()}"
+                f"the earlier model has the classes {before['classes_'].tolist()}, this data has "
+                f"{self.classes_.tolist()}"
             )
-        if "_learned" in before:  # an online solver goes on with any rows
+        if "_learned" in before:  # an online solver can continue with any rows
             return ""
         if before["_n_rows"] != X.shape[0]:
             return f"the earlier model was fitted on {before['_n_rows']:,} samples, this data has {X.shape[0]:,}"
@@ -339,19 +342,19 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return ""
 
     def _why_cold(self, before: dict[str, Any], fit: Fit[Any]) -> str:
-        """Why the solver cannot begin at an earlier model of the same data; empty if it can."""
+        """Return why the solver cannot start from an earlier model of the same data; empty if it can."""
         solver = fit.recipe.solver
         if solver.online:
             return "" if "_learned" in before else "the earlier model is not one of an online solver"
         if not solver.resumes:
             others = ", ".join(repr(name) for name, other in self._solvers.items() if other.resumes)
-            return f"solver {solver.name!r} cannot begin at an earlier model, only {others} can"
+            return f"solver {solver.name!r} cannot start from an earlier model, only {others} can"
         if fit.recipe.slack is not None and issubclass(solver.solves, RegularizedSVM):
-            return f"solver {solver.name!r} finds the C of a slack anew"
-        # Each binary problem reads all of its data to begin there.
+            return f"with a slack, solver {solver.name!r} searches for the corresponding C from scratch"
+        # To start from the earlier model, each binary problem reads all of its data.
         needed = fit.rows.matrix.n_stored * len(fit.problems)
         if self.budget is not None and self.budget < needed:
-            return f"the budget of {self.budget:,} is below the {needed:,} that it takes to begin at the earlier model"
+            return f"starting from the earlier model reads {needed:,} entries, more than the budget of {self.budget:,}"
         if self._dual_name not in before:
             return "the earlier model has no dual variables; fit it with warm_start=True and certify=True to have them"
         return ""
@@ -371,7 +374,7 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         return np.sort(held_out)
 
     def _poor_score(self) -> bool:
-        """Whether the solver is for separable data: then no good score can be expected on other data."""
+        """Whether the solver is for separable data, so that a good score cannot be expected on other data."""
         solver = self.solver if isinstance(self.solver, Solver) else self._solvers.get(str(self.solver))
         return solver is not None and Trait.SEPARABLE in solver.requires
 
@@ -399,20 +402,20 @@ class MarginClassifier(CallbackSupportMixin, BaseEstimator):  # type: ignore[mis
         self._n_rows = fit.X.shape[0]
 
     def _advise(self, fit: Fit[Any], models: ModelTable) -> None:
-        """Warn of what the user may not expect of a fit that has ended."""
+        """Warn of anything that the user may not expect of the finished fit."""
         warn_unless_converged(models, fit.strategy.names, self._max_iter)
         warn_of_too_little_slack(models, fit.strategy.names, fit.recipe.slack)
         warn_of_one_class(models, fit.strategy.one_class_models(models.decision_ranges), fit.recipe.slack)
 
 
 def fit_checkpoint(checkpoint: Any) -> FitCheckpoint:
-    """The checkpoint of a fit, as the user gave it."""
-    from maxmargin.estimators.fit_checkpoint import FitCheckpoint  # most fits have none
+    """Return the checkpoint of a fit that the user gave as a path or object."""
+    from maxmargin.estimators.fit_checkpoint import FitCheckpoint  # imported here because most fits need none
 
     return FitCheckpoint.of(checkpoint)
 
 
 def decisive_parameters(estimator: BaseEstimator) -> dict[str, Any]:
-    """The parameters that decide what is fitted: neither which threads or workers do it, nor what is printed."""
+    """Return the parameters that affect the result: all except those about threads, workers and printing."""
     given: dict[str, Any] = estimator.get_params(deep=False)
     return {name: value for name, value in given.items() if name not in ("n_jobs", "client", "verbose")}
