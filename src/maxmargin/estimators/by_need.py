@@ -1,17 +1,17 @@
-r"""Predictions of a linear model that ask for as few features as its labels need.
+r"""Predictions of a linear model that read only as many features as the labels need.
 
-Problem: the class with the largest decision value :math:`b_k + \sum_j w_{kj} x_j`, where :math:`x_j` is known to lie in
-:math:`[l_j, h_j]` and costs :math:`c_j` to ask for. Given: the weights, the ranges and the costs. Returned: the class,
-as soon as no values of the features that were not asked for can change it.
+Problem: find the class with the largest decision value :math:`b_k + \sum_j w_{kj} x_j`, where :math:`x_j` is known to
+lie in :math:`[l_j, h_j]` and costs :math:`c_j` to read. Given: the weights, the ranges and the costs. Returned: the
+class, as soon as no values of the unread features can change it.
 
-With a typical value :math:`m_j` of each feature that is not known, decision values are :math:`v_k`. The most by which
-the features U that are not known can lower the difference of two of them is
+Let :math:`v_k` be the decision values with a typical value :math:`m_j` in place of each unread feature. The unread
+features U can lower the difference :math:`v_k - v_l` by at most
 
 .. math:: r_{kl} = \sum_{j \in U} \max_{l_j \le x \le h_j} (w_{lj} - w_{kj}) (x - m_j).
 
-So class k is decided once :math:`v_k - v_l > r_{kl}` for all l. To ask for a feature lowers :math:`r_{kl} + r_{lk}` by
-:math:`|w_{kj} - w_{lj}| (h_j - l_j)`, whatever the value; the features that lower it most for their cost come first.
-The order is the same for all samples, so that samples ask for features together, and so are the :math:`r_{kl}`.
+So class k is decided once :math:`v_k - v_l > r_{kl}` for all l. Reading feature j lowers :math:`r_{kl} + r_{lk}` by
+:math:`|w_{kj} - w_{lj}| (h_j - l_j)`, for any value of the feature; the features that lower it most for their cost come
+first. The order and the :math:`r_{kl}` are the same for all samples, so features are read for many samples together.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from maxmargin.data.entries import EntrySource, FeatureRanges, feature_costs, sa
 from maxmargin.estimators.validation import lies_elsewhere
 
 BATCH_SHARE = 1 / 16
-"""The cost of the features that are asked for together, as a share of the cost so far: how much more than one by one is
-asked for, at most. The number of batches falls with it, to about 16 log(d)."""
+"""The maximum cost of a batch of features that are read together, as a share of the cost so far. This bounds how much
+more is read than one by one, and reduces the number of batches to about 16 log(d)."""
 
 
 class RangeWarning(UserWarning):
-    """A value lies outside of the range that its feature was said to have."""
+    """The warning that a value lies outside the given range of its feature."""
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """Decisions of a linear model that asked for some of the features.
+    """The decisions of a linear model that read only some of the features.
 
     Attributes
     ----------
     labels : array of shape (m,)
-        The class of each sample.
+        The predicted class of each sample.
     values : array of shape (m,) or (m, n_classes)
-        The decision values, with the typical value for each feature that was not asked for.
+        The decision values, computed with the typical value of each feature that was not read.
     decided : array of bool of shape (m,)
-        Whether the label is the one that all features would give, if they are within their ranges. Where it is not,
-        the budget ended before.
+        Whether the label is certain to be the one that all features give, if they lie within their ranges. If not, the
+        budget was spent before that.
     cost : array of shape (m,)
-        The cost of the features that were asked for.
+        The cost of the features that were read, for each sample.
     entries : array of int64 of shape (m,)
-        How many features were asked for.
+        The number of features that were read, for each sample.
     full_cost : float
         The cost of all features of a sample.
     """
@@ -77,22 +77,23 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which features to ask for, in which order, and when the class is certain.
+    """Which features to read, in which order, and when the class is certain.
 
     Attributes
     ----------
     W, start : arrays of shape (n_classes, d) and (n_classes,)
-        The weights, and the decision values of a sample of which nothing is known. A binary model has a first class
-        whose decision value is 0.
+        The weights, and the decision values of a sample whose features are all unread. For a binary model, the decision
+        value of the first class is 0.
     ranges : FeatureRanges
+        The ranges of the features.
     batches : list of arrays
-        The features to ask for, in order.
+        The features to read, in order.
     cost : array of shape (len(batches) + 1,)
-        The cost of all batches before each one, and of all of them.
+        The cost of all batches before each batch, and of all batches.
     radius : list of arrays of shape (n_classes, n_classes)
         :math:`r_{kl}` with an allowance for rounding, before each batch and after the last one.
     complete : bool
-        Whether all features that matter are in a batch.
+        Whether the batches contain all features that matter.
     """
 
     W: Vector
@@ -116,7 +117,7 @@ class Plan:
         bought = order[_affordable(costs[order], budget)]
         batches = _batches(bought, costs)
         sizes = np.abs(coef) @ np.maximum(np.abs(low), np.abs(high)) + np.abs(intercept)
-        # Twice, as the decision values from all features are rounded as well.
+        # The factor 2 is there because the decision values computed from all features are rounded too.
         rounding = 2 * relative_error(coef.shape[1] + SUM_ROUNDINGS) * (sizes[:, None] + sizes)
         left = np.setdiff1d(useful, bought)
         radius = [rounding + _radius(coef, ranges, left)]
@@ -127,7 +128,7 @@ class Plan:
         return cls(coef, start, ranges, batches, cost, radius[::-1], left.size == 0)
 
     def decided(self, values: Vector, step: int) -> Mask:
-        """Which samples have a class that cannot change any more, before a batch."""
+        """Find the samples whose class can no longer change, before batch number `step`."""
         if step == len(self.batches) and self.complete:
             return np.ones(values.shape[0], dtype=bool)
         winner = values.argmax(axis=1)
@@ -137,7 +138,7 @@ class Plan:
 
 
 def decide_by_need(model: Any, X: Any, ranges: Any, budget: float, cost: Any) -> Decisions:
-    """The decisions of a fitted linear model about all samples; see :meth:`maxmargin.LinearSVC.decide`."""
+    """Predict all samples with a fitted linear model; see :meth:`maxmargin.LinearSVC.decide`."""
     check_is_fitted(model)
     if not budget >= 0:
         raise ValueError(f"budget, the cost of the features of a sample, must be at least 0; got {budget!r}")
@@ -179,7 +180,7 @@ def decide_by_need(model: Any, X: Any, ranges: Any, budget: float, cost: Any) ->
 
 
 def _samples(model: Any, X: Any) -> Any:
-    """The samples, validated but for what is checked when it is asked for."""
+    """Validate the samples, except for what is checked when entries are read."""
     if not lies_elsewhere(X):
         return validate_data(model, X, accept_sparse="csr", dtype="numeric", reset=False, ensure_all_finite=False)
     if X.shape[1] != model.n_features_in_:
@@ -188,13 +189,13 @@ def _samples(model: Any, X: Any) -> Any:
 
 
 class OutOfRange:
-    """Values that lie outside of the ranges: how many, and where the first of them is."""
+    """The values outside their ranges: their number, and the position of the first one."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
 
     def check(self, entries: NDArray[Any], rows: Indices, columns: Indices, ranges: FeatureRanges) -> None:
-        """Look at entries that were read; NaN is an error."""
+        """Check entries that were read; NaN is an error."""
         outside = ~((entries >= ranges.low[columns]) & (entries <= ranges.high[columns]))
         if not outside.any():
             return
@@ -213,23 +214,23 @@ class OutOfRange:
     def warn(self) -> None:
         if self.count:
             warnings.warn(
-                f"{self.count:,} values lie outside of the ranges of their features, the first is {self.first}. They "
-                "were used as they are; but where such values were not asked for, labels may differ from those of all "
-                "features. Give wider ranges if that matters.",
+                f"{self.count:,} values lie outside the ranges of their features; the first is {self.first}. They were "
+                "used as they are, but if unread values also lie outside, labels may differ from the labels that all "
+                "features give. Give wider ranges if that matters.",
                 RangeWarning,
                 stacklevel=4,
             )
 
 
 def checked_ranges(ranges: Any, d: int) -> FeatureRanges:
-    """The least and the largest value of each of d features, and a typical one: if none is given, the middle."""
+    """Return the smallest, largest and typical value of each of d features; the default typical value is the middle."""
     try:
         low, high, *given = (np.broadcast_to(np.asarray(values, dtype=np.float64), (d,)) for values in ranges)
         (typical,) = given or [(low + high) / 2]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"ranges must be the least and the largest values (and typical ones), numbers or arrays of {d} features: "
-            "for instance ranges=maxmargin.data.feature_ranges(X_train)"
+            f"ranges must be the smallest and the largest values (and typical ones), numbers or arrays of {d} "
+            "features; for example ranges=maxmargin.data.feature_ranges(X_train)"
         ) from error
     wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low <= typical) & (typical <= high)))
     if wrong.size:
@@ -242,7 +243,7 @@ def checked_ranges(ranges: Any, d: int) -> FeatureRanges:
 
 
 def _radius(coef: Vector, ranges: FeatureRanges, features: Indices) -> Vector:
-    """The most by which these features can lower the difference of a decision value, by row, and another, by column."""
+    """Compute how far these features can lower the decision value of a class (row) compared with another (column)."""
     low, high, typical = (values[features] for values in ranges)
     weights = coef[:, features]
     rises, falls = high - typical, typical - low
@@ -251,7 +252,7 @@ def _radius(coef: Vector, ranges: FeatureRanges, features: Indices) -> Vector:
 
 
 def _affordable(costs: Vector, budget: float) -> Indices:
-    """The positions of the features that are bought, in this order: each one that what is left suffices for."""
+    """Return the positions of the features that the budget pays for, taken greedily in this order."""
     if costs.sum() <= budget:
         return np.arange(costs.size)
     bought = []
@@ -263,7 +264,7 @@ def _affordable(costs: Vector, budget: float) -> Indices:
 
 
 def _batches(features: Indices, costs: Vector) -> list[Indices]:
-    """Features in this order, in batches of which each costs at most a share of those before it, or is one feature."""
+    """Split features, in this order, into batches that cost at most a share of those before, or hold one feature."""
     total = np.append(0.0, np.cumsum(costs[features]))
     batches, start = [], 0
     while start < features.size:
