@@ -230,7 +230,3 @@ def staying(values: Any, level: float) -> int | None:
     above = np.flatnonzero(np.asarray(values) > level)
     first = int(above[-1]) + 1 if above.size else 0
     return first if first < len(values) else None
-
-
-def interval(law: PowerLaw) -> str:
-    return str(law)

@@ -249,7 +249,12 @@ class Semidefinite(Experiment):
             for (claim, variant, _, _), good in zip(laws, kept, strict=True)
             if not good
         ]
-        exceptions = f" Exceeded by {'; '.join(broken)}." if broken else ""
+        exceptions = (
+            f" Exceeded by {'; '.join(broken)}; that does not contradict a bound with an open constant, but does not "
+            "confirm it either."
+            if broken
+            else ""
+        )
         steps = (
             " The rank exceeds the 1 / epsilon of the lemma, which has no constant: each step may add 1 to the rank, "
             "and our proof needs up to 16 / epsilon steps."
