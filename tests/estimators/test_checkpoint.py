@@ -166,7 +166,7 @@ def test_refuses_what_is_no_checkpoint(tmp_path):
     (tmp_path / "notes").write_text("")
     with pytest.raises(CheckpointError, match="notes is a file, but the checkpoint of a fit is a folder"):
         saved_fit(tmp_path / "notes")
-    with pytest.raises(CheckpointError, match="is a folder of other files"):
+    with pytest.raises(CheckpointError, match="is a folder with other files"):
         saved_fit(tmp_path)
 
 

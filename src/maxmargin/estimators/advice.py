@@ -1,4 +1,4 @@
-"""Warnings about a fit that ended well enough to return a model, but not as the user may believe."""
+"""Warnings about a fit that returned a model, but not in the way that the user may expect."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.estimators.model_table import ModelTable
 
-MOST_NAMES = 5  # binary problems that a warning names; of more it gives the number
-NEAR_OPTIMUM = 0.05  # relative gap up to which a longer fit would hardly change the predictions, and is not advised
+MOST_NAMES = 5  # maximum number of binary problems that a warning names; it counts the others
+NEAR_OPTIMUM = 0.05  # up to this relative gap, a longer fit is not advised: it would hardly change the predictions
 
 
 def warn_unless_converged(models: ModelTable, names: Sequence[str], max_iter: int | None) -> None:
-    """Warn, once for all binary problems, where `max_iter` ended a run before the gap came within `tol`.
+    """Warn, once for all binary problems, if `max_iter` ended a run before the gap reached `tol`.
 
     Parameters
     ----------
     models : ModelTable
+        The models of all binary problems.
     names : sequence of str
-        What each binary problem tells apart, e.g. "3 against 5".
+        The name of each binary problem, e.g. "3 against 5".
     max_iter : int or None
-        As the user gave it; None: the limit of the solver itself.
+        The limit that the user gave; None means the solver's own limit.
     """
     short = np.flatnonzero(~np.isnan(models.missed_tol)).tolist()
     if not short:
@@ -45,15 +46,16 @@ def warn_unless_converged(models: ModelTable, names: Sequence[str], max_iter: in
 
 
 def warn_of_one_class(models: ModelTable, one_sided: Sequence[str], slack: float | None) -> None:
-    """Warn where a model predicts the same class for all of its training samples.
+    """Warn if a model predicts the same class for all of its training samples.
 
     Parameters
     ----------
     models : ModelTable
+        The models of all binary problems.
     one_sided : sequence of str
-        Which of them do, e.g. "3 against 5"; of a single one, the class.
+        The names of the models that do so, e.g. "3 against 5"; for a single model, the class.
     slack : float or None
-        The slack that the user gave; None: the model was fitted with C.
+        The slack that the user gave; None if the model was fitted with C.
     """
     if not one_sided:
         return
@@ -66,20 +68,21 @@ def warn_of_one_class(models: ModelTable, one_sided: Sequence[str], slack: float
     changes = ["a larger C" if slack is None else f"a slack below {slack:g}" if slack > 0 else "a slack above 0"]
     if any(not proof.relative_gap <= NEAR_OPTIMUM for proof in models.certificates):
         changes.append("a longer fit")
-    changes.append("class_weight='balanced' where one class is rare")
+    changes.append("class_weight='balanced' if one class is rare")
     warnings.warn(f"{which}. Try {', or '.join(changes)}.", UserWarning, stacklevel=2)
 
 
 def warn_of_too_little_slack(models: ModelTable, names: Sequence[str], slack: float | None) -> None:
-    """Warn where no model has as little slack as the user asked for, so that the one with the least was taken.
+    """Warn if no model has a slack as small as the given one, so that the model has the smallest possible slack.
 
     Parameters
     ----------
     models : ModelTable
+        The models of all binary problems.
     names : sequence of str
-        What each binary problem tells apart, e.g. "3 against 5".
+        The name of each binary problem, e.g. "3 against 5".
     slack : float or None
-        The slack that the user gave; None: the model was fitted with C.
+        The slack that the user gave; None if the model was fitted with C.
     """
     more = [] if slack is None else np.flatnonzero(models.slack > slack).tolist()
     if not more or slack is None:
@@ -87,26 +90,26 @@ def warn_of_too_little_slack(models: ModelTable, names: Sequence[str], slack: fl
     which = f"{len(more)} of {len(models)} binary problems (the first: {names[more[0]]})" if len(models) > 1 else "it"
     needs = "the classes overlap: no model separates them, and" if slack == 0 else "the classes overlap so much that"
     warnings.warn(
-        f"slack={slack:g} is less than any model can have on this data: {needs} {which} was fitted with the least "
-        f"slack there is, {models.slack[more[0]]:.3g}. Smaller values give the same model; give a larger slack.",
+        f"slack={slack:g} is less than any model can have on this data: {needs} {which} was fitted with the smallest "
+        f"possible slack, {models.slack[more[0]]:.3g}. Smaller values give the same model; give a larger slack.",
         UserWarning,
         stacklevel=2,
     )
 
 
 def warn_of_an_early_end(names: Sequence[str], problems: int, stopped: str, what: str) -> None:
-    """Warn where binary problems have no final model, as the fit was stopped.
+    """Warn if binary problems have no final model because the fit was stopped.
 
     Parameters
     ----------
     names : sequence of str
-        Which of them have none; none of them: no warning.
+        The names of the problems without a final model. If it is empty, there is no warning.
     problems : int
-        How many there are in all.
+        The number of all binary problems.
     stopped : str
         What stopped the fit: "interrupted", "max_time" or "callback".
     what : str
-        What they have instead.
+        What these problems have instead of a final model.
     """
     if not names:
         return
@@ -125,9 +128,10 @@ def warn_of_an_early_end(names: Sequence[str], problems: int, stopped: str, what
 
 
 def warn_of_a_cold_start(reason: str) -> None:
-    """Warn where `warm_start=True` could not be honoured."""
+    """Warn that `warm_start=True` had no effect."""
     warnings.warn(
-        f"warm_start=True, but this fit starts from scratch: {reason}. Its result is as good; it only takes longer.",
+        f"warm_start=True, but this fit starts from scratch: {reason}. The result is equally good, but the fit takes "
+        "longer.",
         UserWarning,
         stacklevel=2,
     )

@@ -1,4 +1,4 @@
-"""One binary model, from the units of the problem to those of the data."""
+"""One binary model, converted from the units of the problem to the units of the data."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from maxmargin.solvers import Learned, Result, Resume, Trace
 
 @dataclass(frozen=True)
 class BinaryModel:
-    """A hyperplane and what is known of it, in the units of the data.
+    """A hyperplane and its properties, in the units of the data.
 
     Attributes
     ----------
     coef, intercept : array of shape (d,) or Expansion, float
-        From the slack form scaled to the margin where that is known and positive (Lemma 2.1).
+        The hyperplane. A solution of the slack form is scaled to the margin if that is known and positive (Lemma 2.1).
     margin, slack, C : float
         See :class:`maxmargin.LinearSVC`.
     alpha : array of shape (n,) or None
         The weight of each sample in `coef`, signed by its label.
     n_iter : int
-        Passes over the samples of a solver that visits them one by one, else iterations.
+        The number of passes over the samples for a solver that visits them one by one, otherwise of iterations.
     missed_tol : float or None
-        The tolerance that the run ended short of by its limit of iterations; None where it did not.
+        The tolerance that the run did not reach before its limit of iterations; None if there is no such tolerance.
     decisions : array of shape (n,) or None
-        The decision value of each sample, also of those of weight 0; None where they were not computed.
+        The decision value of each sample, including samples of weight 0; None if they were not computed.
     decision_range : pair of float
-        The least and the largest decision value of a training sample; NaN where they were not computed.
+        The smallest and the largest decision value of a training sample; NaN if they were not computed.
     learned, seen : Learned or None, float
-        What an online solver has learned and can go on from, and the total weight of the rows that it has seen.
+        What an online solver has learned and can continue from, and the total weight of the rows that it has seen.
     resume : Resume or None
-        Where its run has ended, from which a run with another C or slack may go on.
+        The end of the run, from which a run with another C or slack can continue.
     positions : array of int or None
-        The samples of its problem that it was found on, where these are a part of them only; None: all.
+        The samples of its problem that the model was found on, if these are only a part of them; None means all.
     """
 
     coef: Point
@@ -74,7 +74,7 @@ class BinaryModel:
 
     @classmethod
     def of(cls, problem: MarginProblem, result: Result, C: float | None, scale: float) -> BinaryModel:
-        """The model that a run has found; `C` where the user gave it, `scale` as in `Fit`."""
+        """Make the model that a run has found. `C` is given if the user gave it; `scale` is that of the `Fit`."""
         decisions = _decisions(problem, result)
         model = cls(
             result.solution.w,
@@ -95,16 +95,16 @@ class BinaryModel:
 
     @property
     def preliminary(self) -> bool:
-        """Whether it was found on a part of the samples only."""
+        """Whether the model was found on only a part of the samples."""
         return self.positions is not None
 
     @classmethod
     def unreached(cls, zero: Point, n: int) -> BinaryModel:
-        """Stands for the model of a binary problem that has none yet: its decision values are all -1."""
+        """Make a placeholder for a binary problem that has no model yet: all its decision values are -1."""
         return cls(zero, -1.0, alpha=np.zeros(n))
 
     def of_all_samples(self, positions: NDArray[np.int64], n: int) -> BinaryModel:
-        """The same model, found on a part of the samples of its problem: those at `positions` among all n of them."""
+        """Extend a model found on the samples at `positions` to all n samples of its problem."""
 
         def spread(values: NDArray[np.float64], others: float) -> NDArray[np.float64]:
             every = np.full(n, others)
@@ -157,12 +157,12 @@ class BinaryModel:
 
 
 def _evaluation(result: Result) -> MarginEvaluation | None:
-    """What the certificate's pass over the data saw, of a problem whose evaluations are of linear predictors."""
+    """Return the evaluation by the certificate's pass over the data, if the problem evaluates linear predictors."""
     return cast("MarginEvaluation | None", result.evaluation)
 
 
 def _decisions(problem: MarginProblem, result: Result) -> NDArray[np.float64] | None:
-    """From the pass that certified the model: the data is not read again. None if the samples are elsewhere."""
+    """Return the decision values from the pass that certified the model; None if the samples are in other processes."""
     at = _evaluation(result)
     in_this_process = problem.traits & {Trait.FEATURES, Trait.KERNEL}
     return problem.y * at.responses + result.solution.b if at is not None and in_this_process else None
@@ -171,7 +171,7 @@ def _decisions(problem: MarginProblem, result: Result) -> NDArray[np.float64] | 
 def _decision_range(
     problem: MarginProblem, result: Result, decisions: NDArray[np.float64] | None
 ) -> tuple[float, float]:
-    """The least and the largest decision value of samples with a weight."""
+    """Return the smallest and the largest decision value of the samples with a positive weight."""
     at = _evaluation(result)
     if at is not None and at.sums is not None and at.b == result.solution.b:
         return at.sums.least, at.sums.largest

@@ -1,4 +1,4 @@
-"""The progress of a fit, reported to scikit-learn's callbacks (progress bars, monitors), to displays and as lines."""
+"""Reports of the progress of a fit to scikit-learn's callbacks (progress bars, monitors), to displays and as lines."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from typing import Any
 
 from maxmargin.solvers import Progress, Trace
 
-PARTS = 100  # tasks of equal size that a fit is divided into for callbacks
-SAYABLE_SHARE = 0.1  # share of the work; below it the time that is left is not estimated
+PARTS = 100  # number of tasks of equal size into which a fit is divided for callbacks
+SAYABLE_SHARE = 0.1  # the remaining time is not estimated before this share of the work is done
 
 
 class Progressing:
-    """What displays ask of something that takes a while: the share of the work that is done, and words for it."""
+    """Interface that displays use to show progress: the share of the work that is done, and a sentence about it."""
 
     share: float
 
     def sentence(self) -> str:
-        """Where it stands, for a person."""
+        """Describe the current state for a person."""
         raise NotImplementedError
 
     def seconds_left(self, seconds: float) -> float:
-        """An estimate from the seconds so far, where enough is done for one; else NaN."""
+        """Estimate the remaining time from the seconds so far; NaN if too little is done for an estimate."""
         return seconds * (1 - self.share) / self.share if self.share >= SAYABLE_SHARE else math.nan
 
 
 @dataclass
 class FitProgress(Progressing):
-    """How far a fit has come, for displays: they find it as `progress` of the fit's own callback context.
+    """The progress of a fit. Displays find it as `progress` of the fit's callback context.
 
     Attributes
     ----------
     problems, solved : int
-        How many binary problems the fit has, and how many of them are solved.
+        The number of binary problems, and of those that are solved.
     preliminary : bool
-        Whether they are solved on a part of the samples first.
+        Whether the fit is in a preliminary round on a part of the samples.
     name : str
-        The binary problem that reported last; empty where there is only one.
+        The binary problem that reported last; empty if there is only one.
     gap, tol : float
-        Its relative duality gap and the one to stop at; NaN where they are not known.
+        The relative duality gap of that problem and the gap to stop at; NaN if they are not known.
     holdout_error : float
-        Its error on the samples that are held out; NaN where there are none.
+        The error of that problem on the held-out samples; NaN if there are none.
     share : float
-        The share of all work that is done, between 0 and 1, by the stop rules that are nearest.
+        The share of all work that is done, between 0 and 1, measured by the stop rule that is nearest.
     """
 
     problems: int
@@ -58,7 +58,7 @@ class FitProgress(Progressing):
     share: float = 0.0
 
     def sentence(self) -> str:
-        """Where the fit stands, for a person.
+        """Describe the state of the fit for a person.
 
         Examples
         --------
@@ -83,16 +83,16 @@ class FitProgress(Progressing):
 
 @dataclass
 class SearchProgress(Progressing):
-    """How far a search has come, for displays: they find it as `progress` of the fit's own callback context.
+    """The progress of a search. Displays find it as `progress` of the fit's callback context.
 
     Attributes
     ----------
     cells, scored : int
-        How many cells are compared on the present samples, and how many of them have a score.
+        The number of cells in the current comparison, and of those that have a score.
     n_samples : int
-        The number of these samples.
+        The number of samples of the current comparison.
     best : str
-        The best cell so far, in words; empty before there is one.
+        The best cell so far, in words; empty if there is none yet.
     share : float
         The share of all work that is done, between 0 and 1.
     """
@@ -104,7 +104,7 @@ class SearchProgress(Progressing):
     share: float = 0.0
 
     def sentence(self) -> str:
-        """Where the search stands, for a person.
+        """Describe the state of the search for a person.
 
         Examples
         --------
@@ -119,49 +119,49 @@ class SearchProgress(Progressing):
 
 
 class FitCallbacks:
-    """The callbacks of a fit, which its binary problems share; one thread at a time calls them.
+    """The callbacks of a fit, shared by its binary problems. Only one thread at a time calls them.
 
     Parameters
     ----------
     estimator : estimator
-        The one that is being fitted.
+        The estimator that is being fitted.
     names : sequence of str
         The names of its binary problems.
     data : dict
-        X, y and metadata, as the hooks take them.
+        X, y and metadata, as the hooks of the callbacks take them.
     """
 
     def __init__(self, estimator: Any, names: Sequence[str], data: dict[str, Any]) -> None:
         self.estimator, self.names, self.data = estimator, names, data
         self.lock = RLock()
-        self.failed = False  # whether one of the problems has failed: then the others stop
-        self.shares = [0.0] * len(names)  # the share of the work that is done of each
+        self.failed = False  # whether one of the problems has failed; the others then stop
+        self.shares = [0.0] * len(names)  # for each problem, the share of its work that is done
         self.progress = FitProgress(len(names))
-        # A context costs as much time as a small fit: it is made where somebody listens, to this fit or a larger one.
+        # A context takes as long as a small fit, so it is made only if this fit or an enclosing one has callbacks.
         self.heard = bool(getattr(estimator, "_skl_callbacks", None))
         self.root: Any = None
         if self.heard or hasattr(estimator, "_parent_callback_ctx"):
             self.root = estimator._init_callback_context(max_subtasks=PARTS)
             self.root.progress = self.progress
             self.root.call_on_fit_task_begin(estimator=estimator, **data)
-        # To report a hundred tasks takes a millisecond, which is saved where there are no callbacks.
+        # Reporting a hundred tasks takes a millisecond, which is saved if there are no callbacks.
         self.reported = 0 if self.heard else PARTS
 
     def listener(self, k: int, attributes: Callable[[Any], dict[str, Any]]) -> ProblemListener:
-        """The callback of :func:`maxmargin.solvers.solve` for problem k.
+        """Return the callback of :func:`maxmargin.solvers.solve` for problem k.
 
-        `attributes` makes of its current solution the fitted attributes with which the estimator could predict.
+        `attributes` turns the current solution into the fitted attributes with which the estimator could predict.
         """
         return ProblemListener(self, k, attributes)
 
     def solved(self, k: int) -> None:
-        """Problem k is solved."""
+        """Report that problem k is solved."""
         with self.lock:
             self.progress.solved += 1
             self.advance(k, 1.0, None)
 
     def solved_together(self, which: Sequence[int], traces_of_all: Callable[[], Sequence[Trace]]) -> bool:
-        """Some problems were solved in one call, each with one check; whether a callback asks to stop."""
+        """Report problems that were solved in one call with one check each; return whether a callback asks to stop."""
         verbose = self.estimator.verbose
         if not (self.heard or verbose) or not which:
             return False
@@ -179,11 +179,11 @@ class FitCallbacks:
             return self.advance(which[-1], 1.0, None)
 
     def advance(self, k: int, share: float, attributes: Callable[[], dict[str, Any]] | None) -> bool:
-        """Report to the callbacks what was done since the last call; return whether one of them asks to stop."""
+        """Report the progress since the last call to the callbacks; return whether one of them asks to stop."""
         self.shares[k] = max(self.shares[k], 0.0 if math.isnan(share) else share)
         self.progress.share = sum(self.shares) / len(self.shares)
         stop = False
-        # The last task ends with the fit and not before, so that a full progress bar means that the fit has ended.
+        # The last task ends only with the fit, so that a full progress bar means that the fit has ended.
         while self.reported < min(math.floor(PARTS * self.progress.share), PARTS - 1) and not stop:
             stop = self._report(attributes)
         return stop
@@ -204,14 +204,14 @@ class FitCallbacks:
 
 
 class ProblemListener:
-    """Reports how far one run of a solver has come: to the callbacks, to a display, and as printed lines.
+    """Reports the progress of one run of a solver to the callbacks, to a display, and as printed lines.
 
     Parameters
     ----------
     fit : FitCallbacks
-        The fit that the run is of.
+        The fit to which the run belongs.
     k : int
-        Its binary problem.
+        The number of its binary problem.
     attributes : callable
         See :meth:`FitCallbacks.listener`.
     """
@@ -221,7 +221,7 @@ class ProblemListener:
         self.printed = 0  # the iteration of the last printed line
 
     def __call__(self, progress: Progress) -> bool:
-        """Report a check; return whether the run is to stop."""
+        """Report a check; return whether the run should stop."""
         fit, row, verbose = self.fit, progress.row, self.fit.estimator.verbose
         with fit.lock:
             name = fit.names[self.k]

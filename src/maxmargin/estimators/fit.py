@@ -1,4 +1,4 @@
-"""One call of `fit`: its samples, its binary problems, and how they are solved."""
+"""The data of one call of `fit`: its samples, its binary problems, and how they are solved."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ RowsT_co = TypeVar("RowsT_co", bound="TrainingRows", covariant=True)
 
 @dataclass(frozen=True)
 class Fit(Generic[RowsT_co]):
-    """The samples of a fit, cut into binary problems.
+    """The samples of a fit, divided into binary problems.
 
     Attributes
     ----------
     given, X : data
-        The samples as the user gave them, and as they were validated.
+        The samples as the user gave them, and after validation.
     order : array or None
-        The order of the samples in `rows`, `label` and `weights`, by their positions in X; None: that of X.
+        The order of the samples in `rows`, `label` and `weights`, as positions in X; None means the order of X.
     label : array of shape (n,)
-        The class of each sample, by its index in `classes_`.
+        The class of each sample, as an index into `classes_`.
     weights : array of shape (n,)
-        The weight of each sample; 0 where it is held out.
+        The weight of each sample; 0 if it is held out.
     class_weights : array of shape (n_classes,)
         The weight of each class.
     strategy : MulticlassStrategy
-        How the classes are told apart.
+        The division into binary problems.
     recipe : Recipe
         How each binary problem is solved.
     rows : TrainingRows
-        What the binary problems read.
+        The rows that the binary problems read.
     scale : float
-        What rows are divided by in the slack form: as the user gave it, or the largest norm of a row of all data.
+        The divisor of the rows in the slack form: given by the user, or the largest norm of a row of all data.
     held_out : array of int
-        Which samples are held out for early stopping.
+        The samples that are held out for early stopping.
     positions : array of shape (n,)
-        The positions of these samples among those of the whole fit, of which a preliminary round uses a part.
+        The positions of these samples among the samples of the whole fit; a preliminary round uses only a part.
     """
 
     given: Any
@@ -79,15 +79,15 @@ class Fit(Generic[RowsT_co]):
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Which samples a solver may learn from."""
+        """Mask of the samples from which a solver may learn."""
         return self.weights > 0
 
     def problem(self: Fit[RowsOfProblems], k: int) -> MarginProblem:
-        """Binary problem k, to be solved by the calling thread."""
+        """Return binary problem k, which the calling thread will solve."""
         return self.rows.problem(self.recipe, self.problems[k], self.scale)
 
     def part(self: Fit[RowsOfProblems], samples: Indices) -> Fit[RowsOfProblems]:
-        """The fit of some of the samples alone, of which none is held out."""
+        """Return the fit of only some of the samples, none of which are held out."""
         return replace(
             self,
             label=self.label[samples],
@@ -98,15 +98,15 @@ class Fit(Generic[RowsT_co]):
         )
 
     def on(self, rows: RowsT) -> Fit[RowsT]:
-        """The same fit that reads other rows of its samples."""
+        """Return the same fit with other rows of its samples."""
         return Fit(**{**vars(self), "rows": rows})
 
     def table(self: Fit[RowsOfProblems], models: Sequence[BinaryModel]) -> ModelTable:
-        """The models of all binary problems."""
+        """Return the table of the models of all binary problems."""
         return ModelTable.of(models, *self.rows.predictors(self.problems, models))
 
     def positions_in(self, whole: Fit[TrainingRows], k: int) -> Indices:
-        """The positions of the samples of binary problem k among those of the same problem of the whole fit."""
+        """Return the positions of the samples of binary problem k in the same problem of the whole fit."""
         own = self.problems[k].rows
         positions = self.positions if own is None else self.positions[own]
         return whole.problems[k].positions(positions, whole.label.size)
@@ -114,26 +114,26 @@ class Fit(Generic[RowsT_co]):
 
 @dataclass(frozen=True)
 class FitRules:
-    """When a fit ends, who hears of it, and with what it begins.
+    """The stop rules, the callbacks and the starting points of a fit.
 
     Attributes
     ----------
     stop : StopRules
-        When each binary problem ends; its time and its budget are shares of those of the fit.
+        The stop rules of each binary problem; its time and its budget are shares of those of the fit.
     certify : bool or "checks"
         Whether to certify the model of each binary problem, see :func:`maxmargin.solvers.solve`.
     callbacks : FitCallbacks
-        Hears how far the fit has come.
+        Receives the progress of the fit.
     deadline : Deadline
-        When the fit has to end.
+        The time at which the fit must end.
     n_jobs : int or None
-        How many threads to use, at most, as the user gave it.
+        The maximum number of threads, as the user gave it.
     starts : callable
-        Gives what each binary problem begins with.
+        Returns what each binary problem starts from.
     predictor : callable
-        From a fit and its models to the attributes with which the estimator predicts.
+        Turns a fit and its models into the attributes with which the estimator predicts.
     checkpoint : FitCheckpoint or None
-        Where the fit is saved; None: nowhere.
+        Where to save the fit; None does not save it.
     """
 
     stop: StopRules

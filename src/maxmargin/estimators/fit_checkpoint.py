@@ -1,7 +1,7 @@
-"""The checkpoint of a fit: a folder with files for each binary problem, and one that says which fit it is of.
+"""The checkpoint of a fit: a folder with one file per binary problem, and one file that identifies the fit.
 
-A binary problem has the file of its run while it is solved, and then one of its model. The same fit goes on with the
-runs and takes the models as they are.
+The file of a binary problem holds its run while it is being solved, and its model afterwards. When the same fit is
+started again, it continues the runs and uses the models as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from maxmargin.problems import MarginProblem
 if TYPE_CHECKING:
     from maxmargin.estimators.training_rows import RowsOfProblems
 
-FIT = "fit.ckpt"  # the file that says which fit it is
+FIT = "fit.ckpt"  # the file that identifies the fit
 
 
 class FitCheckpoint:
@@ -35,10 +35,10 @@ class FitCheckpoint:
     Parameters
     ----------
     path : str or path
-        The folder, which is made at the first save.
+        The folder, which is created at the first save.
     every_seconds : float, default=10
-        The time between two checkpoints of a run, at least, see :class:`maxmargin.solvers.Checkpoint`; and between two
-        saves of the models that were found in the meantime.
+        The minimum time between two checkpoints of a run (see :class:`maxmargin.solvers.Checkpoint`), and between two
+        saves of the models found in the meantime.
     """
 
     def __init__(self, path: str | os.PathLike[str], every_seconds: float = EVERY_SECONDS) -> None:
@@ -48,23 +48,23 @@ class FitCheckpoint:
                 f"{path} is a file, but the checkpoint of a fit is a folder: give another path, or delete the file"
             )
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / FIT).exists():
-            raise CheckpointError(f"{path} is a folder of other files; give the path of a new one as the checkpoint")
+            raise CheckpointError(f"{path} is a folder with other files; give the path of a new folder as checkpoint")
         self._lock, self._began_at = RLock(), time.perf_counter()
         self._fit = Checkpoint(self.path / FIT, every_seconds, part_of=self.path)
         self._signature: Signature = {}
         self._found: set[int] = set()  # the problems that have a model
         self._waiting: dict[int, _Ended] = {}  # models that are not saved yet
-        self._with_rows: _Ended | None = None  # the last one that was saved with the rows in the cache
+        self._with_rows: _Ended | None = None  # the last problem that was saved together with the cached rows
 
     @classmethod
     def of(cls, checkpoint: str | os.PathLike[str] | Checkpoint) -> FitCheckpoint:
-        """The checkpoint in a folder, given by its path or by a Checkpoint that says when to save."""
+        """Make the checkpoint in a folder, given by its path or by a Checkpoint that also says how often to save."""
         if isinstance(checkpoint, Checkpoint):
             return cls(checkpoint.path, checkpoint.every_seconds)
         return cls(checkpoint)
 
     def seeds(self, seeds: np.random.RandomState) -> np.random.RandomState:
-        """The source of the seeds as it was when the fit began, also where the user gives none."""
+        """Return the source of seeds in its state at the beginning of the fit, even if the user gave no seed."""
         began = seeds.get_state(legacy=False)
         kept = self._fit.around(lambda: began)
         if kept is None:
@@ -75,16 +75,19 @@ class FitCheckpoint:
         return again
 
     def compare(self, **parts: Any) -> None:
-        """Refuse a checkpoint of other data or parameters."""
+        """Raise an error if the checkpoint is of other data or parameters."""
         self._signature = signature_of(**parts)
         self._fit.run({}, self._signature)
 
     def run_of(self, k: int | str, *, with_end: bool = False) -> Checkpoint:
-        """The checkpoint of a run, such as that of binary problem k; the end is not saved by default, but its model."""
+        """Return the checkpoint of a run, such as of binary problem k.
+
+        By default, the end of the run is not saved, because its model is.
+        """
         return _RunOfProblem(self._path_of_run(k), self.every_seconds, self._begin, with_end)
 
     def model_of(self, k: int, problem: MarginProblem, rows: RowsOfProblems) -> BinaryModel | None:
-        """The model of a binary problem that was found before, if it was; what was read for it is counted."""
+        """Return the model of a binary problem if it was found before, and count what was read for it."""
         saved = Checkpoint(self._path_of_model(k), of_known_call=True).run({}, {})
         if saved is None:
             return None
@@ -97,7 +100,7 @@ class FitCheckpoint:
         return model
 
     def keep(self, k: int, model: BinaryModel, problem: MarginProblem, rows: RowsOfProblems) -> None:
-        """Save a model that was found, now or together with later ones."""
+        """Save a new model, now or together with later ones."""
         shared = kernel_rows(problem.X) if problem.X is rows.matrix and rows.shares_cache else None
         with self._lock:
             self._found.add(k)
@@ -106,9 +109,9 @@ class FitCheckpoint:
                 self.flush(shared)
 
     def end(self, problems: int) -> None:
-        """Save the last models, unless the fit was so short that it need not be saved at all.
+        """Save the last models, unless the fit was too short to be worth saving.
 
-        The rows in the cache are saved with them if some of so many problems have no model yet and will need the rows.
+        The cached rows are saved with them if fewer than `problems` models exist, as the others will need the rows.
         """
         with self._lock:
             long = time.perf_counter() - self._began_at >= min(WORTH_SAVING, self.every_seconds)
@@ -117,14 +120,14 @@ class FitCheckpoint:
                 self.flush(None if len(self._found) == problems else last.shared)
 
     def flush(self, shared: KernelRows | None) -> None:
-        """Save the models that were found since the last time, and the rows in the cache that problems share."""
+        """Save the models found since the last time, and the rows in the cache that problems share."""
         self._begin()
         *others, last = self._waiting.values()
         with self._fit.saving(_cached_bytes(shared)):
             for one in others:
                 self._save(one, None)
             self._save(last, shared)
-            if self._with_rows is not None:  # the rows in the cache are those that the last problem has left there
+            if self._with_rows is not None:  # save it again without rows: the cache now holds those of the last problem
                 self._save(self._with_rows, None)
             for one in self._waiting.values():
                 remove_checkpoint(self._path_of_run(one.k))
@@ -137,7 +140,7 @@ class FitCheckpoint:
         Checkpoint(self._path_of_model(one.k), of_known_call=True).save(content, {}, {})
 
     def _begin(self) -> None:
-        """Make the folder and say which fit it is of, unless that was done."""
+        """Create the folder and the file that identifies the fit, unless they exist."""
         with self._lock:
             if not self._fit.path.exists():
                 self.path.mkdir(exist_ok=True)
@@ -151,24 +154,25 @@ class FitCheckpoint:
 
 
 def _cached_bytes(shared: KernelRows | None) -> int:
-    """The bytes of the rows in a cache; none are saved of one on the workers of a cluster."""
+    """Return the bytes of the rows in a cache; 0 for a cache on the workers of a cluster, which is not saved."""
     cache = None if shared is None else shared.kept().get("cache")
     return 0 if cache is None else cache["rows"].nbytes
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """A binary problem that is solved.
+    """A solved binary problem.
 
     Attributes
     ----------
     k : int
-        Its number.
+        The number of the problem.
     model : BinaryModel
+        Its model.
     counts : mapping
-        What was read for it.
+        The counts of what was read for it.
     shared : KernelRows or None
-        The matrix in whose cache later problems find the rows of this one; None where they have their own.
+        The matrix in whose cache later problems find the rows of this one; None if each problem has its own matrix.
     """
 
     k: int
@@ -178,7 +182,7 @@ class _Ended:
 
 
 class _RunOfProblem(Checkpoint):
-    """The checkpoint of a run in a folder that `begin` makes."""
+    """The checkpoint of a run in a folder that `begin` creates."""
 
     def __init__(self, path: Path, every_seconds: float, begin: Callable[[], None], with_end: bool) -> None:
         super().__init__(path, every_seconds, of_known_call=True)
