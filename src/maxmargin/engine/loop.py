@@ -205,7 +205,7 @@ def _keeper(
     """The object that saves this run, and that recognises checkpoints of other runs."""
     from maxmargin.engine.checkpoint import Checkpoint, RunCheckpoint
 
-    # # The state of an earlier run is used up by this one, so that only its solution can be compared.
+    # The state of an earlier run is used up by this one, so that only its solution can be compared.
     begins_at = warm.solution if isinstance(warm, Result) else None if isinstance(warm, Resume) else warm
     held_out = None if holdout is None else {"y": holdout.y, "rows": holdout.rows}
     decisive = {"stop": rules, "holdout": held_out, "certify": certify, "warm": begins_at}
@@ -318,7 +318,7 @@ class _Run(Generic[ProblemT, StateT]):
                 status = "callback"
             status = status or self._good_enough(state, reason, early_stopping)
             self.next_check = None
-            # # Ctrl-C or the time limit may have come during the check; another check would only repeat this one.
+            # Ctrl-C or the time limit may have come during the check; another check would only repeat this one.
             if not status and (interrupt.asked or self.late):
                 status = "interrupted" if interrupt.asked else "max_time"
                 if keeper is not None and interrupt.asked:
@@ -350,7 +350,7 @@ class _Run(Generic[ProblemT, StateT]):
         """Make iterations until the iteration `until`, a limit or Ctrl-C; return why the last step ended."""
         limits, step = self.limits, Step(0)
         until = min(until, limits.max_iter)
-        # # Make at least one iteration, however short the time limit: there must be a model.
+        # Make at least one iteration, however short the time limit: there must be a model.
         while self.n_iter < until and not interrupt.asked and not (self.late and self.n_iter > 0):
             wanted = min(self.chunk, until - self.n_iter)
             before = time.perf_counter()
@@ -362,7 +362,7 @@ class _Run(Generic[ProblemT, StateT]):
             self.n_iter += step.iterations
             if step.reason is not Reason.DONE:
                 break
-            # # After Ctrl-C, save too: the check that follows is not part of a run that continues later.
+            # After Ctrl-C, save too: the check that follows is not part of a run that continues later.
             if keeper is not None and (keeper.due or interrupt.asked):
                 keeper.save(can_wait=not interrupt.asked, run=self.kept(), state=state)
             if time.perf_counter() - before < CHUNK_SECONDS / 2:
@@ -403,12 +403,12 @@ class _Run(Generic[ProblemT, StateT]):
         )
         self.trace.append(row)
         self.note_gap(certificate.relative_gap if certificate else estimate)
-        # # Of equally good solutions, and if nothing was measured, keep the latest: it has learned more.
+        # Of equally good solutions, and if nothing was measured, keep the latest: it has learned more.
         if not score < self.best_score:
             self.best, self.best_iter, self.best_score = solution, self.n_iter, score
             self.evaluation, self.certificate = evaluation, certificate
         elif self.certificate:
-            # # The best solution stays, but its bound may have become tighter since it was found.
+            # The best solution stays, but its bound may have become tighter since it was found.
             self.certificate = self.certificate.tightened(self.proved)
             assert self.best is not None
             self.best = Solution(self.best.w, self.best.b, *self.proof)

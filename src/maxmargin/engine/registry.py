@@ -23,7 +23,7 @@ def defined_on_demand(define: Callable[[], None]) -> Callable[[], None]:
 def _all_registered() -> dict[tuple[str, bool], type[AnySolver]]:
     for define in list(_on_demand):
         define()
-        # # Removed only now: if `define` fails, it is called again next time.
+        # Removed only now: if `define` fails, it is called again next time.
         _on_demand[:] = [other for other in _on_demand if other is not define]
     return _registered
 

@@ -14,7 +14,7 @@ from maxmargin.core.types import Point, Rows, Vector, is_features
 from maxmargin.engine.certificate import Certificate
 from maxmargin.engine.problem import CLOSE_ENOUGH, READS, Dual, Evaluation, Problem, Trait
 
-# # Squared norms of rows outside of this range are refused: products and sums of products may underflow or overflow.
+# Squared norms of rows outside of this range are refused: products and sums of products may underflow or overflow.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-305, 1e290
 SEMIDEFINITE = "the kernel is positive semidefinite"
 INDEFINITE = "the kernel is not positive semidefinite, so that better solutions may exist than any bound allows for"
@@ -39,7 +39,7 @@ class RowProblem(Problem):
         self._sq_norms: Vector | None = None
         self._certificate_sq_norms: Vector | None = None
 
-    # # Defined by each problem
+    # Defined by each problem
 
     @abstractmethod
     def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
@@ -53,7 +53,7 @@ class RowProblem(Problem):
     def _best_mixture(self, one: Dual, other: Dual) -> Dual:
         """The convex combination of two dual points at which the bound is best."""
 
-    # # Common to all problems
+    # Common to all problems
 
     def bound(self, p: Vector) -> float:
         """The value that no solution can beat, from any weights p >= 0, which are first made a dual point."""
