@@ -1,6 +1,10 @@
 """`maxmargin report`, from a model file and data to a page."""
 
+import os
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -88,7 +92,7 @@ def test_features_have_the_names_of_the_columns(run, tmp_path):
     [
         (["none.mm", "--data", "rows.csv"], "none.mm: No such file or directory"),
         (["model.mm", "--data", "none.csv"], "none.csv: No such file or directory"),
-        (["model.mm", "--data", "other.csv"], "other.csv has the label 7, which the model does not know"),
+        (["model.mm", "--data", "other.csv"], "other.csv has the label 7 (the last of 5 columns), which the model"),
         (["model.mm", "--data", "wide.csv"], "but the model was trained on 4"),
         (["model.mm", "--data", "plain.csv"], "no labels"),
         (["ball.mm", "--data", "rows.csv"], "holds a ball"),
@@ -109,3 +113,86 @@ def test_errors_are_one_line_and_nothing_is_written(run, tmp_path, model, argume
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_page_shows_the_command_that_makes_it_again(run, tmp_path, model):
+    X, y = data()
+    rows = [",".join([str(label), *map(repr, row)]) for row, label in zip(X.tolist(), y, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["kind,a,b,c,d", *rows]) + "\n")
+    options = ["--out", "page.html", "--label-column", "kind", "--header"]
+    run("report", "model.mm", "--data", "rows.csv", *options)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"maxmargin report model.mm --data rows.csv {' '.join(options)}</code>" in page
+
+
+def test_the_page_can_go_to_standard_output(run, tmp_path, model):
+    rows = write_csv(tmp_path / "rows.csv", *data())
+    before = sorted(path.name for path in tmp_path.iterdir())
+    result = run("report", "model.mm", "--data", rows.name, "--out", "-")
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert result.stdout.endswith("</html>\n")
+    assert re.fullmatch(r"maxmargin: SVC, error .* of 90 samples\n", result.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_page_can_go_to_a_pipe(run, tmp_path, model):
+    write_csv(tmp_path / "rows.csv", *data())
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # a pipe has room for a page
+    try:
+        run("report", "model.mm", "--data", "rows.csv", "--out", "pipe")
+        assert os.read(reader, 1 << 16).endswith(b"</html>\n")
+    finally:
+        os.close(reader)
+
+
+def test_the_page_does_not_replace_the_labels(run, tmp_path, model):
+    X, y = data()
+    np.save(tmp_path / "rows.npy", X)
+    np.savetxt(tmp_path / "labels.txt", y, "%d")
+    before = (tmp_path / "labels.txt").read_bytes()
+    result = run("report", "model.mm", "--data", "rows.npy", "--labels", "labels.txt", "--out", "labels.txt", exits=2)
+    assert "labels.txt is the data" in result.stderr
+    assert (tmp_path / "labels.txt").read_bytes() == before
+
+
+def test_the_page_does_not_replace_the_store_of_a_matrix(run, tmp_path, model):
+    h5py = pytest.importorskip("h5py")
+    X, y = data()
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["train/X"], file["train/y"] = X, y
+    before = (tmp_path / "data.h5").read_bytes()
+    result = run("report", "model.mm", "--data", "data.h5::/train", "--out", "data.h5", exits=2)
+    assert "data.h5 is the data" in result.stderr
+    assert (tmp_path / "data.h5").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("report", "model.mm", "--data"), ("predict", "model.mm")])
+def test_columns_in_another_order_are_refused(run, tmp_path, command):
+    X, y = data()
+    save_model(LinearSVC().fit(pd.DataFrame(X, columns=[*"abcd"]), y), tmp_path / "model.mm")
+    write_csv(tmp_path / "rows.csv", X[:, ::-1], y, header="d,c,b,a,kind")
+    result = run(*command, "rows.csv", exits=2)
+    assert "in another order: feature 0 is 'd', expected 'a'" in result.stderr
+    write_csv(tmp_path / "rows.csv", X, y, header="w,x,y,z,kind")  # other names are columns by their positions
+    run(*command, "rows.csv")
+
+
+def test_labels_that_end_like_versions_keep_their_end(run, tmp_path):
+    X, y = data(labels=("v1.0", "v2.0", "v2"))
+    save_model(SVC().fit(X, y), tmp_path / "model.mm")
+    write_csv(tmp_path / "rows.csv", X, y)
+    assert set(run("predict", "model.mm", "rows.csv").stdout.split()) == {"v1.0", "v2.0", "v2"}
+    run("report", "model.mm", "--data", "rows.csv")
+    expected = ModelReport.from_estimator(
+        load_model("model.mm"), X, y, data_name="rows.csv", commands=["maxmargin report model.mm --data rows.csv"]
+    )
+    assert (tmp_path / "model.html").read_text(encoding="utf-8") == expected.html
+
+
+@pytest.mark.parametrize("label_column", ["nope", "9"])
+def test_a_wrong_label_column_is_named(run, tmp_path, model, label_column):
+    X, y = data()
+    write_csv(tmp_path / "rows.csv", X, y, header="a,b,c,d,kind")
+    result = run("report", "model.mm", "--data", "rows.csv", "--label-column", label_column, exits=2)
+    assert re.search(rf"rows.csv has no column .*{label_column}.*Choose another label column", result.stderr)

@@ -4,6 +4,7 @@ import html
 import re
 import shutil
 import subprocess
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,14 +13,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn.svm
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification, make_moons
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, SVCCV, LinearSVC, LinearSVCCV, load_model, save_model
-from maxmargin.display import ModelReport, measured
+from maxmargin import SVC, SVCCV, EnclosingBall, LinearSVC, LinearSVCCV, load_model, save_model
+from maxmargin.display import ModelReport
+from maxmargin.display.report import measured, svg
+from maxmargin.display.report.text import number_range, seconds
 from maxmargin.display.style import percent
+from maxmargin.solvers import Simba
 
 MARKUP = "<script>alert('1')</script>&\""
 
@@ -106,7 +113,7 @@ def test_the_numbers_are_those_of_scikit_learn(name, digits, cancer):
     matrix = [[number(cell) for cell in row[1:]] for row in page.table("Confusion matrix")]
     np.testing.assert_array_equal(matrix, confusion_matrix(y, predicted))
     wrong = 1 - accuracy_score(y, predicted)
-    assert f"{percent(wrong)} of the samples are misclassified" in page.text
+    assert f"The model misclassifies {np.sum(y != predicted)} of {y.size:,} samples ({percent(wrong)})." in page.text
     by_class = page.table("Errors by class")
     recall = recall_score(y, predicted, average=None)
     precision = precision_score(y, predicted, average=None)
@@ -115,7 +122,7 @@ def test_the_numbers_are_those_of_scikit_learn(name, digits, cancer):
     assert [row[3] for row in by_class] == [percent(1 - share) for share in recall]
     assert [row[4] for row in by_class] == [percent(share) for share in precision]
     assert str(model.certificate_)[1:] in page.text
-    ledger = dict(page.table("The ledger"))
+    ledger = dict(page.table("Entries of the data" if name.endswith("linear") else "Kernel evaluations"))
     assert number(ledger["to learn"]) == model.reads_["learning"]
 
 
@@ -128,7 +135,7 @@ def test_margins_of_two_classes_are_decision_values_times_labels(cancer):
     for text in (
         f"below 0: {percent(np.mean(margins < 0))}",
         f"0 to 1: {percent(np.mean((margins >= 0) & (margins < 1)))}",
-        f"1 and more: {percent(np.mean(margins >= 1))}",
+        f"1 or more: {percent(np.mean(margins >= 1))}",
     ):
         assert text in page.text
 
@@ -159,7 +166,7 @@ def test_a_histogram_of_some_samples_says_so(monkeypatch):
     assert "evenly spaced" not in model.report(X, y).html
     monkeypatch.setattr(measured, "MOST_MARGINS", 100)
     page = Page(model.report(X, y).html)
-    assert "Drawn are 100 of the 300 samples, evenly spaced." in page.text
+    assert "The histogram shows 100 of the 300 samples, evenly spaced." in page.text
     assert sum(number(cell) for row in page.table("Confusion matrix") for cell in row[1:]) == 300
 
 
@@ -211,7 +218,7 @@ def test_support_vectors_are_named_by_their_positions(digits):
     model = SVC().fit(X[:500], y[:500])
     sizes = np.abs(model.dual_coef_).sum(axis=0)
     order = np.argsort(-sizes, kind="stable")[:10]
-    rows = Page(model.report(X[500:], y[500:]).html).table("The 10 with the largest coefficients")
+    rows = Page(model.report(X[500:], y[500:]).html).table("The 10 largest coefficients")
     assert [number(row[0]) for row in rows] == model.support_[order].tolist()
     assert [int(row[1]) for row in rows] == y[:500][model.support_[order]].tolist()
     np.testing.assert_allclose([float(row[2]) for row in rows], sizes[order], rtol=1e-3)
@@ -230,8 +237,8 @@ def test_a_curve_where_there_is_one(cancer):
     page = model.report(X, y).html
     points = re.search(r'<polyline points="([^"]*)"', page)[1].split()
     assert len(points) == len(model.trace_)
-    assert "measured once" not in page
-    assert "measured once, at the end" in LinearSVC().fit(X, y).report(X, y).html
+    assert "measured only once" not in page
+    assert "measured only once, at the end" in LinearSVC().fit(X, y).report(X, y).html
 
 
 def test_holdout_errors_are_drawn(cancer):
@@ -245,7 +252,9 @@ def test_a_model_without_a_certificate_says_so(cancer):
     page = Page(LinearSVC(solver="pegasos", max_iter=2, certify=False, random_state=0).fit(X, y).report(X, y).html)
     assert "Not certified" in page.text
     assert "no certificate" in page.text
-    assert "The gap was not measured" in page.text
+    assert "The relative duality gap was not measured" in page.text
+    assert "a proof" not in page.text
+    assert not [caption for caption in page.tables if caption.startswith("Value reached")]
 
 
 @pytest.mark.parametrize("search", [LinearSVCCV(Cs=[0.1, 1.0]), SVCCV(Cs=[0.1, 1.0], gammas=[0.1, 1.0])])
@@ -254,8 +263,8 @@ def test_searches_tell_what_they_chose(search):
     search = search.fit(X, y)
     made = search.report(X, y)
     page = Page(made.html)
-    assert page.headings[0] == f"{type(search).__name__}: report of a model"
-    chosen = page.table("The chosen cell")[0]
+    assert page.headings[0] == f"{type(search).__name__}: model report"
+    chosen = page.table("The chosen candidate")[0]
     assert chosen[-1] == "chosen"
     assert chosen[1] == f"{search.best_score_:.4f}"
     assert f"error {percent(1 - search.score(X, y))}" in repr(made)
@@ -268,9 +277,9 @@ def test_models_of_many_classes_fit_on_the_page():
     X, y = make_classification(900, 30, n_informative=25, n_classes=25, n_clusters_per_class=1, random_state=0)
     page = Page(LinearSVC().fit(X, y).report(X, y).html)
     assert not any(caption.startswith("Confusion matrix") for caption in page.tables)
-    assert page.table("The most frequent of the confusions of 25 classes")
-    assert len(page.table("Errors by class, the 20 worst of 25")) == 20
-    assert "Shown are 12 of 25 models." in page.text
+    assert page.table("Most frequent confusions among 25 classes")
+    assert len(page.table("Errors by class: the 20 worst of 25")) == 20
+    assert "12 of 25 binary problems are shown." in page.text
 
 
 def test_whatever_a_user_gives_is_escaped(cancer):
@@ -281,7 +290,7 @@ def test_whatever_a_user_gives_is_escaped(cancer):
     made = ModelReport.from_estimator(model, X, y, data_name=MARKUP, commands=[MARKUP])
     assert "<script" not in made.html
     page = Page(made.html)
-    assert page.table("Errors by class")[0][0] == MARKUP
+    assert page.table("Errors by class")[0][0] == f"1: {MARKUP}"
     assert page.table("The 10 largest")[0][0].startswith(MARKUP)
     assert made._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
     [frame] = Page(made._repr_html_()).elements
@@ -329,15 +338,15 @@ def test_models_of_older_versions_have_pages(file):
     model = load_model(FILES / file)
     X = np.random.default_rng(0).normal(size=(40, model.n_features_in_))
     page = Page(model.report(X, model.predict(X)).html)
-    assert "0 % of the samples are misclassified: 0 of 40." in page.text
+    assert "The model misclassifies 0 of 40 samples (0 %)." in page.text
     assert len(page.headings) == 8
 
 
 def test_support_vectors_with_equal_coefficients_are_of_all_classes():
     X, y = make_moons(200, noise=0.4, random_state=0)
     page = Page(SVC(C=0.1).fit(X, y).report(X, y).html)
-    assert "support vectors share the largest value" in page.text
-    assert [row[1] for row in page.table("The 10 with the largest")] == ["0", "1"] * 5
+    assert "support vectors share the largest coefficient" in page.text
+    assert [row[1] for row in page.table("The 10 largest")] == ["0", "1"] * 5
 
 
 def test_a_file_is_written_completely_or_not_at_all(tmp_path, cancer):
@@ -356,7 +365,7 @@ def test_a_file_is_written_completely_or_not_at_all(tmp_path, cancer):
 def test_what_is_refused(cancer):
     X, y = cancer
     model = LinearSVC().fit(X, y)
-    with pytest.raises(ValueError, match="the label 'new', which the model does not know"):
+    with pytest.raises(ValueError, match="the label 'new', which the model does not know; its classes are 'benign', "):
         model.report(X, np.where(y == y[0], "new", y))
     with pytest.raises(ValueError, match="X has 569 rows, but y has 2 labels"):
         model.report(X, y[:2])
@@ -368,6 +377,236 @@ def test_what_is_refused(cancer):
         LinearSVC().report(X, y)
     with pytest.raises(TypeError, match="got Pipeline"):
         ModelReport.from_estimator(make_pipeline(StandardScaler(), LinearSVC()).fit(X, y), X, y)
+
+
+def two_blobs(k=2, n=120, d=5):
+    rng, y = np.random.default_rng(0), np.arange(n) % k
+    return rng.normal(size=(n, d)) + 1.5 * rng.normal(size=(k, d))[y], y
+
+
+def shown_code(report):
+    return html.unescape(re.search(r"<pre[^>]*><code>(.*?)</code>", report.html, re.DOTALL)[1])
+
+
+def fitted_by(code, X, y, **names):
+    exec(code, names := {"X": X, "y": y, **names})
+    return names["model"]
+
+
+# What is refused says what to do
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: make_pipeline(StandardScaler(), SVC()), r"got Pipeline .*pipeline\[:-1\].transform\(X\)"),
+        (lambda: GridSearchCV(SVC(), {"C": [0.1, 1.0]}), "got GridSearchCV .*Give its best_estimator_"),
+        (sklearn.svm.SVC, r"needs a fitted LinearSVC, .* of maxmargin; got SVC \(of the package sklearn\)"),
+        (EnclosingBall, "got EnclosingBall"),
+    ],
+)
+def test_other_estimators_are_refused(make, message):
+    X, y = two_blobs()
+    with pytest.raises(TypeError, match=message):
+        ModelReport.from_estimator(make().fit(X, y), X, y)
+
+
+def test_a_search_without_a_model_is_refused():
+    X, y = two_blobs()
+    search = SVCCV(Cs=[1.0], gammas=[0.1], refit=False).fit(X, y)
+    with pytest.raises(AttributeError, match="set refit=True"):
+        ModelReport.from_estimator(search, X, y)
+
+
+@pytest.mark.parametrize("strange", [None, 4, "new", pd.NA])
+def test_labels_of_any_type_are_refused_if_the_model_does_not_know_them(strange):
+    X, k = two_blobs()
+    y = np.array(["a", "b"], dtype=object)[k]
+    model = SVC().fit(X, y)
+    y[3] = strange
+    with pytest.raises(ValueError, match=f"the label {strange!r}, which .*; its classes are 'a', 'b'"):
+        model.report(X, y)
+
+
+@pytest.mark.parametrize("names", ["abcde", 7])
+def test_feature_names_must_be_a_sequence(names):
+    X, y = two_blobs()
+    model = LinearSVC().fit(X, y)
+    with pytest.raises(TypeError, match="feature_names must be a sequence of names"):
+        model.report(X, y, feature_names=names)
+    assert model.report(X, y, feature_names=iter("abcde")).html == model.report(X, y, feature_names=[*"abcde"]).html
+
+
+def test_a_single_sample_must_be_a_row():
+    X, y = two_blobs()
+    model = SVC().fit(X, y)
+    with pytest.raises(ValueError, match=r"X must have two dimensions.*X.reshape\(1, -1\)"):
+        model.report(X[0], y[:1])
+    assert "The model misclassifies 0 of 1 sample (0 %)." in model.report(X[0].reshape(1, -1), y[:1]).html
+
+
+def test_decision_values_that_are_not_finite_are_refused():
+    X, y = two_blobs()
+    model = LinearSVC(C=1e4).fit(1e-3 * X, y)
+    with (
+        pytest.raises(ValueError, match=r"the decision values of .* samples are too large for float64"),
+        np.errstate(all="ignore"),
+    ):
+        model.report(X * 1e307, y)
+
+
+# Names
+
+
+def test_names_with_characters_that_html_does_not_allow_can_be_saved(tmp_path):
+    X, y = two_blobs()
+    names = ["\ud800half", "nul\0", "\x1b[31m", "日本語", "tab\tand\nline"]
+    report = LinearSVC().fit(X, y).report(X, y, feature_names=names)
+    report.save(tmp_path / "report.html")
+    shown = {row[0] for row in Page((tmp_path / "report.html").read_text(encoding="utf-8")).table("The 5 largest")}
+    assert shown == {"\ufffdhalf", "nul\ufffd", "\ufffd[31m", "日本語", "tab\tand\nline"}
+
+
+def test_very_long_names_are_shortened():
+    X, y = two_blobs()
+    rows = Page(LinearSVC().fit(X, y).report(X, y, feature_names=[f"{k}{'x' * 5000}{k}" for k in range(5)]).html).table(
+        "The 5 largest"
+    )
+    assert {(row[0][0], row[0][-1], len(row[0])) for row in rows} == {(str(k), str(k), 80) for k in range(5)}
+
+
+def test_classes_with_long_names_have_numbers_in_the_confusion_matrix():
+    X, k = two_blobs(k=3)
+    y = np.array([f"a rather long name of class {j}" for j in range(3)])[k]
+    page = Page(SVC().fit(X, y).report(X, y).html)
+    assert [row[0] for row in page.table("Confusion matrix")] == ["1", "2", "3"]
+    assert [row[0] for row in page.table("Errors by class")] == [
+        f"{j + 1}: a rather long name of class {j}" for j in range(3)
+    ]
+
+
+def test_labels_that_end_like_versions_keep_their_end():
+    X, k = two_blobs(k=3)
+    page = Page(SVC().fit(X, np.array(["v1.0", "v2.0", "v2"])[k]).report(X, np.array(["v1.0", "v2.0", "v2"])[k]).html)
+    assert [row[0] for row in page.table("Errors by class")] == ["v1.0", "v2", "v2.0"]
+    assert {row[0] for row in page.table("Value reached")} == {
+        "v1.0 against v2",
+        "v1.0 against v2.0",
+        "v2 against v2.0",
+    }
+
+
+# Unusual models
+
+
+def test_the_code_has_values_of_numpy_as_plain_ones():
+    X, k = two_blobs(k=3)
+    y = np.array(["a", "b", "c"])[k]
+    weights = dict(zip(np.unique(y), np.array([1.0, 2.0, 3.0]), strict=True))
+    model = LinearSVC(C=np.float64(0.1), class_weight=weights, random_state=np.int64(0)).fit(X, y)
+    code = shown_code(model.report(X, y))
+    assert "class_weight={'a': 1.0, 'b': 2.0, 'c': 3.0}" in code
+    np.testing.assert_array_equal(fitted_by(code, X, y).coef_, model.coef_)
+
+
+def test_the_code_imports_a_solver_object():
+    X, y = two_blobs()
+    model = LinearSVC(slack=0.02, solver=Simba(columns=4), random_state=0).fit(X, y)
+    code = shown_code(model.report(X, y))
+    assert "solver=Simba(columns=4)" in code
+    np.testing.assert_array_equal(fitted_by(code, X, y).coef_, model.coef_)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [(rbf_kernel, "rbf_kernel"), (lambda A, B: A @ B.T, "kernel"), (partial(rbf_kernel, gamma=0.3), "kernel")],
+)
+def test_a_kernel_function_has_a_name_and_no_address(kernel, name):
+    X, y = two_blobs()
+    model = SVC(kernel=kernel).fit(X, y)
+    report = model.report(X, y)
+    assert not re.search("0x[0-9a-f]{6}", report.html, re.IGNORECASE)
+    code = shown_code(report)
+    assert f"# Define {name} first" in code
+    np.testing.assert_array_equal(fitted_by(code, X, y, **{name: kernel}).intercept_, model.intercept_)
+    assert "gamma" not in dict(Page(report.html).table("The fitted model"))
+
+
+def test_a_random_state_object_has_no_address():
+    X, y = two_blobs()
+    report = LinearSVC(random_state=np.random.RandomState(0)).fit(X, y).report(X, y)
+    assert not re.search("0x[0-9a-f]{6}", report.html, re.IGNORECASE)
+    assert "random_state=random_state" in shown_code(report)
+
+
+def test_a_precomputed_kernel_has_no_features():
+    X, y = two_blobs()
+    page = Page(SVC(kernel="precomputed").fit(X @ X.T, y).report(X @ X.T, y).html)
+    assert "A classifier with a precomputed kernel for 2 classes, trained on 120 samples" in page.text
+
+
+def test_a_model_whose_weights_are_all_zero():
+    X, y = two_blobs()
+    with pytest.warns(UserWarning, match="the same class"):
+        model = LinearSVC().fit(np.zeros_like(X), y)
+    page = Page(model.report(X, y).html)
+    assert "All weights are zero." in page.text
+    assert not [caption for caption in page.tables if "largest" in caption]
+
+
+def test_a_certificate_with_a_condition_says_so():
+    X, y = two_blobs()
+    model = SVC(kernel=rbf_kernel).fit(X, y)
+    assert model.certificate_.provided
+    assert "at most, proven under a condition" in model.report(X, y).html
+    assert "at most, proven" in (plain := SVC().fit(X, y).report(X, y).html)
+    assert "under a condition" not in plain
+
+
+def test_many_classes_without_an_error():
+    X, y = two_blobs(k=30, n=900, d=60)
+    page = Page(SVC().fit(X, y).report(X, y).html)
+    assert "The model misclassifies 0 of 900 samples" in page.text
+    assert not [caption for caption in page.tables if caption.startswith("Most frequent confusions")]
+    assert "of class 29" not in page.text  # a list of the support vectors of each class would be long
+
+
+def test_samples_that_lack_a_class():
+    X, y = two_blobs(k=3)
+    model = SVC().fit(X, y)
+    rows = Page(model.report(X[y != 1], y[y != 1]).html).table("Errors by class")
+    assert rows[1][1:4] == ["0", "0", "no samples"]
+
+
+# Pictures
+
+
+def bars(report, colour):
+    """The heights of the bars of a colour, as the number of samples that they stand for."""
+    heights = re.findall(rf'height="([\d.]+)" class="bar{colour}"', report.html)
+    return sum(map(float, heights))
+
+
+def test_a_misclassified_sample_far_from_all_others_is_drawn_as_one():
+    X = np.concatenate([np.tile([[0.0], [1.0]], (300, 1)), np.zeros((2, 1))])
+    y = np.array([0, 1] * 300 + [1, 1])
+    report = LinearSVC().fit(X[:-2], y[:-2]).report(X, y)
+    assert "below 0: 0.332 %" in report.html
+    assert bars(report, 0) > 0
+
+
+def test_numbers_of_an_axis_have_room():
+    X, y = two_blobs(n=400)
+    report = LinearSVC(solver="sdca", tol=1e-12, certify="checks", random_state=0).fit(X, y).report(X, y)
+    labels = re.findall('class="left">([^<]*)<', report.html)
+    assert max(map(len, labels)) <= 8
+
+
+def test_large_numbers():
+    assert svg.counted(999_999) == "1 M"
+    assert svg.counted(999.7) == "1 k"
+    assert seconds(1234.5) == "1,234 s"
+    assert number_range([0.5, np.nan]) == "0.5 (some not known)"
 
 
 # In a browser

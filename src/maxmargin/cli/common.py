@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maxmargin.core.source import is_source
 from maxmargin.data import Table, load_table
-from maxmargin.data.stores import DEFAULT_CACHE_SIZE, MissingPackageError
+from maxmargin.data.stores import DEFAULT_CACHE_SIZE, MissingPackageError, split_inside
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
 from maxmargin.estimators.words import count, label_text
 
@@ -121,7 +121,8 @@ def check_can_write(path: Path, data: Path) -> None:
         raise ValueError(f"cannot write {path}: give the name of a file in a folder that exists")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"cannot write {path}: no permission to write to the folder {path.parent}")
-    if path.exists() and data.exists() and path.samefile(data):
+    source = data if data.exists() else split_inside(data)[0]  # data.h5, if the data is data.h5::/X
+    if path.exists() and source.exists() and path.samefile(source):
         raise ValueError(f"{path} is the data; give another name for what is written")
 
 
@@ -217,6 +218,22 @@ def check_features(path: Path, table: Table, d: int, whose: str) -> None:
     if table.X.shape[1] != d:
         labels = f" (without the labels: {table.labels_in})" if table.labels_in else ""
         raise ValueError(f"{source_name(path)} has {count(table.X.shape[1], 'feature')}{labels}, but {whose} {d}")
+
+
+def check_column_names(path: Path, table: Table, model: Any) -> None:
+    """Refuse columns with the names that the model was fitted with, but in another order.
+
+    Columns with other names are features by their positions: files of the same data often name them in another way.
+    """
+    fitted = getattr(model, "feature_names_in_", None)
+    if fitted is None or table.names is None or sorted(fitted) != sorted(table.names):
+        return
+    for position, (expected, found) in enumerate(zip(fitted, table.names, strict=True)):
+        if expected != found:
+            raise ValueError(
+                f"{source_name(path)} has the columns that the model was trained on in another order: feature "
+                f"{position} is {found!r}, expected {expected!r}. Reorder the columns as in training"
+            )
 
 
 def position_or_name(label_column: str) -> str | int:

@@ -20,6 +20,7 @@ from maxmargin.cli.common import (
     ModelFile,
     as_json,
     check_can_write,
+    check_column_names,
     check_features,
     error_rate,
     one_line_errors,
@@ -54,9 +55,10 @@ def predict(
     estimator = load_model(model)
     table = read(data, label_column, header, estimator.n_features_in_, labels, absent_chunks)
     check_features(data, table, estimator.n_features_in_, "the model was trained on")
+    check_column_names(data, table, estimator)
     X, y = table.X, table.y
     with warnings.catch_warnings():
-        # Files have no feature names that could be compared with those of the model.
+        # A file may name its columns in another way than the training data.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         predicted = estimator.predict(X)
         scores = estimator.decision_function(X) if decision or json else np.empty(0)

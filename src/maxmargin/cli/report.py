@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,24 +21,34 @@ from maxmargin.cli.common import (
     Labels,
     ModelFile,
     check_can_write,
+    check_column_names,
     check_features,
+    given,
+    is_stream,
     one_line_errors,
     read,
+    say,
     source_name,
     stem,
 )
-from maxmargin.data import required_labels
+from maxmargin.data import Table, required_labels
 from maxmargin.display import ModelReport
 from maxmargin.estimators import load_model
 from maxmargin.estimators.words import label_text
+
+STANDARD_OUTPUT = "-"  # as the name of the page
 
 
 @one_line_errors
 def report(
     model: ModelFile,
-    data: Annotated[Path, typer.Option(help=f"Rows with labels that the model is tried on. {DATA_HELP}")],
+    data: Annotated[Path, typer.Option(help=f"Rows with labels to evaluate the model on. {DATA_HELP}")],
     out: Annotated[
-        Path | None, typer.Option(help="The page to write.", show_default="the name of MODEL with .html, here")
+        Path | None,
+        typer.Option(
+            help="The page to write; - is standard output.",
+            show_default="the name of MODEL with .html, in the current folder",
+        ),
     ] = None,
     label_column: LabelColumn = "last",
     labels: Labels = None,
@@ -45,38 +57,82 @@ def report(
 ) -> None:
     """Write a page about a model, as HTML that needs no network: its certificate, errors on DATA, margins and more."""
     target = Path(f"{stem(model)}.html") if out is None else out
-    check_can_write(target, data)
-    if target.exists() and model.exists() and target.samefile(model):
-        raise ValueError(f"{target} is the model; give another name for the page: --out FILE.html")
+    piped = str(target) == STANDARD_OUTPUT
+    if not piped:
+        _check_target(target, model, data, labels)
     estimator = load_model(model)
     if not hasattr(estimator, "classes_"):
-        raise ValueError(f"{model} holds a ball, which has no classes; a report is of a model of `maxmargin train`")
+        raise ValueError(f"{model} holds a ball, which has no classes; give a model of `maxmargin train`")
     table = read(data, label_column, header, estimator.n_features_in_, labels, absent_chunks)
     check_features(data, table, estimator.n_features_in_, "the model was trained on")
-    name = source_name(data)
-    y = _as_classes(name, required_labels(name, table), estimator.classes_)
-    words = ["maxmargin", "report", str(model), "--data", str(data)]
+    check_column_names(data, table, estimator)
+    y = _as_classes(source_name(data), table, estimator.classes_)
+    options = {
+        "--out": out,
+        "--label-column": None if label_column == "last" else label_column,
+        "--labels": labels,
+        "--absent-chunks": None if absent_chunks == "error" else absent_chunks,
+    }
     with warnings.catch_warnings():
-        # The names of the columns of a file are not compared with those of the model.
+        # A file may name its columns in another way than the training data.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         page = ModelReport.from_estimator(
             estimator,
             table.X,
             y,
             feature_names=None if hasattr(estimator, "feature_names_in_") else table.names,
-            data_name=name,
-            commands=[shlex.join(words)],
+            data_name=source_name(data),
+            commands=[_command(model, data, options, header)],
         )
-    page.save(target)
-    print(f"{target}: {page.summary}")
+    if piped or is_stream(target):
+        _write_to_stream(page, target, piped=piped)
+        say(page.summary)
+    else:
+        page.save(target)
+        print(f"{target}: {page.summary}")
 
 
-def _as_classes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """Labels of a file as the model has them; they are compared as text, so that 1 and 1.0 are the same."""
-    known, found = label_text(classes), np.array(label_text(y))
+def _check_target(target: Path, model: Path, data: Path, labels: str | None) -> None:
+    """Refuse, before the work is done, a page that cannot be written or would replace what the command reads."""
+    check_can_write(target, data)
+    if labels is not None:
+        check_can_write(target, Path(labels))
+    if target.exists() and model.exists() and target.samefile(model):
+        raise ValueError(f"{target} is the model; give another name for the page: --out FILE.html")
+
+
+def _write_to_stream(page: ModelReport, target: Path, *, piped: bool) -> None:
+    """Write the page to standard output, or to a pipe or device, which cannot be replaced as a file is."""
+    content = page.html.encode()
+    if piped:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()  # a closed pipe raises its error here, and not when Python exits
+    else:
+        with target.open("wb") as stream:
+            stream.write(content)
+
+
+def _command(model: Path, data: Path, options: Mapping[str, Any], header: bool | None) -> str:
+    """The command that makes the page again, with the options that are not defaults."""
+    words = ["maxmargin", "report", str(model), "--data", str(data)]
+    for name, value in given(options).items():
+        words += [name, str(value)]
+    if header is not None:
+        words.append("--header" if header else "--no-header")
+    return shlex.join(words)
+
+
+def _as_classes(name: str, table: Table, classes: NDArray[Any]) -> NDArray[Any]:
+    """The labels of a file as the model has them; they are compared as text, so that 1 and 1.0 are the same."""
+    known, found = label_text(classes), np.array(label_text(required_labels(name, table)))
     strange = np.setdiff1d(found, known)
     if strange.size:
         listed = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
-        raise ValueError(f"{name} has the label {strange[0]}, which the model does not know; its classes are {listed}")
+        where = f" ({table.labels_in})" if table.labels_in else ""
+        remedy = " If the labels are in another column, say which with --label-column." if table.labels_in else ""
+        raise ValueError(
+            f"{name} has the label {strange[0]}{where}, which the model does not know; its classes are {listed}."
+            f"{remedy}"
+        )
     order = np.argsort(known)
     return np.asarray(classes[order[np.searchsorted(known, found, sorter=order)]])

@@ -17,6 +17,8 @@ from maxmargin.core.water import water_level
 from maxmargin.display.style import LEGEND_ABOVE, ink, last_step, panels, percent
 from maxmargin.estimators.base import MarginClassifier
 
+LISTED_CLASSES = 5  # in an error message
+
 
 class MarginDisplay:
     r"""Plots decision values times labels in ascending order, and the level that the slack fills them up to.
@@ -165,11 +167,19 @@ def _responses(estimator: Any, model: MarginClassifier, X: Any, y: Any, k: int) 
 
 def check_labels(model: MarginClassifier, y: Any) -> NDArray[Any]:
     """Labels as an array; an error if the model does not know one of them."""
-    y = column_or_1d(y)
-    unknown = np.setdiff1d(y, model.classes_)
-    if unknown.size:
-        raise ValueError(f"y has the label {unknown.tolist()[0]!r}, which the model does not know")
-    return np.asarray(y)
+    labels: NDArray[Any] = np.asarray(column_or_1d(y))
+    try:
+        unknown = np.setdiff1d(labels, model.classes_).tolist()
+    except TypeError:  # labels of several types, such as None among strings, cannot be sorted
+        known = set(model.classes_.tolist())
+        unknown = [label for label in labels.tolist() if label not in known]
+    if unknown:
+        listed = ", ".join(map(repr, model.classes_[:LISTED_CLASSES].tolist()))
+        more = ", ..." if model.classes_.size > LISTED_CLASSES else ""
+        raise ValueError(
+            f"y has the label {unknown[0]!r}, which the model does not know; its classes are {listed}{more}"
+        )
+    return labels
 
 
 def values_by_model(model: MarginClassifier, X: Any) -> Vector:

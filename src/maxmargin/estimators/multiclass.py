@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, vstack
 
 from maxmargin.core.types import Indices, Vector
 from maxmargin.estimators._decisions import PairwiseSums, count_votes, sum_decisions, sums_by_model
+from maxmargin.estimators.words import label_text
 from maxmargin.kernels.mixed_rows import Floats
 from maxmargin.problems import KernelMatrix
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder
@@ -101,7 +102,7 @@ class MulticlassStrategy(ABC):
         return " against ".join([*map(self._label, self.classes_by_model[k]), "the rest"][:2])
 
     def _label(self, k: int) -> str:
-        return str(self.classes[k : k + 1].tolist()[0]).removesuffix(".0")
+        return label_text(self.classes[k : k + 1])[0]
 
     @abstractmethod
     def problems(

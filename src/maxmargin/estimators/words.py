@@ -1,4 +1,4 @@
-"""What fitted models say in codes, in words for people: why a fit ended, what was read for what, labels, counts."""
+"""Text for people: why a fit stopped, what was read for which purpose, labels, counts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 STOPPED = {
     "tol": "the gap reached tol",
-    "max_iter": "the iterations allowed were made",
-    "max_time": "the time was up",
+    "max_iter": "the limit max_iter was reached",
+    "max_time": "the time limit was reached",
     "budget": "the budget was spent",
-    "early_stopping": "the error on the held-out samples no longer improved",
-    "callback": "a callback asked for it",
-    "interrupted": "it was interrupted; this is the best model until then",
-    "finished": "the algorithm came to its end",
+    "early_stopping": "the error on the held-out samples stopped improving",
+    "callback": "a callback requested it",
+    "interrupted": "it was interrupted; this is the best model found until then",
+    "finished": "the algorithm finished",
 }
 PURPOSES = {
     "learning": "to learn",
@@ -23,25 +23,30 @@ PURPOSES = {
     "validation": "to check that all values are finite",
     "scale": "to find the norms of the rows",
     "norms of X": "to find the norms of the rows",
-    "slack range": "to find the largest slack that makes sense",
-    "slack for C": "to find the slack that goes with C",
-    "solution": "to make the model of what was learned",
+    "slack range": "to find the largest meaningful slack",
+    "slack for C": "to find the slack that corresponds to C",
+    "solution": "to compute the final model",
     "choosing": "to choose the best of several runs",
     "holdout": "to predict the held-out rows",
     "certificate": "to certify",
-    "index": "to build an index of the other axis",
-    "entries of X": "of X, entries and not kernel evaluations",
+    "index": "to index the other axis",
+    "entries of X": "entries of X (not kernel evaluations)",
 }
-"""The purposes of the ledger, in words."""
+"""The purposes of the ledger in words."""
 
 
 def label_text(labels: Iterable[Any]) -> list[str]:
     """Labels as text: whole numbers without a decimal point, whatever their type.
 
-    >>> label_text(np.array([1.0, -1.0, 0.5]))
-    ['1', '-1', '0.5']
+    >>> label_text(np.array([1.0, -1.0, 0.5])), label_text(["v1.0", "v2.0"])
+    (['1', '-1', '0.5'], ['v1.0', 'v2.0'])
     """
-    return [str(label).removesuffix(".0") for label in np.asarray(labels).tolist()]
+    return [_without_point(str(label)) for label in np.asarray(labels).tolist()]
+
+
+def _without_point(text: str) -> str:
+    whole = text.removesuffix(".0")
+    return whole if whole.lstrip("+-").isdecimal() else text
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

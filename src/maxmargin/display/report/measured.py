@@ -1,4 +1,4 @@
-"""What a report measures on samples: how they are predicted, and their margins."""
+"""What a report measures on samples: their predictions and margins."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.validation import blocks_to_predict, lies_elsewhere
 from maxmargin.estimators.words import count
 
-MOST_MARGINS = 100_000  # samples; of more, the margins of so many, evenly spaced, are drawn
-BLOCK_VALUES = 1 << 18  # decision values that are in memory at a time, about
+MOST_MARGINS = 100_000  # if there are more samples, the margins of this many, evenly spaced, are measured
+BLOCK_VALUES = 1 << 18  # about this many decision values are in memory at a time
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How a model does on samples.
+    """The predictions and margins of samples.
 
     Attributes
     ----------
     confusion : array of int of shape (n_classes, n_classes)
         How many samples of a class (row) were predicted to be of a class (column), in the order of `classes_`.
     margins : array
-        The margin of each sample, or of some that are evenly spaced.
+        The margin of each sample, or of `MOST_MARGINS` evenly spaced samples.
     """
 
     confusion: NDArray[np.int64]
@@ -55,14 +55,19 @@ class Measured:
 
 
 def measure(model: MarginClassifier, X: Any, y: Any) -> Measured:
-    """Predict samples a block at a time, and compare with their labels."""
+    """Predict samples a block at a time, and compare the predictions with the labels."""
     if hasattr(X, "__dask_graph__") or hasattr(y, "__dask_graph__"):
         raise TypeError("X or y lies on a cluster; give samples as arrays, for instance X[:10_000].compute()")
     label = np.searchsorted(model.classes_, check_labels(model, y))
     m, k = label.size, model.classes_.size
+    if len(shape := getattr(X, "shape", (0, 0))) != 2:
+        raise ValueError(
+            f"X must have two dimensions, samples and features; got the shape {shape}. Give a single sample as "
+            "X.reshape(1, -1)"
+        )
     rows = X.shape[0] if hasattr(X, "shape") else _num_samples(X)
     if not m:
-        raise ValueError("there are no samples to measure the model on; give at least one")
+        raise ValueError("there are no samples to evaluate the model on; give at least one")
     if rows != m:
         raise ValueError(f"X has {count(rows, 'row')}, but y has {count(m, 'label')}; give a label for each row")
     drawn = np.arange(m) if m <= MOST_MARGINS else np.linspace(0, m - 1, MOST_MARGINS).astype(np.int64)
@@ -80,7 +85,13 @@ def measure(model: MarginClassifier, X: Any, y: Any) -> Measured:
                 part = block if some.size == own.size else _safe_indexing(block, some)
                 margins.append(margins_of(model, values_by_model(model, part), own[some]))
             first += own.size
-    return Measured(confusion.reshape(k, k), np.concatenate(margins))
+    values = np.concatenate(margins)
+    if infinite := int(np.count_nonzero(~np.isfinite(values))):
+        raise ValueError(
+            f"the decision values of {count(infinite, 'sample')} are too large for float64; scale X as the training "
+            "data was scaled"
+        )
+    return Measured(confusion.reshape(k, k), values)
 
 
 def _blocks(model: MarginClassifier, X: Any) -> Iterator[Any]:
@@ -94,7 +105,7 @@ def _blocks(model: MarginClassifier, X: Any) -> Iterator[Any]:
 
 
 def margins_of(model: MarginClassifier, values: Vector, label: Indices) -> Vector:
-    """How clearly samples are on the side of their own classes: negative where they are not.
+    """The margins of samples: positive on the side of their own class, negative on that of another class.
 
     Parameters
     ----------
@@ -107,8 +118,9 @@ def margins_of(model: MarginClassifier, values: Vector, label: Indices) -> Vecto
     Returns
     -------
     array of shape (m,)
-        With two classes the decision value times -1 or 1. With one model a class, the value of the own class less that
-        of the best other one. With one model for each two classes, the least value for the own class against another.
+        With two classes: the decision value times the label, -1 or 1. One-vs-rest: the decision value for the own class
+        minus the largest one for another class. One-vs-one: the smallest decision value for the own class against
+        another class.
     """
     pairs = model._strategy.classes_by_model
     if len(pairs) == 1:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
+
+# Control characters, which HTML does not allow, other than tabs and line ends; and surrogates, which UTF-8 does not.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 class Html(str):
@@ -19,11 +23,12 @@ def element(name: str, *content: object, **attributes: Any) -> Html:
     Parameters
     ----------
     name : str
-        Its name.
+        The name of the tag.
     *content
-        What it holds, in order: `Html` as it is, anything else as escaped text.
+        The content, in order: `Html` as it is, anything else as escaped text.
     **attributes
-        Underscores stand for hyphens, but one at the end, as in `class_`, for nothing. None leaves an attribute out.
+        Underscores stand for hyphens; an underscore at the end, as in `class_`, is dropped. None leaves an attribute
+        out.
 
     Examples
     --------
@@ -31,16 +36,25 @@ def element(name: str, *content: object, **attributes: Any) -> Html:
     '<p class="note" aria-hidden="true">a &lt; b <b>c</b></p>'
     """
     given = (
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
     return Html(f"<{name}{''.join(given)}>{joined(content)}</{name}>")
 
 
+def escape(text: object) -> str:
+    r"""Text as HTML; a character that HTML does not allow is replaced.
+
+    >>> escape("a < b\0") == "a &lt; b\ufffd"
+    True
+    """
+    return html.escape(_FORBIDDEN.sub("\ufffd", str(text)))
+
+
 def joined(content: Iterable[object]) -> Html:
     """Several pieces as one, escaped where they are not HTML."""
-    return Html("".join(piece if isinstance(piece, Html) else escape(str(piece)) for piece in content))
+    return Html("".join(piece if isinstance(piece, Html) else escape(piece) for piece in content))
 
 
 def table(caption: str, head: Sequence[object], rows: Iterable[Sequence[object]], *, class_: str | None = None) -> Html:
@@ -49,13 +63,14 @@ def table(caption: str, head: Sequence[object], rows: Iterable[Sequence[object]]
     Parameters
     ----------
     caption : str
-        What it shows.
+        The caption.
     head : sequence
         The heading of each column.
     rows : iterable of sequences
-        The cells of each row, of which the first is its heading; an `Html` cell that is a `<td>` is taken as it is.
+        The cells of each row, of which the first is the heading of the row; an `Html` cell that is a `<td>` is taken
+        as it is.
     class_ : str or None
-        Its style.
+        A class of the style.
     """
     body = [
         element("tr", element("th", first, scope="row"), *(_cell(cell) for cell in cells)) for first, *cells in rows
@@ -67,12 +82,17 @@ def table(caption: str, head: Sequence[object], rows: Iterable[Sequence[object]]
         element("tbody", *body),
         class_=class_,
     )
-    # Whoever uses a keyboard can scroll it, too.
+    # With a tabindex the table can be scrolled from the keyboard, too.
     return element("div", content, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 
 def _cell(cell: object) -> Html:
     return cell if isinstance(cell, Html) and cell.startswith("<td") else element("td", cell)
+
+
+def section(title: str, *content: object) -> Html:
+    """A section of the page."""
+    return element("section", element("h2", title), *content)
 
 
 def paragraph(*content: object, class_: str | None = None) -> Html:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from maxmargin.core.types import Vector
-from maxmargin.display.html import Html, element
+from maxmargin.display.report.html import Html, element
 from maxmargin.display.style import percent
 
 WIDTH, HEIGHT = 400, 220  # in units of the text's size: 11 units are readable on a phone
-LEFT, RIGHT, TOP, BOTTOM = 56, 10, 10, 38  # the room around the axes, for numbers and labels
+LEFT, RIGHT, TOP, BOTTOM = 64, 12, 10, 40  # the room around the axes, for numbers and labels
 BINS = 32  # bars of a histogram, about
 SMALLEST_SHARE = 1e-12  # shares below this are drawn here on a logarithmic axis
 
@@ -111,7 +111,7 @@ def curves(
     def y(share: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * place(share, bottom, top, logarithmic)
 
-    drawn = [_across(y(mark), percent(mark)) for mark in marks]
+    drawn = [_across(y(mark), _mark(mark)) for mark in marks]
     drawn += [_below(x(tick), counted(tick)) for tick in across]
     if level is not None:
         drawn.append(_across(y(level), "", class_="level"))
@@ -126,11 +126,12 @@ def curves(
 
 
 def counted(number: float) -> str:
-    """A large number with few letters.
+    """A large number in few characters.
 
-    >>> counted(950), counted(12_000), counted(2.5e6), counted(0.004)
-    ('950', '12 k', '2.5 M', '0.004')
+    >>> counted(950), counted(12_000), counted(2.5e6), counted(0.004), counted(999_999)
+    ('950', '12 k', '2.5 M', '0.004', '1 M')
     """
+    number = float(f"{number:.3g}")
     for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"
@@ -141,6 +142,15 @@ def _picture(drawn: list[Html], label: str, described: str) -> Html:
     middle = (LEFT + WIDTH - RIGHT) / 2
     axis = element("text", label, x=middle, y=HEIGHT - 6, class_="label")
     return element("svg", *drawn, axis, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=described)
+
+
+def _mark(share: float) -> str:
+    """A share on an axis, which has room for few characters.
+
+    >>> _mark(0.001), _mark(1e-8)
+    ('0.1 %', '1e-06 %')
+    """
+    return percent(share) if share == 0 or share >= 1e-6 else f"{100 * share:.3g} %"
 
 
 def _across(y: float, text: str, class_: str = "grid") -> Html:
