@@ -1,4 +1,4 @@
-"""Who takes part in which kind of contest, as the pages name them, and at which of their own settings."""
+"""The entrants of each kind of contest, with their titles in the file and the settings at which they run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import linear
 
-OURS = "maxmargin"  # the title of ours in every contest, and the name of the package
+OURS = "maxmargin"  # the title of maxmargin in every contest, and the name of its package
 TOLERANCES = tuple(10.0**-power for power in range(9))  # 1 to 1e-8
 EPOCHS = (1, 3, 10, 30, 100, 300, 1000)
-SIDES = (3, 5, 10)  # values of C, and as many of gamma, that a search tries
+SIDES = (3, 5, 10)  # a search tries this many values of C and as many of gamma
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method of a package: its name in the worker script, and the settings that it runs at, from loose to tight."""
+    """A method of a package: its name in the worker script, and its settings (the ladder) from loose to tight."""
 
     title: str
     package: str
@@ -51,8 +51,14 @@ SEARCH = (
     Entrant("liquidSVM", "liquidSVM", "liquidsvm", SIDES),
 )
 ALL = (*LINEAR, *KERNEL, *SEARCH)
+DISPLAYED = {"the same with scikit-learn-intelex": "scikit-learn-intelex GridSearchCV"}  # instead of the title
+
+
+def displayed(title: str) -> str:
+    """The name of an entrant on the pages; titles are keys of the file and stay as they are."""
+    return DISPLAYED.get(title, title)
 
 
 def linear_entrants(loss: str) -> list[Entrant]:
-    """Those that have this loss."""
+    """The linear entrants that have this loss."""
     return [entrant for entrant in LINEAR if loss in linear.ENTRANTS[entrant.worker].losses]
