@@ -1,19 +1,18 @@
-"""Ours and every peer that is installed on the same problems, in one run: what each reaches in which time.
+"""Races of maxmargin and every installed peer on the same problems: the accuracy that each reaches, and the time.
 
     python -m benchmarks.arena                       # all sets, to docs/arena: a night
-    python -m benchmarks.arena --quick               # small ones, to build/arena: minutes
-    python -m benchmarks.arena --sets "Adult"        # some of them; the others are kept, or run later
-    python -m benchmarks.arena --pages               # the pages again, from their CSV file alone
+    python -m benchmarks.arena --quick               # small sets, to build/arena: minutes
+    python -m benchmarks.arena --sets "Adult"        # only these sets; the results of the others are kept
+    python -m benchmarks.arena --pages               # rewrite the pages from their CSV file
 
-`make arena` runs it, after `python -m benchmarks.arena.environments .venv-peers` has installed the peers in
-environments of their own. Each entrant has a process in its environment, in which it fits at a series of its own
-tolerances, or numbers of epochs, in turns with the others; all else is as it is by default. Objectives are computed
-here, in float64, from the models alone.
+`make arena` runs it after `python -m benchmarks.arena.environments .venv-peers` has installed the peers in their own
+environments. Each entrant runs in a process of its environment and fits at a series of its own tolerances or numbers
+of epochs, in turns with the others; all other parameters are defaults. Objectives are computed here, in float64, from
+the fitted models alone.
 
-`sets.py` lists the sets, of which there are three kinds: `features.py` (linear SVMs), `kernels.py` and `searches.py`.
-`race.py` runs the entrants of `entrants.py`. Results are kept in a CSV file, set by set, so that a run which was
-interrupted goes on; `curves.py` reads times to an accuracy from its rows, and `pages.py` and `drawing.py` make all
-pages of them.
+`sets.py` lists the sets. There are three kinds: `features.py` (linear SVMs), `kernels.py` and `searches.py`. `race.py`
+runs the entrants of `entrants.py`. Results are kept set by set in a CSV file, so that an interrupted run continues.
+`curves.py` derives times to an accuracy from its rows, and `pages.py` and `drawing.py` make the pages.
 """
 
 import sys

@@ -27,13 +27,17 @@ PEERS = ROOT / ".venv-peers"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=arena.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sets, fewer repeats: five minutes")
-    parser.add_argument("--sets", nargs="+", metavar="SET", help=f"of {', '.join(each.name for each in SETS)}")
-    parser.add_argument("--peers-python", nargs="+", metavar="PYTHON", help="where peers are, default: in .venv-peers")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: docs/arena, of a quick run build/arena")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="data sets that are not bundled")
-    parser.add_argument("--fresh", action="store_true", help="measure again what is in the file already")
-    parser.add_argument("--pages", action="store_true", help="write the pages again and measure nothing")
+    parser.add_argument("--quick", action="store_true", help="use small sets and fewer repeats: five minutes")
+    parser.add_argument(
+        "--sets", nargs="+", metavar="SET", help=f"default: all sets, {', '.join(each.name for each in SETS)}"
+    )
+    parser.add_argument(
+        "--peers-python", nargs="+", metavar="PYTHON", help="interpreters that have the peers, default: .venv-peers"
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: docs/arena; with --quick: build/arena")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where to find data sets that are not bundled")
+    parser.add_argument("--fresh", action="store_true", help="measure again even what the file already holds")
+    parser.add_argument("--pages", action="store_true", help="measure nothing, only rewrite the pages")
     chosen = parser.parse_args()
     mode = QUICK if chosen.quick else FULL
     folder = chosen.out or (PUBLISHED if chosen.pages else FOLDERS[mode])
@@ -41,11 +45,11 @@ def main() -> None:
     if chosen.pages:
         file = partial_of(file) if partial_of(file).exists() else file
         if not file.exists():
-            parser.error(f"there is no {file} to make pages from")
+            parser.error(f"cannot make pages: there is no file {file}")
     else:
         names = [each.name for each in sets_of(mode)]
         if unknown := sorted(set(chosen.sets or ()) - set(names)):
-            parser.error(f"no set {', '.join(unknown)} in a {mode} run: there are {', '.join(names)}")
+            parser.error(f"unknown set: {', '.join(unknown)}; the sets of a {mode} run are {', '.join(names)}")
         if chosen.data is not None:
             os.environ["MAXMARGIN_DATA"] = str(chosen.data)
         ring = Ring(mode, *peers(chosen.peers_python))
@@ -53,27 +57,28 @@ def main() -> None:
         for source in (file, partial_of(file)):
             changed = differences(source, made)
             if changed and not (chosen.fresh and not chosen.sets):
-                what = "; ".join(changed)
-                parser.error(f"{source} was measured with other versions ({what}): --fresh measures all sets again")
+                parser.error(
+                    f"{source} was measured with other versions ({'; '.join(changed)}): --fresh measures all sets again"
+                )
         file = run(file, ring, made, sets_of(mode), chosen.sets, chosen.fresh)
     picture = ROOT / "docs" / "pictures" / f"{NAME}.svg" if folder == PUBLISHED else folder / "summary.svg"
     write_pages(file, folder, picture)
-    print(f"pages in {folder}")
+    print(f"wrote the pages in {folder}")
 
 
 def peers(pythons: Sequence[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Where ours and the peers are, and why others are not there."""
+    """Where maxmargin and the installed peers are, and why the other peers are missing."""
     found = installed([*(pythons or pythons_in(PEERS)), sys.executable], PACKAGES)
     return installed([sys.executable], [OURS]) | found, {} if pythons else reasons_in(PEERS)
 
 
 def head(ring: Ring) -> dict[str, str]:
-    """The head of the file: what was run, and when and where."""
+    """The head of the file: mode, date, machine and versions."""
     return how(ring.mode) | {package: found.version for package, found in ring.installed.items()}
 
 
 def differences(source: Path, made: dict[str, str]) -> list[str]:
-    """What was not the same when a file of this mode was measured; the date may differ."""
+    """What differs from the head of a file of the same mode, apart from the date."""
     if not source.exists() or read(source).mode != made["mode"]:
         return []
     before = read(source).made
@@ -84,7 +89,7 @@ def differences(source: Path, made: dict[str, str]) -> list[str]:
 def run(
     file: Path, ring: Ring, made: dict[str, str], sets: Sequence[Set], names: Sequence[str] | None, fresh: bool
 ) -> Path:
-    """Run the named sets, by default all; a row says how long each took, or why it is missing."""
+    """Run the named sets, by default all. A row has the wall seconds of a set, another why it is missing."""
     by_name = {each.name: each for each in sets}
 
     def one(name: str) -> list[dict[str, Any]]:

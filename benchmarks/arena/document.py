@@ -1,4 +1,4 @@
-"""A page as a list of blocks, written as Markdown or as one file of HTML that needs nothing else."""
+"""A page as a list of blocks, written as Markdown or as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ Block = Heading | Paragraph | Table | Picture
 
 
 def as_markdown(title: str, blocks: Sequence[Block]) -> str:
+    """A page that refers to its pictures by their file names."""
     parts = [f"# {title}"]
     for block in blocks:
         match block:
@@ -63,7 +64,7 @@ def as_markdown(title: str, blocks: Sequence[Block]) -> str:
 
 
 def as_html(title: str, blocks: Sequence[Block], folder: Path) -> str:
-    """With the pictures, which are in this folder, inside."""
+    """A page with its pictures embedded, which are read from the folder."""
     parts = [f"<h1>{html.escape(title)}</h1>"]
     for block in blocks:
         match block:
@@ -89,7 +90,7 @@ def cells(tag: str, line: Sequence[Any]) -> str:
 
 
 def marked(text: str) -> str:
-    """The few marks of a paragraph, as HTML."""
+    """Convert the marks that a paragraph may have to HTML."""
     text = html.escape(text, quote=False)
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     text = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", text)

@@ -1,8 +1,8 @@
-"""Environments of the peers: made by pip and by name, and asked what they have.
+"""Virtual environments for the peers: created with pip, and asked for the versions that they have.
 
     python -m benchmarks.arena.environments .venv-peers
 
-What cannot be installed is left out, and the reason is kept.
+A package that cannot be installed is left out, and the reason is kept.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-FAILED = "failed.json"  # in the folder of the environments: why packages are not there
+FAILED = "failed.json"  # in the folder of the environments: why packages are missing
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Packages that live together; `base` is installed before them, as some are built with it."""
+    """Packages that are installed together; `base` is installed first, as some packages are built with it."""
 
     name: str
     packages: tuple[str, ...]
@@ -66,20 +66,20 @@ print(json.dumps(found))
 
 @dataclass(frozen=True)
 class Installed:
-    """Where a package is, and in which version."""
+    """The interpreter that has a package, and the version."""
 
     python: str
     version: str
 
 
 def make(folder: Path, environments: Iterable[Environment] = ENVIRONMENTS) -> dict[str, str]:
-    """Make the environments in a folder; why packages could not be installed, which is also kept there."""
+    """Create the environments in a folder; return why packages could not be installed, which is also kept there."""
     failed: dict[str, str] = {}
     for environment in environments:
         home = folder / environment.name
         subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
         if environment.base:
-            # If it fails, so will the packages, and say why.
+            # If this fails, the packages fail too, and their errors are kept.
             install(python_of(home), environment.base)
         for package in environment.packages:
             print(f"{environment.name}: {package}", flush=True)
@@ -94,31 +94,31 @@ def python_of(home: Path) -> str:
 
 
 def install(python: str, what: Sequence[str]) -> str:
-    """Let pip install it; the reason if it cannot, else nothing."""
+    """Install with pip; return the reason if that fails, else an empty string."""
     done = subprocess.run([python, "-m", "pip", "install", *what], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else reason(done.stderr)
 
 
 def reason(errors: str) -> str:
-    """The last error that pip tells, without the places of files."""
+    """The last error message of pip, without file paths."""
     told = re.findall(r"^\s*(?:ERROR|error): (.+)$", errors, re.MULTILINE)
-    return "pip: " + re.sub(r"\S*/\S*", "...", told[-1] if told else "it fails without a reason")[:200]
+    return "pip: " + re.sub(r"\S*/\S*", "...", told[-1] if told else "failed without a message")[:200]
 
 
 def pythons_in(folder: Path) -> list[str]:
-    """The interpreters of the environments that there are in a folder."""
+    """The interpreters of the environments in a folder."""
     homes = [folder / environment.name for environment in ENVIRONMENTS]
     return [python_of(home) for home in homes if Path(python_of(home)).exists()]
 
 
 def reasons_in(folder: Path) -> dict[str, str]:
-    """Why packages could not be installed there."""
+    """Why packages could not be installed in a folder."""
     file = folder / FAILED
     return json.loads(file.read_text()) if file.exists() else {}
 
 
 def installed(pythons: Iterable[str], packages: Sequence[str]) -> dict[str, Installed]:
-    """The first of these interpreters that has a package, for each package that one has."""
+    """For each package, the first of these interpreters that has it; packages that none has are left out."""
     found: dict[str, Installed] = {}
     for python in pythons:
         answer = subprocess.run([python, "-c", PROBE, *packages], capture_output=True, text=True, check=True)

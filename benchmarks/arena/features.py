@@ -1,4 +1,4 @@
-"""Linear SVMs without a bias: two or more classes, hinge and squared hinge, dense and sparse."""
+"""Linear SVMs without a bias: two or more classes, hinge and squared hinge loss, dense and sparse data."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from benchmarks.arena.race import BEST, CASE, FIT, Contestant, Ring, digits, rac
 
 @dataclass(frozen=True)
 class LinearSet:
-    """Data and the values of C to learn it with; of several classes, one against the rest each."""
+    """A data set and values of C; several classes are learned one-vs-rest."""
 
     name: str
     load: Callable[[], tuple[Any, Any]]
     Cs: tuple[float, ...] = (1.0,)
     losses: tuple[str, ...] = linear.LOSSES
-    dense: bool = False  # give it as dense arrays to those that take them; else all have CSR
-    quick: bool = False  # it is part of a quick run, with the first value of C
+    dense: bool = False  # give dense arrays to entrants that accept them; else all get CSR
+    quick: bool = False  # whether it is part of a quick run, which uses the first value of C
     family: ClassVar[str] = "linear"
 
     def run(self, ring: Ring) -> list[dict[str, Any]]:
@@ -80,20 +80,20 @@ class LinearSet:
 
 
 def binary_labels(y: Any) -> Iterator[Any]:
-    """+1 and -1, for each class against the rest, or once if there are two."""
+    """Labels +1 and -1 of each one-vs-rest problem; of two classes, a single problem."""
     classes = np.unique(y)
     for label in classes[1:] if classes.size == 2 else classes:
         yield np.where(y == label, 1.0, -1.0)
 
 
 def objective(X: Any, y: Any, w: Sequence[Any], loss: str, C: float) -> float:
-    """P of all classes together, in float64; a row of w for each binary problem."""
+    """The sum of the primal objectives of all binary problems, in float64; w has a row for each."""
     rows = zip(binary_labels(y), np.atleast_2d(w), strict=True)
     return sum(linear.objective(X, labels, own, loss, C) for labels, own in rows)
 
 
 def shape(X: Any, y: Any) -> str:
-    """As the pages show it."""
+    """The size of the data, as the pages show it."""
     classes = np.unique(y).size
     full = X.nnz / y.size if sp.issparse(X) else np.count_nonzero(X) / y.size
     stored = f", {full:,.0f} entries a row" if full < 0.99 * X.shape[1] else ""

@@ -1,4 +1,4 @@
-"""SVMs with a Gaussian kernel and a bias, two or more classes: small, medium and large."""
+"""SVMs with a Gaussian kernel and a bias, two or more classes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from benchmarks.arena.entrants import KERNEL, OURS, Entrant
 from benchmarks.arena.features import shape
 from benchmarks.arena.race import BEST, CASE, FIT, Contestant, Ring, digits, race
 
-REFERENCE, TIGHT = "maxmargin-float64", 1e-8  # who finds the optimum, and the relative gap that it is asked for
+REFERENCE, TIGHT = "maxmargin-float64", 1e-8  # the solver that finds the optimum, and its relative duality gap
 
 
 @dataclass(frozen=True)
 class KernelSet:
-    """Data, the width of the kernel exp(-gamma |x - z|^2), and the values of C; of several classes, every two."""
+    """A data set, gamma of the kernel exp(-gamma |x - z|^2), and values of C; several classes: one-vs-one."""
 
     name: str
     load: Callable[[], tuple[Any, Any]]
     gamma: float
     Cs: tuple[float, ...] = (1.0,)
-    quick: bool = False  # it is part of a quick run, with the first value of C
+    quick: bool = False  # whether it is part of a quick run, which uses the first value of C
     family: ClassVar[str] = "kernel"
 
     def run(self, ring: Ring) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ class KernelSet:
 
         most = ring.limits.reference
         model, _, _ = reference.ask(request(tol=TIGHT, max_time=most), 2 * most)
-        reference.end()  # so that its memory is free for the others
+        reference.end()  # frees its memory for the entrants
         best = values(k, X, y, C, model)
 
         def judge(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class KernelSet:
 
 
 def values(k: Function, X: Any, y: Any, C: float, model: Mapping[str, Any]) -> tuple[float, float]:
-    """The primal and the dual objective, of the models of all pairs of classes together, in float64."""
+    """The sums of the primal and of the dual objectives over the models of all pairs of classes, in float64."""
     coef = model["coef"].astype(np.float64)
     if "classes" not in model:
         found = [quality(k, X, np.where(y > 0, 1.0, -1.0), C, model["support"], coef, float(model["intercept"]))]

@@ -1,4 +1,4 @@
-"""Searches over C and gamma by cross-validation with a Gaussian kernel: seconds, and the test error that results."""
+"""Searches over C and gamma by cross-validation with a Gaussian kernel: their time and the resulting test error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK_SIDES = SIDES[:2]
 
 @dataclass(frozen=True)
 class SearchSet:
-    """Rows to learn from and rows to test on. The values are C from 0.1 to 1000, gamma around 1 / (d var X)."""
+    """Training and test rows; C ranges from 0.1 to 1000, and gamma from 0.01 to 100 times 1 / (d var X)."""
 
     name: str
     load: Callable[[], tuple[Any, Any, Any, Any]]

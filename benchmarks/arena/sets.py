@@ -1,4 +1,4 @@
-"""All sets of the arena. Generated ones say so in their names; real ones are found as `benchmarks/README.md` says."""
+"""All sets of the arena. Generated ones have "made" in their names; `benchmarks/README.md` says where to get others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Load = Callable[[], tuple[Any, Any]]
 
 
 def rows_of(task: Callable[[], Task], two: bool = False) -> Load:
-    """The rows to learn from, as float32; with `two`, labels +1 and -1."""
+    """The training rows as float32; with `two`, the labels are +1 and -1."""
 
     def load() -> tuple[Any, Any]:
         made = task()
@@ -35,7 +35,7 @@ def rows_of(task: Callable[[], Task], two: bool = False) -> Load:
 
 
 def case_of(name: str, n: int | None = None) -> Load:
-    """Rows of a set of kernel_sets.py, all or so many that are drawn."""
+    """The training rows of a set of kernel_sets.py, all or n drawn ones."""
 
     def load() -> tuple[Any, Any]:
         data = kernel_sets.drawn(kernel_sets.CASES[name].load(), n)
@@ -68,7 +68,7 @@ def letters(rows: int) -> Callable[[], Task]:
 
 
 def halved(task: Callable[[], Task]) -> Callable[[], tuple[Any, Any, Any, Any]]:
-    """Of a set without rows to test on, a half each."""
+    """Training and test rows from a set without test rows: half of the rows each."""
 
     def load() -> tuple[Any, Any, Any, Any]:
         made = task()
@@ -79,6 +79,8 @@ def halved(task: Callable[[], Task]) -> Callable[[], tuple[Any, Any, Any, Any]]:
 
 
 def tested(task: Callable[[], Task]) -> Callable[[], tuple[Any, Any, Any, Any]]:
+    """Training and test rows of a set that has both."""
+
     def load() -> tuple[Any, Any, Any, Any]:
         made = task()
         return made.X, made.y, *made.test
@@ -122,5 +124,5 @@ SETS: tuple[Set, ...] = (
 
 
 def sets_of(mode: str) -> Sequence[Set]:
-    """Those that are part of a run."""
+    """The sets of a run in this mode."""
     return [each for each in SETS if each.quick or mode != QUICK]
