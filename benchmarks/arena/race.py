@@ -1,4 +1,4 @@
-"""Entrants at their own series of settings on one problem, in turns: what each fit took and what its model is worth."""
+"""Run entrants at their series of settings on one problem, in turns: the time and the accuracy of each fit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from workers import Stopped, WorkerProcess
 from benchmarks.arena.entrants import Entrant
 from benchmarks.arena.environments import Installed
 
-# Kinds of rows: a problem, a fit, a fit that was stopped, a search, an entrant or a set that is missing, and the wall
+# Kinds of rows: a problem, a fit, the end of an entrant's series, a search, a missing entrant or set, and the wall
 # seconds of a whole set.
 CASE, FIT, STOPPED, SEARCH, MISSING, TOOK = "case", "fit", "stopped", "search", "missing", "took"
-SEARCH_PATIENCE = 10  # how many times longer a search may take than a fit
-BEST = 1e-6  # relative suboptimality from which on an entrant is not asked for more
-FAR_BEHIND = 10  # an entrant whose fit takes so many times as long as one that reaches BEST is not asked for more
+SEARCH_PATIENCE = 10  # a search may take this many times as long as a fit
+BEST = 1e-6  # relative suboptimality at which the series of an entrant ends
+FAR_BEHIND = 10  # the series also ends with a fit that takes this many times as long as one that reached BEST
 
 Judge = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class Limits(NamedTuple):
-    """What a run may take; seconds are those on each core."""
+    """How long a run may take, and how often fits are repeated."""
 
-    cap: float  # of a fit
-    repeats: int  # of a fit at most, unless they have taken
-    enough: float  # wall seconds together
+    cap: float  # CPU seconds per core for a fit
+    repeats: int  # how often a fit runs at most
+    enough: float  # a fit is not repeated once its runs have taken this many wall seconds together
     reference: float  # wall seconds to find the optimum
 
 
@@ -37,7 +37,7 @@ LIMITS = {QUICK: Limits(cap=3, repeats=2, enough=0.5, reference=10), FULL: Limit
 
 @dataclass
 class Ring:
-    """What a set is run with: which packages are where, and why others are not."""
+    """The mode of a run, the installed packages, and why others are missing."""
 
     mode: str
     installed: Mapping[str, Installed]
@@ -50,7 +50,7 @@ class Ring:
     def processes(
         self, entrants: Sequence[Entrant], start: Callable[[Entrant, str], WorkerProcess]
     ) -> tuple[dict[str, WorkerProcess], list[dict[str, Any]]]:
-        """A process of each entrant that is there, and a row for each that is not."""
+        """A process for each available entrant, and a row for each missing one."""
         started = {
             entrant.title: start(entrant, self.installed[entrant.package].python)
             for entrant in entrants
@@ -72,7 +72,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class Contestant:
-    """An entrant, its process, and what that is asked for at a rung of its ladder."""
+    """An entrant, its process, and the request for a rung of its ladder."""
 
     entrant: Entrant
     process: WorkerProcess
@@ -80,16 +80,16 @@ class Contestant:
 
 
 def race(kind: str, contestants: Sequence[Contestant], judge: Judge, limits: Limits) -> list[dict[str, Any]]:
-    """Let all climb their ladders in turns, and then repeat what was quick: a row for each rung, with its best times.
+    """Let all entrants climb their ladders in turns, then repeat quick fits; each rung has a row with its best times.
 
-    `judge` says what a model is worth, as columns; one of the name "done" ends the climb, and is no column. An entrant
-    that is far behind one that is done ends its climb too: it could only become later.
+    `judge` returns columns that say how good a model is; a true value of "done", which is not a column, ends the climb.
+    An entrant that is far behind one that is done also ends its climb, because tighter settings only take longer.
     """
     rows: dict[tuple[str, float], dict[str, Any]] = {}
     spent: dict[tuple[str, float], float] = {}
     stopped: list[dict[str, Any]] = []
     going = list(contestants)
-    least, leader = math.inf, ""  # the wall seconds of the quickest fit that is done, and whose it is
+    least, leader = math.inf, ""  # wall seconds and entrant of the quickest fit that is done
     height = max((len(each.entrant.ladder) for each in contestants), default=0)
     for step in range(height):
         for each in list(going):
@@ -121,7 +121,11 @@ def race(kind: str, contestants: Sequence[Contestant], judge: Judge, limits: Lim
             for rung in each.entrant.ladder:
                 key = each.entrant.title, rung
                 if key in rows and spent[key] < limits.enough:
-                    _, cpu, wall = each.process.ask(each.request(rung), 2 * limits.cap)
+                    try:
+                        _, cpu, wall = each.process.ask(each.request(rung), 2 * limits.cap)
+                    except Stopped:  # the times of the earlier runs stay
+                        spent[key] = math.inf
+                        continue
                     spent[key] += wall
                     best = rows[key]
                     best |= {"wall": min(best["wall"], wall), "cpu": min(best["cpu"], cpu), "runs": best["runs"] + 1}
@@ -129,5 +133,5 @@ def race(kind: str, contestants: Sequence[Contestant], judge: Judge, limits: Lim
 
 
 def digits(value: float) -> str:
-    """An objective as the file keeps it: with as many digits as small suboptimalities need."""
+    """An objective as the file keeps it, with enough digits for small suboptimalities."""
     return f"{value:.12g}"
