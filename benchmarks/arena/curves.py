@@ -1,4 +1,4 @@
-"""What the rows of the arena's file say: suboptimality, time to an accuracy, Pareto curves, and verdicts."""
+"""What follows from the rows of the arena's file: suboptimality, time to an accuracy, Pareto curves and verdicts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from benchmarks.arena.race import CASE, FIT, MISSING, SEARCH, STOPPED
 TARGETS = (1e-3, 1e-4, 1e-6)  # relative suboptimality
 PRIMAL, DUAL = "primal", "dual"
 CLOCKS = ("wall", "cpu")
-LEAST = 1e-4  # seconds: the clock of a process may stand still during a shorter fit
+LEAST = 1e-4  # seconds; the CPU clock of a process may not advance during a shorter fit
 
 
 class Point(NamedTuple):
-    """A fit: its seconds, and how far from the best its model is."""
+    """A fit: its seconds, and the distance of its model from the optimum."""
 
     seconds: float
     distance: float
@@ -27,7 +27,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """One case of a set: what is known of it, and the rows of all fits."""
+    """One case of a set: the row that describes it, and the rows of all fits."""
 
     set: str
     case: str
@@ -44,23 +44,23 @@ class Problem:
 
     @property
     def measure(self) -> str:
-        """What is compared: the dual objective where all entrants maximise that one, else the primal one."""
+        """The objective to compare: the dual for kernels, which all entrants maximise, else the primal."""
         return DUAL if self.family == "kernel" else PRIMAL
 
     @property
     def entrants(self) -> list[str]:
-        """Those that ran, ours first."""
+        """The entrants that ran, maxmargin first."""
         found = list(dict.fromkeys(row["entrant"] for row in self.rows))
         return sorted(found, key=lambda title: title != OURS)
 
     def optimum(self, measure: str) -> float:
-        """The best that anyone reached."""
+        """The best value that any entrant or the reference reached."""
         found = [row[measure] for row in (self.about, *where(self.rows, kind=FIT)) if row[measure] is not None]
         values = [value for value in found if math.isfinite(value)]  # some methods diverge
         return min(values) if measure == PRIMAL else max(values)
 
     def known_within(self) -> float:
-        """The relative difference of the best primal and the best dual value: no optimum is farther."""
+        """The relative difference of the best primal and the best dual value, which bounds the error of the optimum."""
         return self.optimum(PRIMAL) / self.optimum(DUAL) - 1
 
     def distance(self, row: Row, measure: str) -> float:
@@ -71,28 +71,28 @@ class Problem:
         return abs(row[measure] - best) / abs(best)
 
     def points(self, title: str, clock: str, measure: str = "") -> list[Point]:
-        """All fits of an entrant, by their seconds."""
+        """All fits of an entrant, sorted by seconds."""
         fits = [row for row in self.rows if row["entrant"] == title and row["kind"] in (FIT, SEARCH)]
         points = [Point(max(row[clock], LEAST), self.distance(row, measure or self.measure)) for row in fits]
         return sorted(point for point in points if math.isfinite(point.distance))
 
     def seconds_to(self, title: str, target: float, clock: str, measure: str = "") -> float:
-        """The least seconds of a fit that is good enough; infinite if there is none."""
+        """The seconds of the fastest fit that reaches the target; infinite if none does."""
         good = [at.seconds for at in self.points(title, clock, measure) if at.distance <= target]
         return min(good, default=math.inf)
 
     def error_target(self) -> float:
-        """Of a search: the least test error that anyone has, and one standard error more."""
+        """The target of a search: the lowest test error of all entrants plus its standard error."""
         least = min(row["error"] for row in where(self.rows, kind=SEARCH))
         return least + math.sqrt(max(least * (1 - least), 0) / self.about["tested"])
 
     def note(self, title: str) -> str:
-        """Why an entrant went no farther, if it was stopped."""
-        return "; ".join(f"{row['note']} at {row['rung']:g}" for row in where(self.rows, entrant=title, kind=STOPPED))
+        """At which setting an entrant was stopped, and why; empty if it was not."""
+        return "; ".join(f"at {row['rung']:g}: {row['note']}" for row in where(self.rows, entrant=title, kind=STOPPED))
 
 
 def pareto(points: Sequence[Point]) -> list[Point]:
-    """Those that are better than all that took less time."""
+    """The points that are better than all points that took less time."""
     found: list[Point] = []
     for point in sorted(points):
         if not found or point.distance < found[-1].distance:
@@ -109,7 +109,7 @@ def problems(rows: Sequence[Row]) -> Iterator[Problem]:
 
 
 def left_out(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Entrants and sets that are not there, by reason."""
+    """Missing entrants and sets, by reason."""
     found: dict[str, list[str]] = {}
     for row in where(rows, kind=MISSING):
         names = found.setdefault(str(row["note"]), [])
@@ -121,7 +121,7 @@ def left_out(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Our seconds and those of the best peer to the same accuracy; infinite where it was not reached."""
+    """Seconds of maxmargin and of the best peer to the same accuracy; infinite where it was not reached."""
 
     problem: Problem
     target: float
@@ -131,12 +131,12 @@ class Verdict:
 
     @property
     def ratio(self) -> float:
-        """The best peer's time to ours; NaN if neither gets there."""
+        """The time of the best peer divided by that of maxmargin; NaN if neither reaches the target."""
         return math.nan if math.isinf(self.ours) and math.isinf(self.peer) else self.peer / self.ours
 
 
 def verdict(problem: Problem, target: float, clock: str = "wall", measure: str = "") -> Verdict | None:
-    """None where ours or all peers did not take part."""
+    """Compare maxmargin with its best peer; None if maxmargin or all peers did not take part."""
     titles = problem.entrants
     if OURS not in titles or len(titles) == 1:
         return None
