@@ -1,4 +1,4 @@
-"""The pictures of the arena, from the rows of its file: curves of all entrants, and times at equal accuracy."""
+"""The pictures of the arena: accuracy against time for all entrants, and times to the same accuracy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from results import draw_svg
 
 from benchmarks.arena.curves import CLOCKS, PRIMAL, TARGETS, Problem, pareto, verdict
-from benchmarks.arena.entrants import KERNEL, LINEAR, OURS, SEARCH
+from benchmarks.arena.entrants import KERNEL, LINEAR, OURS, SEARCH, displayed
 from benchmarks.arena.race import SEARCH as SEARCHES
 
-INK = "#808080"  # readable on the light and on the dark background of a page
+INK = "#808080"  # readable on light and dark pages
 OWN = "#d62728"
 STYLE = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK) | {
     "savefig.transparent": True,
@@ -28,7 +28,7 @@ CLOCK_NAMES = {"wall": "wall seconds", "cpu": "CPU seconds"}
 
 
 def looks(title: str) -> dict[str, Any]:
-    """How an entrant is drawn, the same in all pictures: ours stands out."""
+    """Line and marker of an entrant, the same in all pictures; maxmargin stands out."""
     if title == OURS:
         return {"color": OWN, "marker": "o", "linewidth": 2.4, "markersize": 5, "zorder": 5}
     for entrants in (LINEAR, KERNEL, SEARCH):
@@ -51,7 +51,7 @@ def draw_set(problems: Sequence[Problem], file: Path) -> None:
 
 
 def panels(problem: Problem) -> list[tuple[str, str]]:
-    """Clock and measure of each row of panels: where the dual objective counts, the primal one is shown beside it."""
+    """Clock and objective of each row of panels; where the dual objective counts, the primal is shown too."""
     found = [(clock, problem.measure) for clock in CLOCKS]
     return found if problem.measure == PRIMAL else [*found, ("wall", PRIMAL)]
 
@@ -77,29 +77,29 @@ def curves(problems: Sequence[Problem], figure: Any) -> None:
     for (_, measure), panel in zip(rows, grid[:, 0], strict=True):
         what = "test error" if problems[0].family == SEARCHES else f"relative suboptimality\n({measure})"
         panel.set_ylabel(what)
-    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
+    figure.legend(handles.values(), map(displayed, handles), loc="outside right upper", fontsize=8)
 
 
 def split(points: Sequence[Any]) -> tuple[list[float], list[float]]:
-    """Seconds and distances; what is exact is drawn at the lower end of the axis."""
+    """Seconds and distances; exact solutions are drawn at the lower end of the axis."""
     return [point.seconds for point in points], [max(point.distance, NEAREST) for point in points]
 
 
 def draw_summary(problems: Sequence[Problem], file: Path) -> None:
-    """Wall seconds of all entrants to the same accuracy: a line for each problem that ours and a peer reached."""
+    """Wall seconds to the same accuracy, a line for each problem where maxmargin and a peer reach it."""
     compared = [problem for problem in problems if reached_by(problem)]
     draw_svg(partial(summary, compared), file, (8.6, 0.34 * len(compared) + 1.4), **STYLE)
 
 
 def reached_by(problem: Problem) -> dict[str, float]:
-    """Seconds of the entrants that got there, if ours and a peer did."""
+    """Seconds of the entrants that reach the accuracy; empty unless maxmargin and a peer do."""
     seconds = {title: problem.seconds_to(title, target_of(problem), "wall") for title in problem.entrants}
     there = {title: value for title, value in seconds.items() if math.isfinite(value)}
     return there if OURS in there and len(there) > 1 else {}
 
 
 def target_of(problem: Problem) -> float:
-    """The accuracy at which problems are compared in one line."""
+    """The accuracy at which the summary compares the entrants."""
     return problem.error_target() if problem.family == SEARCHES else TARGETS[0]
 
 
@@ -114,15 +114,15 @@ def summary(problems: Sequence[Problem], figure: Any) -> None:
         panel.plot([found.ours, found.peer], [line, line], color=INK, linewidth=1, zorder=1)
         panel.plot(found.peer, line, "o", color=COLOURS[0], markersize=6)
         panel.plot(found.ours, line, "o", color=OWN, markersize=7)
-        text, at = f"{found.ratio:.2g}×  {found.who}", ("axes fraction", "data")
+        text, at = f"{found.ratio:.2g}×  {displayed(found.who)}", ("axes fraction", "data")
         panel.annotate(text, (1.01, line), xycoords=at, va="center", fontsize=8)
     panel.set_yticks(range(len(problems)), [problem.name for problem in problems])
     label = f"wall seconds to a relative suboptimality of {TARGETS[0]:g}"
     if any(problem.family == SEARCHES for problem in problems):
-        label += "\n(searches: to the least test error plus a standard error)"
+        label += "\n(searches: to the lowest test error plus one standard error)"
     panel.set(xscale="log", xlabel=label, ylim=(-0.7, len(problems) - 0.3))
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.25)
-    for title, colour in ((OURS, OWN), ("the best peer, named at the right", COLOURS[0]), ("other peers", INK)):
+    for title, colour in ((OURS, OWN), ("best peer, named on the right", COLOURS[0]), ("other peers", INK)):
         panel.plot([], [], "o", color=colour, label=title)
     figure.legend(loc="outside upper left", ncols=3, fontsize=8)
