@@ -1,4 +1,4 @@
-"""The pages of the arena, Markdown and one file of HTML, from its CSV file alone."""
+"""The pages of the arena, as Markdown and as one HTML file, from its CSV file alone."""
 
 from __future__ import annotations
 
@@ -13,20 +13,27 @@ from results import QUICK, Measured, Row, read, where
 from benchmarks.arena.curves import CLOCKS, PRIMAL, TARGETS, Problem, Verdict, left_out, problems, verdict
 from benchmarks.arena.document import Block, Heading, Paragraph, Picture, Table, as_html, as_markdown
 from benchmarks.arena.drawing import draw_set, draw_summary
+from benchmarks.arena.entrants import displayed
 from benchmarks.arena.race import BEST, FAR_BEHIND, LIMITS, SEARCH, SEARCH_PATIENCE, TOOK
 
-NAME, TITLE = "arena", "The arena: ours and its peers on the same problems"
+NAME, TITLE = "arena", "The arena: maxmargin and its peers on the same problems"
 KINDS = {
     "linear": "Linear SVMs without a bias: suboptimality of the primal objective",
-    "kernel": "Gaussian kernel, with a bias: suboptimality of the dual objective, which all of them maximise",
-    "search": "Searches over C and gamma: to the least test error plus a standard error",
+    "kernel": "Gaussian kernel, with a bias: suboptimality of the dual objective, which all entrants maximise",
+    "search": "Searches over C and gamma: time to the lowest test error plus one standard error",
 }
-HEADS = ("mode", "date", "machine")  # what the head of the file has beside versions
-VERDICT_HEAD = ("problem", "to", "ours, s", "best peer, s", "best peer", "peer / ours", "peer / ours, CPU")
+HEADS = ("mode", "date", "machine")  # entries in the head of the file that are not versions
+VERDICT_HEAD = ("problem", "accuracy", "maxmargin, s", "best peer, s", "best peer", "ratio", "ratio of CPU times")
+
+RATIO = (
+    "The tables below have wall seconds to an accuracy. A ratio is the time of the best peer divided by that of "
+    "maxmargin: above 1, maxmargin is quicker. The last column compares CPU times, where the best peer may be another "
+    "one."
+)
 
 
 def write_pages(file: Path, folder: Path, picture: Path) -> None:
-    """All pages and pictures, in a folder; the summary picture may live elsewhere."""
+    """Write all pages and pictures to a folder; the summary picture may go elsewhere."""
     measured = read(file)
     found = list(problems(measured.rows))
     for name in sets_in(found):
@@ -41,20 +48,20 @@ def sets_in(found: Sequence[Problem]) -> list[str]:
 
 
 def stem(name: str) -> str:
-    """Of the picture of a set."""
+    """The file name of a set's picture, without its ending."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def links(source: str) -> list[Block]:
-    """What the page of Markdown links to."""
+    """The last paragraph of the Markdown page."""
     page = f"{NAME}.html"
-    return [Paragraph(f"All figures come from [{source}]({source}). [{page}]({page}) is this page in one file.")]
+    return [Paragraph(f"All numbers come from [{source}]({source}). [{page}]({page}) is this page as a single file.")]
 
 
 def content(measured: Measured) -> list[Block]:
-    """What both pages say."""
+    """The content of both pages."""
     found = list(problems(measured.rows))
-    blocks: list[Block] = [*introduction(measured), Heading("Verdict", 2), *summary(found)]
+    blocks: list[Block] = [*introduction(measured), Heading("Verdict", 2), *summary(found), Paragraph(RATIO)]
     for family, title in KINDS.items():
         own = [problem for problem in found if problem.family == family]
         if own:
@@ -63,32 +70,37 @@ def content(measured: Measured) -> list[Block]:
     if kernels:
         blocks += [
             Heading("The same kernel problems by the primal objective", 3),
-            Paragraph("The value of the model as a classifier, which comes near its optimum later than the dual one."),
+            Paragraph(
+                "The primal objective measures the model as a classifier. It approaches its optimum later than the "
+                "dual objective."
+            ),
             Table(VERDICT_HEAD, list(verdict_lines(kernels, PRIMAL))),
         ]
     blocks += [Heading("Sets", 2)]
     for name in sets_in(found):
         blocks += section(name, found)
-    return [*blocks, Heading("How it was made", 2), *method(measured)]
+    return [*blocks, Heading("How it was measured", 2), *method(measured)]
 
 
 def introduction(measured: Measured) -> Iterator[Block]:
     made = measured.made
-    quick = "**A quick run: small sets, few repeats, a cap of seconds.** " if measured.mode == QUICK else ""
+    cap = LIMITS[measured.mode].cap
+    quick = f"**A quick run: small sets, few repeats, and at most {cap:g} s per core for a fit.** "
     yield Paragraph(
-        f"{quick}Every entrant fits the same problems at a series of its own tolerances or numbers of epochs, in turns "
-        f"with the others, in a process of its own. The objective is computed by our own code, in float64, from the "
-        f"model alone; the time to an accuracy is that of the quickest fit that is as accurate. "
-        f"{made['date']}, {made['machine']}, all cores, default parameters, no environment variable set."
+        f"{quick if measured.mode == QUICK else ''}Every entrant fits the same problems at a series of its own "
+        "tolerances or numbers of epochs. Entrants take turns, each in its own process. We compute the objective in "
+        "float64 from the fitted model alone. The time to an accuracy is that of the quickest fit that reaches it. "
+        f"Measured on {made['date']} ({made['machine']}) with all cores, default parameters and no environment "
+        "variables set."
     )
     versions = ", ".join(f"{name} {version}" for name, version in made.items() if name not in HEADS)
     yield Paragraph(f"Versions: {versions}.")
     for reason, names in left_out(measured.rows).items():
-        yield Paragraph(f"**Missing: {', '.join(names)}.** {reason}")
+        yield Paragraph(f"**Missing: {', '.join(map(displayed, names))}** ({reason}).")
 
 
 def summary(found: Sequence[Problem]) -> Iterator[Block]:
-    """How often ours is ahead, by how much, and every problem in which it is not."""
+    """How often maxmargin is the quickest, by which factor, and all problems where it is not."""
     objectives = [problem for problem in found if problem.family != SEARCH]
     for target in TARGETS:
         yield from counted(f"To a relative suboptimality of {target:g}", [(p, target) for p in objectives])
@@ -102,18 +114,18 @@ def counted(title: str, asked: Sequence[tuple[Problem, float]]) -> Iterator[Bloc
     if not decided:
         return
     behind = [found for found in decided if found.ratio < 1]
-    text = (
-        f"**{title}:** ours is the quickest in {len(decided) - len(behind)} of {len(decided)} problems, by the median "
-        f"{ratio(float(np.median([found.ratio for found in decided])))} times the best peer in wall time."
-    )
+    median = float(np.median([found.ratio for found in decided]))
+    text = f"**{title}:** maxmargin is the quickest in {len(decided) - len(behind)} of {len(decided)} problems."
+    if math.isfinite(median) and median > 0:
+        text += f" The median ratio of the best peer's wall time to that of maxmargin is {ratio(median)}."
     if behind:
-        losses = "; ".join(f"{found.problem.name} ({ratio(found.ratio)}, {found.who})" for found in behind)
-        text += f" Behind in {losses}."
+        losses = "; ".join(f"{found.problem.name} ({ratio(found.ratio)}, {displayed(found.who)})" for found in behind)
+        text += f" A peer is quicker on {losses}."
     yield Paragraph(text)
 
 
 def verdict_lines(found: Sequence[Problem], measure: str = "") -> Iterator[list[str]]:
-    """A line for each problem and accuracy that somebody reached."""
+    """A line for each problem and accuracy that some entrant reached."""
     for problem in found:
         for target in [problem.error_target()] if problem.family == SEARCH else TARGETS:
             wall, cpu = (verdict(problem, target, clock, measure) for clock in CLOCKS)
@@ -124,7 +136,7 @@ def verdict_lines(found: Sequence[Problem], measure: str = "") -> Iterator[list[
 
 
 def times(found: Verdict) -> list[str]:
-    return [seconds(found.ours), seconds(found.peer), found.who if math.isfinite(found.peer) else "none"]
+    return [seconds(found.ours), seconds(found.peer), displayed(found.who) if math.isfinite(found.peer) else "none"]
 
 
 def seconds(value: float) -> str:
@@ -132,12 +144,12 @@ def seconds(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """Of a peer's time to ours; one of the two may not have got there."""
-    return "only ours" if math.isinf(value) else "only the peer" if value == 0 else f"{value:.2g}"
+    """A peer's time divided by that of maxmargin, or which of the two alone reached the accuracy."""
+    return "only maxmargin" if math.isinf(value) else "only a peer" if value == 0 else f"{value:.2g}"
 
 
 def section(name: str, found: Sequence[Problem]) -> Iterator[Block]:
-    """Of one set: its curves, and what each entrant took."""
+    """The curves of one set, and the times of its entrants."""
     own = [problem for problem in found if problem.set == name]
     yield Heading(name, 3)
     yield Paragraph(f"{own[0].about['shape']}.")
@@ -146,7 +158,9 @@ def section(name: str, found: Sequence[Problem]) -> Iterator[Block]:
         if problem.family == SEARCH:
             yield Table(*search_table(problem))
             continue
-        yield Paragraph(f"**{problem.case}**; the optimum is known to within {problem.known_within():.1e}.")
+        yield Paragraph(
+            f"**{problem.case}.** The optimum is known to a relative accuracy of {problem.known_within():.1e}."
+        )
         yield Table(*entrants_table(problem))
 
 
@@ -157,9 +171,9 @@ def entrants_table(problem: Problem) -> tuple[list[str], list[list[str]]]:
         nearest = f"{min(point.distance for point in points):.1e}" if points else ""
         wall, cpu = ([seconds(problem.seconds_to(title, target, clock)) for target in TARGETS] for clock in CLOCKS)
         both = [f"{a} ({b})" if a != "not reached" else "-" for a, b in zip(wall, cpu, strict=True)]
-        lines.append([title, *both, nearest, problem.note(title)])
+        lines.append([displayed(title), *both, nearest, problem.note(title)])
     head = [f"to {target:g}, wall (CPU) s" for target in TARGETS]
-    return ["entrant", *head, "nearest", "stopped"], lines
+    return ["entrant", *head, "best accuracy", "stopped"], lines
 
 
 def search_table(problem: Problem) -> tuple[list[str], list[list[str]]]:
@@ -170,31 +184,38 @@ def search_table(problem: Problem) -> tuple[list[str], list[list[str]]]:
 def search_line(row: Row) -> list[str]:
     side = f"{row['rung']:.0f} x {row['rung']:.0f}"
     chosen = ["" if row.get(name) is None else f"{row[name]:.3g}" for name in ("C", "gamma")]
-    return [row["entrant"], side, seconds(row["wall"]), seconds(row["cpu"]), f"{100 * row['error']:.2f} %", *chosen]
+    return [
+        displayed(row["entrant"]),
+        side,
+        seconds(row["wall"]),
+        seconds(row["cpu"]),
+        f"{100 * row['error']:.2f} %",
+        *chosen,
+    ]
 
 
 def method(measured: Measured) -> Iterator[Block]:
     limits = LIMITS[measured.mode]
     quick = " --quick --out docs/arena" if measured.mode == QUICK else ""
     minutes = sum(row["wall"] for row in where(measured.rows, kind=TOOK)) / 60
-    yield Paragraph(f"`python -m benchmarks.arena{quick}`: {minutes:.0f} minutes.")
+    yield Paragraph(f"`python -m benchmarks.arena{quick}` took {minutes:.0f} minutes.")
     yield Paragraph(
-        f"Tolerances are 1, 0.1, ... 1e-8, epochs 1, 3, 10, ... 1000; an entrant ends its series at a relative "
-        f"suboptimality of {BEST:g}, with a fit that takes more than {FAR_BEHIND} times as long as another's that got "
-        f"there, or with one that takes more than {limits.cap:g} seconds on each core, of a search {SEARCH_PATIENCE} "
-        f"times as many. Fits are repeated, in turns with the others, {limits.repeats} times "
-        f"in all, unless they take {limits.enough:g} s together; the best time counts. The optimum is the best value "
-        f"that anyone reached, ours in float64 included; how far it can be from the true one, the dual objective "
-        f"proves. With a kernel, weights are cut to their box and balanced before the dual objective is computed. Of "
-        f"several classes, objectives are the sums over all binary problems: one class against the rest (linear), "
-        f"every two classes (kernel)."
+        "Tolerances are 1, 0.1, ..., 1e-8; epochs are 1, 3, 10, ..., 1000. The series of an entrant ends with the "
+        f"first fit that reaches a relative suboptimality of {BEST:g}, that takes more than {FAR_BEHIND} times as long "
+        f"as the quickest fit of another entrant that has reached it, or that needs more than {limits.cap:g} CPU "
+        f"seconds per core ({SEARCH_PATIENCE * limits.cap:g} for a search). Each fit runs up to {limits.repeats} "
+        f"times, in turns with the others, unless its runs have taken {limits.enough:g} s of wall time before; the "
+        "best time counts. The optimum is the best value of all entrants and of a float64 solution by maxmargin; the "
+        "dual objective bounds its distance from the true optimum. With a kernel, dual weights are clipped to their "
+        "box and balanced before the dual objective is computed. With several classes, objectives are sums over all "
+        "binary problems: one-vs-rest for linear SVMs, one-vs-one with a kernel."
     )
     yield Paragraph(
-        "Not counted: imports, the conversion of the data to an entrant's layout before the fit (LIBLINEAR, LIBSVM and "
-        "Vowpal Wabbit have it in a format of their own), and the seconds in which skglm is compiled. Data is float32 "
-        "for ours, snapml and one of the two entrants of scikit-learn-intelex, which are the same values as those in "
-        "float64 for the others. Vowpal Wabbit holds out no rows, so that it minimises the same objective; with its "
-        "default updates, many passes diverge from it. scikit-learn-intelex passes `LinearSVC` on to scikit-learn, and "
-        "so is among the kernel machines only. liquidSVM chooses the bounds of its grid and returns a vote of the "
-        "models of the folds, so it is compared by test error only."
+        "Times do not include imports, the conversion of the data to the layout of an entrant (LIBLINEAR, LIBSVM and "
+        "Vowpal Wabbit have their own formats), and the compilation of skglm. maxmargin, snapml and one of the two "
+        "entrants of scikit-learn-intelex get the data in float32; the others get the same values in float64. Vowpal "
+        "Wabbit runs without a holdout, so that it minimises the same objective; with its default updates, many passes "
+        "diverge. scikit-learn-intelex passes `LinearSVC` on to scikit-learn and therefore takes part with kernels "
+        "only. liquidSVM chooses the range of its grid itself and predicts by a vote of the models of the folds, so it "
+        "is compared by test error only."
     )
