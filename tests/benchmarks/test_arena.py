@@ -132,7 +132,7 @@ def test_a_set_without_its_data_is_named(tmp_path):
     gone = features.LinearSet("gone", missing)
     file = command.run(tmp_path / "arena.csv", ring, command.head(ring), [gone], None, False)
     pages.write_pages(file, tmp_path, tmp_path / "summary.svg")
-    assert "**Missing: gone.** no clouds: set MAXMARGIN_DATA" in (tmp_path / "index.md").read_text()
+    assert "**Missing: gone** (no clouds: set MAXMARGIN_DATA)." in (tmp_path / "index.md").read_text()
 
 
 def test_sets_are_run_one_by_one(tmp_path):
@@ -205,6 +205,21 @@ def test_a_race():
     assert slow.asked == [1, 2]  # it took too long to run again
 
 
+def test_a_repeat_that_is_stopped_leaves_the_times_of_the_first_run():
+    fake = Fake(1.0)
+    ask = fake.ask
+
+    def once(request, seconds):
+        if fake.asked:
+            raise workers.Stopped("failed")
+        return ask(request, seconds)
+
+    fake.ask = once
+    limits = race.Limits(cap=7, repeats=3, enough=5, reference=0)
+    (row,) = race.race(race.FIT, [contestant("one", fake, (1,))], lambda model: {"primal": "1"}, limits)
+    assert (row["wall"], row["runs"]) == (1.0, 1)
+
+
 def test_who_is_far_behind_one_that_is_done_ends_the_climb():
     fast, slow = Fake(1.0, 2.0), Fake(5.0, 2.0 * race.FAR_BEHIND + 1)
     found = race.race(
@@ -252,7 +267,7 @@ def test_time_to_an_accuracy():
     assert problem.seconds_to("maxmargin", 1e-4, "wall") == math.inf
     assert problem.points("other", "wall") == []
     assert problem.known_within() == pytest.approx(1e-5, rel=1e-3)
-    assert problem.note("other") == "> 3 s on each core at 100"
+    assert problem.note("other") == "at 100: > 3 s on each core"
     assert [point.seconds for point in curves.pareto(problem.points("peer", "wall"))] == [0.5, 1.5, 4.0]
 
 
@@ -260,15 +275,16 @@ def test_verdicts_do_not_flatter():
     (problem,) = curves.problems(ROWS)
     behind, lost, neither = (curves.verdict(problem, target) for target in curves.TARGETS)
     assert (behind.ours, behind.peer, behind.who, behind.ratio) == (2.0, 1.5, "peer", 0.75)
-    assert (pages.ratio(lost.ratio), pages.seconds(lost.ours)) == ("only the peer", "not reached")
+    assert (pages.ratio(lost.ratio), pages.seconds(lost.ours)) == ("only a peer", "not reached")
     assert math.isnan(neither.ratio)
     lines = list(pages.verdict_lines([problem]))
     assert lines[0] == ["t, c", "0.001", "2.00", "1.50", "peer", "0.75", "0.75"]
     assert [line[1] for line in lines] == ["0.001", "0.0001"]
     said = [block.text for block in pages.summary([problem])]
     assert "0 of 1" in said[0]
-    assert "Behind in t, c (0.75, peer)." in said[0]
-    assert "only the peer" in said[1]
+    assert "A peer is quicker on t, c (0.75, peer)." in said[0]
+    assert "only a peer" in said[1]
+    assert "median" not in said[1]  # of a ratio of 0
 
 
 def test_a_search_is_judged_by_its_test_error():
