@@ -1,10 +1,10 @@
 """The choice of a solver for `solver="auto"`: for linear SVMs with C, the one with the lower estimated cost.
 
-Where sdca seems to be the faster one, but not by far, it is watched, and newton takes over if it was a wrong choice.
+If sdca seems faster, but not by much, it starts and hands over to newton if its gap falls too slowly.
 
-Each cost is a number of operations times what an operation takes. What an operation takes was measured, and how many
-there are was fitted, on problems of random shapes (`benchmarks/auto_linear.py --shapes`); docs/linear.md has the cost
-of choosing wrongly. Both costs are those of one binary problem: with several classes, both grow alike.
+Each cost is a number of operations times the time of one operation. Times were measured, and numbers of operations
+were fitted, on problems of random shapes (`benchmarks/auto_linear.py --shapes`); docs/linear.md shows what a wrong
+choice costs. Both costs are for one binary problem; with several classes, both grow alike.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from maxmargin.svm.losses import LOSSES
 from maxmargin.svm.many_slacks import first_strength
 from maxmargin.svm.regularized import RegularizedSVM
 
-MOST_STRENGTH = 1e100  # C times |x_i|^2, at most, so that costs do not overflow: beyond it no choice changes
-SAMPLED_ROWS = 64  # rows that are read to estimate the mean |x_i|^2, if it is not given: their norms vary little
+MOST_STRENGTH = 1e100  # largest C times |x_i|^2 used, so that costs do not overflow; more changes no choice
+SAMPLED_ROWS = 64  # rows read to estimate the mean |x_i|^2 if it is not given; few suffice, as norms vary little
 
 # Costs in microseconds, on one core. Only their ratios matter: a factor in all of them changes no choice.
-FIT_COST = 2000.0  # a fit of hardly any data, by either solver
+FIT_COST = 2000.0  # a fit of very little data, by either solver
 SAMPLE_COST = 0.35  # a sample, however often it is read: labels, norms, certificate
 VISIT_COST = 0.033  # sdca: a visit to a sample, without its entries
 SPARSE_VISIT_ENTRY_COST = 0.0012  # sdca: an entry of a sparse row, read once, with w in the cache
@@ -41,12 +41,12 @@ DENSE_PRODUCT_COST = 0.000023  # newton: the same of a dense row, in a matrix pr
 HESSIAN_ENTRY_COST = 0.0055  # newton: an entry of the Hessian in an iteration: copied, scaled, added to
 FACTOR_COST = 0.000011  # newton: one of the d^3 operations of a Cholesky factorisation, of which it makes a third
 
-# How many times as fast as newton sdca must seem to be chosen for good: labels may cost it as many times the estimate.
-# Where it seems less fast, it hands over to newton if its gap falls too slowly.
+# If newton's estimated cost is at least this many times that of sdca, sdca is chosen for good: unfavourable labels can
+# multiply its cost by as much. If the ratio is smaller, sdca hands over to newton if its gap falls too slowly.
 UNSURE = 10.0
-FIRST_PASSES = 6.0  # newton: passes over the data beyond those of iterations: norms, new subsets, certificate
-# newton: an iteration reads this power of the first subset's share of the samples, on average, as most are made on
-# subsets: entries read on 1,206 problems of random shapes with shares of 0.02 to 1 agree to about a quarter.
+FIRST_PASSES = 6.0  # newton: passes over the data in addition to iterations: norms, new subsets, certificate
+# newton: most iterations are made on subsets, so that an iteration reads, on average, this power of the first subset's
+# share of the samples. Entries read on 1,206 problems of random shapes with shares of 0.02 to 1 agree to about 25 %.
 SUBSET_POWER = 0.25
 
 
@@ -59,10 +59,10 @@ class Growth:
     feature: the larger it is, the more a change of one dual variable changes the best values of the others.
     """
 
-    first: float  # the number for a small strength and a small crowding
-    strength: float  # the power of 1 + strength,
-    crowding: float  # of 1 + crowding,
-    both: float  # and of 1 + their product
+    first: float  # the number if strength and crowding are small
+    strength: float  # the exponent of 1 + strength
+    crowding: float  # the exponent of 1 + crowding
+    both: float  # the exponent of 1 + strength times crowding
 
     def at(self, strength: float, crowding: float) -> float:
         """The number for this strength and this crowding, at least 1."""
@@ -70,9 +70,9 @@ class Growth:
         return max(1.0, self.first * math.exp(powers + self.both * math.log1p(strength * crowding)))
 
 
-# By whether the loss is smooth. Labels matter as much as the shape and are not looked at: half of the costs
-# that follow from these are within a factor of 1.4 of the time measured, 95 % of them within 4.
-# Passes of sdca over the data, each of which reads an entry once: a visit that changes its variable counts as two.
+# The keys say whether the loss is smooth. Labels matter as much as the shape but are not looked at: half of the
+# estimated costs are within a factor of 1.4 of the measured time, 95 % of them within a factor of 4.
+# Passes of sdca over the data. A pass reads each entry once; a visit that changes its dual variable counts as two.
 SDCA_PASSES = {False: Growth(12.3, 0.18, -0.21, 0.37), True: Growth(19.5, -0.31, -0.49, 0.62)}
 # Iterations of newton, on all of the data and on subsets.
 NEWTON_ITERATIONS = {False: Growth(9.2, 0.10, 0.0, 0.0), True: Growth(2.7, 0.09, 0.08, 0.0)}
@@ -80,14 +80,14 @@ NEWTON_ITERATIONS = {False: Growth(9.2, 0.10, 0.0, 0.0), True: Growth(2.7, 0.09,
 
 @dataclass(frozen=True)
 class LinearShape:
-    """What the cost of a linear SVM with C is estimated from.
+    """The quantities from which the cost of a linear SVM with C is estimated.
 
     Attributes
     ----------
     n, d : int
         The number of samples and of features.
     n_stored : int
-        The number of stored entries; less than n d of sparse data.
+        The number of stored entries; less than n d if the data is sparse.
     strength : float
         C times the mean of `|x_i|^2`.
     smooth : bool
@@ -110,7 +110,7 @@ class LinearShape:
         return self.fixed_cost() + SDCA_PASSES[self.smooth].at(self.strength, self.n / self.d) * self.sdca_pass_cost()
 
     def sdca_pass_cost(self) -> float:
-        """The time of one of these passes."""
+        """The time of one pass of `Sdca`, in microseconds."""
         entry = SPARSE_VISIT_ENTRY_COST if self.sparse else DENSE_VISIT_ENTRY_COST
         return self.n * VISIT_COST + self.n_stored * entry
 
@@ -121,11 +121,11 @@ class LinearShape:
         return self.fixed_cost() + sum(self._newton_costs(Newton().first_size(self.n, self.d) / self.n))
 
     def compiled_newton_cost(self) -> float:
-        """The same where all iterations are made on all samples in one compiled call, without the code of a fit."""
+        """The estimated time of Newton's method if one compiled call makes all iterations on all samples."""
         return self._newton_costs(1.0)[1]
 
     def _newton_costs(self, first_share: float) -> tuple[float, float]:
-        """The Python code of the iterations, and passes, outer products of rows, and systems of d equations.
+        """The time of the Python code of the iterations; and that of passes, outer products and systems of equations.
 
         `first_share` is the share of the samples that the first subset has.
         """
@@ -140,11 +140,11 @@ class LinearShape:
         return iterations * ITERATION_COST, products + passes * a_pass + iterations * system
 
     def newton_passes(self) -> float:
-        """The same, without what either solver takes for any data, in passes of `Sdca`."""
+        """The estimated cost of `Newton` without the fixed cost, in passes of `Sdca`."""
         return (self.newton_cost() - self.fixed_cost()) / self.sdca_pass_cost()
 
     def fixed_cost(self) -> float:
-        """What either solver takes, however many passes or iterations it makes."""
+        """The time that either solver takes regardless of its number of passes or iterations."""
         return FIT_COST + self.n * SAMPLE_COST
 
 
@@ -193,7 +193,7 @@ def auto_solver(
     >>> auto_solver(RegularizedSVM, as_matrix(np.ones((1000, 6000)))).name
     'sdca'
     """
-    # Each solver is imported where it is taken: most fits take one of them.
+    # Each solver is imported only when it is chosen, because most fits need only one.
     slack_form = not issubclass(form, RegularizedSVM)
     if slack_form and budget is not None:
         if X.sums_are_cheap:
@@ -214,7 +214,7 @@ def auto_solver(
 
     if budget is not None or not 0 < d <= MOST_FEATURES or not n:
         return Sdca()
-    assert isinstance(X, Matrix)  # rows of features are
+    assert isinstance(X, Matrix)  # rows of features always are
     # Numbers that cannot be computed with are refused later, by the problem.
     if slack_form:
         strength, loss = float(first_strength(slack, np.float64(n))), "hinge"

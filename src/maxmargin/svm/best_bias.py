@@ -1,7 +1,8 @@
-r"""The bias with the least objective for a direction, from sums over the samples wherever they are.
+r"""The bias that minimises the objective for a given direction, from sums over the samples, perhaps on a cluster.
 
-In b, the objective is convex: its slope rises from the left, where each positive sample has a loss, to the right, where
-each negative one has. The samples have margin 1 at their kinks :math:`y_i (1 - c_i)`, c the responses without a bias.
+The objective is convex in b. Its slope rises from the left, where all positive samples have a loss, to the right, where
+all negative samples have one. Sample i has margin 1 at its kink :math:`y_i (1 - c_i)`, with c_i its response without a
+bias.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ from maxmargin.core.types import Point, Vector
 from maxmargin.engine.parts import Parts
 
 FLAT = 1e-13  # a slope below this share of the sum of its terms is zero up to rounding
-SAME_WEIGHT = 1e-12  # weights of classes are equal if they differ by at most this share of their sum: rounding
-MOST_KINKS = 10_000  # kinks that are sorted; if there are more near the best bias, they are counted between edges first
-HALVINGS = 24  # edges on either side of the bias that the solver has found, each at half the distance of the last
+SAME_WEIGHT = 1e-12  # class weights that differ by at most this share of their sum are equal up to rounding
+MOST_KINKS = 10_000  # largest number of kinks that are sorted; if more are near the best bias, they are counted first
+HALVINGS = 24  # edges on either side of the solver's bias, each at half the distance of the one before
 EDGES = 64  # edges that divide an interval evenly
-MOST_ROUNDS = 12  # times that kinks are counted: then the interval has no further floating-point number in it
+MOST_ROUNDS = 12  # largest number of counts; after these, no floating-point number is left inside the interval
 
 
 def of_smooth_loss(samples: Parts, w: Point, free: bool, stiffness: float, near: float) -> float:
-    """By Newton's method on a piecewise quadratic, safeguarded by a bracket of the root of its slope.
+    """The best bias for a smooth loss: Newton's method on a piecewise quadratic, safeguarded by a bracket.
 
     Parameters
     ----------
     samples : Parts
-        Of `proof_part.ProofPart`.
+        Objects of `proof_part.ProofPart`.
     w : Point
     free : bool
-        Whether the bias has no penalty. If then no sample has a loss at some biases, the middle one is taken.
+        Whether the bias has no penalty. If no sample has a loss on an interval of biases, its middle is taken.
     stiffness : float
         The curvature of the penalty.
     near : float
-        A bias to begin at.
+        The bias at which the search begins.
     """
     b, low, high = near, -math.inf, math.inf
     for _ in range(100):
@@ -48,7 +49,7 @@ def of_smooth_loss(samples: Parts, w: Point, free: bool, stiffness: float, near:
         low, high = max(low, min(-least, 0.0)), min(high, max(largest, 0.0))
         low, high = (b, high) if slope < 0 else (low, b)
         after = b - slope / curvature
-        # Steps to an end of the bracket could alternate for ever: bisect instead.
+        # Steps to the ends of the bracket could alternate for ever, so bisect instead.
         if not low < after < high:
             after = 0.5 * (low + high)
         if after == b or high - low <= 1e-15 * max(abs(low), abs(high)):
@@ -58,13 +59,13 @@ def of_smooth_loss(samples: Parts, w: Point, free: bool, stiffness: float, near:
 
 
 def of_hinge(samples: Parts, w: Point, n: int, C: float, stiffness: float, near: float) -> float:
-    """At or between kinks: there the slope rises by C s_i; elsewhere it rises by the penalty alone.
+    """The best bias for the hinge, at or between kinks. At kink i, the slope rises by C s_i; else by the penalty alone.
 
-    Where the minimum is an interval, its middle is taken. Parameters as of :func:`of_smooth_loss`; n is the number of
-    samples.
+    If the minimum is an interval, its middle is taken. For the parameters, see :func:`of_smooth_loss`; n is the number
+    of samples.
     """
     positive, negative = samples.total("class_weights")
-    # The least and the largest slope that count as zero, without the penalty, in units of C.
+    # The slopes from -flat to flat count as zero; without the penalty, in units of C.
     flat = 0.0 if stiffness else SAME_WEIGHT * (positive + negative)
     low, high, below = -math.inf, math.inf, 0.0
     if n > MOST_KINKS:

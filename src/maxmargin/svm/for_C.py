@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # When to adjust the slack: (share of the work done, largest slack allowed). The unit of the latter is the slack at
 # which every sample is inside the margin of the centroid; without it, a poor direction asks for any slack.
 ADJUSTMENTS = ((0.0, 0.25), (0.1, 0.5), (0.25, 1.0), (0.5, 1.0))
-MOST_ADJUSTMENTS = 50  # runs with adjusted slacks, after which the result is returned though its gap is above `tol`
+MOST_ADJUSTMENTS = 50  # largest number of runs; then the result is returned even if its gap exceeds `tol`
 
 
 @limit_blas()
@@ -47,10 +47,10 @@ def solve_for_C(
 ) -> tuple[SlackSVM, Result]:
     r"""Solve the regularised form :math:`\frac12|w|^2 + C\sum_i s_i\,\text{hinge}_i` by a solver of the slack form.
 
-    The slack for C is computed from the best direction so far, first the centroid of the data, and adjusted after a
-    tenth, a quarter and a half of the work, and at the end. If the direction is near the optimum, so is the slack; the
-    certificate is one of the regularised form and shows whether it is.
-    With a `tol` among the stop rules the run continues until the gap of the regularised form is at most `tol`.
+    The slack for C is computed from the best direction so far, at first the centroid of the data. It is adjusted after
+    a tenth, a quarter and a half of the work, and at the end. If the direction is near the optimum, so is the slack;
+    the certificate of the regularised form shows whether it is. With a `tol` among the stop rules, the run continues
+    until the gap of the regularised form is at most `tol`.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ def solve_for_C(
     C : float
         The weight of the hinge losses, in the units of the data as given (not scaled).
     stop : StopRules or None
-        When to stop; None: by the defaults of the solver.
+        When to stop; None: the defaults of the solver.
     holdout, certify, callback, random_state
         As in :func:`maxmargin.solvers.solve`.
     checkpoint : Checkpoint or None
-        Where to save the run and the slack that it has come to, and to go on from.
+        The checkpoint to which the run and its current slack are saved, and from which they continue.
 
     Returns
     -------

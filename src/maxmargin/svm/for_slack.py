@@ -1,17 +1,18 @@
-r"""Solves the slack form exactly by a solver of the regularised form: a search for the C that goes with a slack.
+r"""Solves the slack form exactly by a solver of the regularised form: a search for the C that belongs to a slack.
 
 Problem: the slack form. Given: a solver of the regularised form with the hinge. Returned: the largest margin at the
 slack, with the certificate of the slack form.
 
 By Lemma 2.1 of Hazan, Koren and Srebro (2011), the optimum of the regularised form for C is that of the slack form for
 the slack :math:`\nu(C)`, its mean hinge loss over |w|; `search_for_C.py` finds the C of a slack. Each solution on the
-way is a point of both forms: its direction has a value at the slack asked for, and its dual variables over their sum
-are weights that bound the best value. The search ends when these two are close, wherever C is; each solve begins at the
-solution of the last one. Many small problems at once are solved in the same way by `many_slacks.py`.
+way is a point of both forms: its direction has a value at the slack asked for, and its dual variables divided by their
+sum are weights that bound the best value. The search ends when value and bound are close, even if C is not yet exact.
+Each solve begins at the solution of the last one. Many small problems at once are solved in the same way by
+`many_slacks.py`.
 
-There may be no such C. As C rises, :math:`\nu(C)` falls to a least slack :math:`\nu_\infty`: zero where the classes can
-be separated, else that of the least total hinge loss. The best point for a smaller slack :math:`\nu` is the same model,
-shortened to :math:`|w| = \nu/\nu_\infty`.
+Such a C need not exist. As C rises, :math:`\nu(C)` falls to a smallest slack :math:`\nu_\infty`: zero if the classes
+can be separated, else the slack of the smallest total hinge loss. The best point for a smaller slack :math:`\nu` is the
+same model, shortened to :math:`|w| = \nu/\nu_\infty`.
 """
 
 from __future__ import annotations
@@ -55,23 +56,24 @@ def solve_for_slack(
     Parameters
     ----------
     problem : SlackSVM
-        What to solve.
+        The problem to solve.
     solver : Solver
-        A solver of the regularised form, for the hinge.
+        A solver of the regularised form with the hinge.
     stop : StopRules or None
-        When to stop; limits are for all solves together.
+        When to stop; limits apply to all solves together.
     callback, random_state
         As in :func:`maxmargin.solvers.solve`.
     warm : Resume or None
-        Where a solve of the same data, perhaps for another slack, has ended: the search begins at its C.
+        The end of an earlier solve on the same data, perhaps for another slack; the search begins at its C.
     checkpoint : Checkpoint or None
-        Where to save the search and the solve that it has come to, and to go on from.
+        The checkpoint to which the search and its current solve are saved, and from which they continue.
 
     Returns
     -------
     problem : SlackSVM
-        The problem that the result solves: the given one; or if the least slack of any C is larger than its slack, or
-        its slack is zero and the classes cannot be separated, the one with about that least slack.
+        The problem that the result solves. This is the given problem; but if no C has a slack as small as the given
+        one, or if the given slack is zero and the classes cannot be separated, it is the problem with about the
+        smallest possible slack.
     result : Result
         The best solution that was found, always with a certificate. Its trace has the value and the bound of the slack
         form at the end of each solve.
@@ -96,7 +98,7 @@ def solve_for_slack(
     form_with_C = form_with_C.with_sq_norms(problem.sq_norms())
     solved: Result | None = None
     best: Result | None = None
-    accurate: tuple[PathPoints, Result] | None = None  # the last solution that came within its tolerance
+    accurate: tuple[PathPoints, Result] | None = None  # the last solution that reached its tolerance
     rows: list[Row] = []
     solves = 0
     if checkpoint is not None:
@@ -134,7 +136,7 @@ def solve_for_slack(
         solves += 1
     assert best is not None
     assert solved is not None
-    # The state is that of the last solve: if the best one came before it, the later solves used up its own.
+    # The state is that of the last solve; if an earlier solve was the best one, later solves have used up its state.
     trace, resume = Trace(rows, tol), solved.resume
     return problem, replace(
         best, trace=trace, status=solved.status, n_iter=solved.n_iter, reads=solved.reads, resume=resume
@@ -142,7 +144,7 @@ def solve_for_slack(
 
 
 def _first_C(problem: SlackSVM, warm: Resume | None) -> float:
-    """Where the search begins: at the C of an earlier solve, or at a guess from the range of the slack."""
+    """The C at which the search begins: that of an earlier solve, or a guess from the range of slacks."""
     if warm is not None and isinstance(warm.problem, RegularizedSVM):
         return warm.problem.C
     C = problem.slack_range().C_of(problem.slack)
@@ -150,7 +152,7 @@ def _first_C(problem: SlackSVM, warm: Resume | None) -> float:
 
 
 def _point_of_path(problem: RegularizedSVM, solved: Result, scale: float) -> PathPoints:
-    """The point of the regularisation path that a solution of the form with C is."""
+    """A solution of the form with C as a point of the regularisation path."""
     at, alpha, used = _evaluation(solved), solved.solution.p, problem.s > 0
     largest = 1.0 if alpha is None else min(1.0, float((alpha[used] / problem.u[used]).max()))
     assert at.sums is not None
@@ -179,7 +181,7 @@ def _evaluation(result: Result) -> MarginEvaluation:
 
 
 def _better(one: Result, other: Result) -> Result:
-    """The result with the larger value, with the smaller of the two bounds and the weights that prove it."""
+    """The result with the larger value, together with the smaller of the two bounds and the weights that prove it."""
     best, second = (one, other) if one.certificate.primal > other.certificate.primal else (other, one)
     if not (second.certificate and second.certificate.dual < best.certificate.dual):
         return best

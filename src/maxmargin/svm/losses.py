@@ -1,4 +1,4 @@
-r"""Losses of the regularised form, as functions of the margin c = y f(x), and their terms of the dual.
+r"""Losses of the regularised form, as functions of the margin c = y f(x), and their terms in the dual.
 
 With a loss :math:`\ell` of weight :math:`u = C s_i`, sample i adds :math:`u\,\ell(c_i)` to the primal, and
 :math:`\alpha_i - \frac12 q_i \alpha_i^2` for :math:`0 \le \alpha_i \le U_i` to the dual.
@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin.core.types import Vector
 
 LOSSES: dict[str, Loss] = {}
-"""Every loss by its name."""
+"""All losses by name."""
 
 
 class Loss(ABC):

@@ -1,7 +1,7 @@
 """What the compiled solvers of many binary problems share: a table of results, and groups of problems for threads.
 
-Where samples are few, a binary problem is solved in microseconds, so that nothing may be made for each problem in
-Python: problems are entries of a few arrays, and so are their results.
+If samples are few, a binary problem is solved in microseconds, which leaves no time for Python code per problem. So
+problems and their results are entries of a few arrays.
 """
 
 from __future__ import annotations
@@ -17,47 +17,48 @@ import numpy as np
 from maxmargin.core.threads import run_parallel
 from maxmargin.core.types import Indices, Vector
 
-RESULT_COLUMNS = 13  # of the table that compiled code writes; the properties of `SolvedProblems` say what they hold
-# Why a problem ended: at its tolerance, by its limit of iterations, where float64 allows no smaller gap, or as the fit
-# was stopped. The same numbers as in `many_problems.pxd`.
+RESULT_COLUMNS = 13  # columns of the table that compiled code writes; the properties of `SolvedProblems` name them
+# Why a problem ended: it reached its tolerance or its limit of iterations, float64 allows no smaller gap, or the fit
+# was stopped. The numbers are those of `many_problems.pxd`.
 TOL, MAX_ITER, EXHAUSTED, UNFINISHED = range(4)
-# So that threads end at about the same time, though problems take different numbers of iterations.
+# Several groups per thread, so that threads end at about the same time although problems take different numbers of
+# iterations.
 GROUPS_PER_THREAD = 4
 
 
 class ProblemRun(Protocol):
-    """The problems of one group, solved one after another by compiled code that returns now and then."""
+    """The problems of one group, which compiled code solves one after another, returning now and then."""
 
     @property
     def position(self) -> int:
-        """How many problems are solved."""
+        """The number of problems that are solved."""
 
     @property
     def done(self) -> bool:
-        """Whether all are."""
+        """Whether all problems are solved."""
 
     def advance(self, work: int, /) -> None:
-        """Go on for a limited amount of work."""
+        """Continue for a limited amount of work."""
 
     def finish(self, iterations: int, /) -> None:
-        """End all problems that are left, after a few iterations of each: the fit has to stop."""
+        """End all remaining problems after a few iterations of each, because the fit has to stop."""
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What is asked of each binary problem, in arrays of shape (n_problems,).
+    """The targets of each binary problem, in arrays of shape (n_problems,).
 
     Attributes
     ----------
     C : array
-        The weight of its losses.
+        The weight of the losses.
     tol : array
-        The relative duality gap of the form with C to be reached.
+        The relative duality gap to reach in the form with C.
     slack : array
-        The mean slack, in the units of the data, of the slack form: value and bound of the results are then those of
-        that form. NaN: they are those of the form with C.
+        The mean slack, in the units of the data, of the slack form, which value and bound in the results then belong
+        to. NaN: they belong to the form with C.
     last_C : array
-        The C of the solution in the results, at which the solver begins; 0: it begins from scratch.
+        The C of the solution in the results, from which the solver begins; 0: it begins from scratch.
     """
 
     C: Vector
@@ -67,7 +68,7 @@ class Targets:
 
     @classmethod
     def of_all(cls, n_problems: int, C: float, tol: float) -> Self:
-        """The form with C, with the same C for all problems, from scratch."""
+        """Targets of the form with C, with the same C for all problems, from scratch."""
         return cls(*(np.full(n_problems, value) for value in (float(C), tol, math.nan, 0.0)))
 
 
@@ -78,11 +79,11 @@ class SolvedProblems:
     Attributes
     ----------
     coefficients : array of shape (n_problems, d) or (rows, n)
-        The weights of the features, or of the samples in the layout that their ranges say.
+        The weights of the features, or of the samples in the layout that their ranges describe.
     table : array of shape (n_problems, RESULT_COLUMNS)
-        Its columns are the properties.
+        The columns are the properties of this class.
     alpha : array of shape (n_problems, n) or None
-        The points of the dual that prove the bounds of linear problems, where asked for.
+        The dual points that prove the bounds of linear problems, if they were asked for.
     """
 
     coefficients: Vector
@@ -91,7 +92,7 @@ class SolvedProblems:
 
     @classmethod
     def empty(cls, n_problems: int, coefficients: Vector, alpha: Vector | None = None) -> SolvedProblems:
-        """Room for the results of so many problems."""
+        """Room for the results of `n_problems` problems."""
         return cls(coefficients, np.zeros((n_problems, RESULT_COLUMNS)), alpha)
 
     @property
@@ -101,22 +102,22 @@ class SolvedProblems:
 
     @property
     def value(self) -> Vector:
-        """What was reached: the objective for C, or where a slack was given the margin, in the units of the data."""
+        """The value reached: the objective for C, or the margin in the units of the data if a slack was given."""
         return self.table[:, 1]
 
     @property
     def bound(self) -> Vector:
-        """What no solution can beat."""
+        """The bound that no solution can beat."""
         return self.table[:, 2]
 
     @property
     def value_rounding(self) -> Vector:
-        """By how much the exact value may be worse."""
+        """How much worse the exact value may be."""
         return self.table[:, 3]
 
     @property
     def bound_rounding(self) -> Vector:
-        """By how much the exact bound may be looser."""
+        """How much looser the exact bound may be."""
         return self.table[:, 4]
 
     @property
@@ -131,17 +132,17 @@ class SolvedProblems:
 
     @property
     def iterations(self) -> Vector:
-        """Iterations of the solver, those of the solution that it began at included."""
+        """Iterations of the solver, including those of the solution from which it began."""
         return self.table[:, 7]
 
     @property
     def least_decision(self) -> Vector:
-        """The least decision value of a sample with weight."""
+        """The smallest decision value of a sample with positive weight."""
         return self.table[:, 8]
 
     @property
     def largest_decision(self) -> Vector:
-        """The largest decision value of a sample with weight."""
+        """The largest decision value of a sample with positive weight."""
         return self.table[:, 9]
 
     @property
@@ -151,7 +152,7 @@ class SolvedProblems:
 
     @property
     def kernel_evaluations(self) -> Vector:
-        """Kernels that were computed for the problem, for the solution that it began at included."""
+        """Kernel evaluations for the problem, including those for the solution from which it began."""
         return self.table[:, 11]
 
     @property
@@ -161,7 +162,7 @@ class SolvedProblems:
 
 
 Stop = Callable[[Sequence[int], SolvedProblems], bool]
-"""Called after each compiled call with the problems that it has solved and the results so far; whether to stop."""
+"""Called after each compiled call with the problems that it has solved and all results; returns whether to stop."""
 
 
 def go_on(solved: Sequence[int], results: SolvedProblems) -> bool:
@@ -181,26 +182,26 @@ def solve_in_groups(
     threads: int,
     stop: Stop,
 ) -> SolvedProblems:
-    """Solve problems in groups of about the same work, which threads share, the largest problems first.
+    """Solve problems in groups of about equal work, the largest problems first; threads share the groups.
 
     Parameters
     ----------
     begin : callable
-        The run of some problems, given by their numbers.
+        Makes the run of some problems, given by their numbers.
     results : SolvedProblems
-        Where the runs write to.
+        The results, to which the runs write.
     which : array of int
-        The problems to be solved.
+        The problems to solve.
     work : array of shape (n_problems,)
-        How much work each problem is, about.
+        The estimated work of each problem.
     least_work : float
-        The work that is worth another thread.
+        The work that justifies another thread.
     work_per_call : int
-        The work of a compiled call.
+        The work of one compiled call.
     iterations_after_stop : int
-        Iterations of each problem that is not solved when the fit has to stop.
+        Further iterations of each unsolved problem when the fit has to stop.
     threads : int
-        How many threads share the groups.
+        The number of threads.
     stop : callable
 
     Returns

@@ -1,9 +1,9 @@
-r"""The slack form of many small binary problems, in few rounds: each solves the forms with C of all that are left.
+r"""The slack form of many small binary problems, in few rounds that solve the form with C of all unsolved problems.
 
 Problem: the slack form, for each of several binary problems. Given: compiled code that solves their forms with C, each
-at a C of its own. Returned: for each problem its solution, with value and bound of the slack form. By
-Lemma 2.1 of Hazan, Koren and Srebro (2011), as in `for_slack.py`, which does the same for one problem and any solver;
-the search for C is the same.
+at a C of its own. Returned: for each problem its solution, with value and bound of the slack form. The method uses
+Lemma 2.1 of Hazan, Koren and Srebro (2011) and the same search for C as `for_slack.py`, which solves one problem with
+any solver.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.svm.many_problems import EXHAUSTED, TOL, UNFINISHED, SolvedProblems, Stop, Targets
 from maxmargin.svm.search_for_C import MOST_SOLVES, PathPoints, SearchForC
 
-# C scale^2 times the sum of the weights times the slack, to begin with. It is 2 to 30 on the sets of
-# benchmarks/exact_slack.py and on generated ones, where there is not less slack than any model has.
+# C scale^2 times the sum of the weights times the slack, at which the search begins. At the solution it is 2 to 30 on
+# the data sets of benchmarks/exact_slack.py and on generated ones, unless the slack is smaller than that of any model.
 FIRST_STRENGTH = 10.0
-LEAST_STRENGTH, LARGEST_STRENGTH = 1e-3, 10.0  # C scale^2 to begin with, at least and at most
+LEAST_STRENGTH, LARGEST_STRENGTH = 1e-3, 10.0  # limits of C scale^2 at the beginning
 
 
 def first_strength(slack: float, total_weights: Vector | np.float64) -> Vector:
-    """About C times the squared scale at a slack, from the sum of the weights of the samples."""
+    """A guess of C times the squared scale for a slack, from the sum of the sample weights."""
     with np.errstate(divide="ignore"):
         return np.clip(FIRST_STRENGTH / (slack * total_weights), LEAST_STRENGTH, LARGEST_STRENGTH)
 
@@ -44,13 +44,13 @@ def solve_for_slacks(
         Solves the forms with C of some problems, given by their numbers, and writes to `results`.
     results : SolvedProblems
     search : SearchForC
-        Where the search begins; afterwards, where it has ended.
+        The search, which the call continues until it has ended.
     total_weights : array of shape (n_problems,)
         The sum of the weights of the samples of each problem.
     scale : float
-        The unit of slacks.
+        The unit of the slacks.
     stop : callable
-        Called with the problems that are solved for good, see :data:`maxmargin.svm.many_problems.Stop`.
+        Called with the problems that are finished; see :data:`maxmargin.svm.many_problems.Stop`.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def solve_for_slacks(
 
 
 def relative_gaps(results: SolvedProblems) -> Vector:
-    """The relative gap of the slack form of each problem, as its certificate has it."""
+    """The relative gap of the slack form of each problem, as in its certificate."""
     value, bound = results.value - results.value_rounding, results.bound + results.bound_rounding
     with np.errstate(invalid="ignore"):
         return np.asarray((bound - value) / np.maximum(np.abs(value), np.abs(bound)))

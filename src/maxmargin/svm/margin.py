@@ -28,11 +28,12 @@ class LossSums:
     losses : float
         The weighted losses.
     rise : float
-        How much they can rise by the rounding of the responses; for rows of a kernel, that is measured otherwise.
+        How much the losses can rise by rounding of the responses; for rows of a kernel, rounding is measured
+        separately.
     shortfall : float
-        The amounts by which margins fall short of 1, times the sample weights.
+        The amounts by which margins fall short of 1, weighted by the sample weights.
     least, largest : float
-        Of the decision values of samples with a weight.
+        The smallest and the largest decision value of samples with positive weight.
     """
 
     losses: float
@@ -53,13 +54,13 @@ class MarginEvaluation(Evaluation):
     value : float
         The value of the problem at w with its best bias: the margin in the slack form, else the objective.
     wet : array of shape (n,)
-        The point of the dual that w suggests: weights on the samples that fall short of the margin.
+        The dual point that w suggests: weights on the samples that fall short of the margin.
     responses : array of shape (n,)
         y_i <w, x_i>, without the bias.
     b : float
         The best bias for w (0 in a problem without one).
     sums : LossSums or None
-        Of the regularised form.
+        The sums of the regularised form; None in the slack form.
     """
 
     responses: Vector
@@ -79,7 +80,7 @@ class MarginProblem(RowProblem):
     ----------
     X : Rows
     y, s : arrays of shape (n,)
-        Labels, and sample weights (1 where none were given).
+        Labels, and sample weights (1 if none were given).
     bias : bool
         Whether there is a bias b.
     scale : float

@@ -20,14 +20,14 @@ from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import KernelRows
 from maxmargin.svm.margin import MarginEvaluation
 
-REMEASURED_RESPONSES = 64  # responses recomputed in float64, at most
-STANDARD_ERRORS = 6.0  # standard errors added to an estimate from a random subset of them
-CLOSE = 10.0  # responses count as close to the margin within so many times the rounding errors to be expected
+REMEASURED_RESPONSES = 64  # largest number of responses that are recomputed in float64
+STANDARD_ERRORS = 6.0  # standard errors that are added to an estimate from random responses
+CLOSE = 10.0  # responses within this many expected rounding errors of the margin count as close to it
 
 
 @dataclass(frozen=True)
 class MeasuredRounding:
-    """By how much exact sums may be larger than those computed.
+    """How much exact sums may exceed the computed ones.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ def measure_rounding(
 ) -> MeasuredRounding:
     """Measure what rounding did to the losses of an evaluated point, and to the squares of w and of v.
 
-    `weights` are those of the losses, `loss` is a function of y_i (<w, x_i> + b) that is zero above `margin`, and rows
-    are x_i / scale in `at` and in v.
+    `weights` weight the losses, `loss` is a function of y_i (<w, x_i> + b) that is zero above `margin`, and rows are
+    x_i / scale in `at` and in v.
     """
     w = Expansion.of(at.w)
     reach = K.rounding(w.beta, K.dtype) / scale

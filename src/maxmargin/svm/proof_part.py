@@ -1,4 +1,4 @@
-"""What a proof needs of the samples of a part: sums over them. Symbols as in `regularized.py`."""
+"""The sums over the samples of a part that proofs need. Symbols as in `regularized.py`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from maxmargin.svm.losses import Loss
 
 
 class ProofPart:
-    """The samples of a part as a proof sees them. Calls change nothing, but responses to one w are kept for the next.
+    """The samples of a part, for proofs. Calls change nothing, except that responses to one w are kept for the next.
 
     Parameters
     ----------
     rows : PartRows or None
-        None: rows of a kernel, of which `products` are given and no sum is asked for.
+        The rows of the part. None: rows of a kernel, for which `products` is given and sums of rows are not available.
     y, s, sq_norms : arrays
         Labels -1 and +1, weights and squared norms of the rows.
     C, loss :
-        Those of the problem.
+        C and loss of the problem.
     products : function of a point, or None
-        The products of a point with the rows; None: those of `rows`.
+        Gives the products of a point with the rows; None: `rows` gives them.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class ProofPart:
     def bias_sums(self, w: Point, b: float) -> Sums:
         """The slope of the losses in b, the sum of the absolute values of its terms, and its own slope.
 
-        Then the extremes of the bias at which a sample has margin 1: the largest of positive samples, minus the least
-        of negative ones, minus the least and the largest of all.
+        Then extremes of the biases at which samples have margin 1: the largest of positive samples, minus the smallest
+        of negative samples, minus the smallest of all, and the largest of all.
         """
         slope, size, curvature, enough, too_much, least, largest = _proof.bias_sums(
             self.responses(w), self.y, b, self.s, self.upper, self.q
@@ -90,7 +90,7 @@ class ProofPart:
         return float(self.s[self.y > 0].sum()), float(self.s[self.y < 0].sum())
 
     def count_kinks(self, w: Point, edges: Vector) -> Sums:
-        """The weight and the number of kinks y_i (1 - c_i) up to each edge, above the one before; then of the rest."""
+        """The weight and number of kinks y_i (1 - c_i) between neighbouring edges, the last of them above all edges."""
         weight, count = np.zeros(edges.size + 1), np.zeros(edges.size + 1, dtype=np.int64)
         _proof.count_kinks(self.responses(w), self.y, self.s, edges, weight, count)
         return weight, count
@@ -104,11 +104,11 @@ class ProofPart:
     # The dual
 
     def class_sums(self, p: Vector) -> Sums:
-        """For p clipped to the box, of either class: the sums as in `regularized.ClassSums`; how many were clipped."""
+        """For p clipped to the box: the sums of `regularized.ClassSums` of each class; how many p_i were clipped."""
         return self._class_sums(p, np.empty(p.size), np.empty(p.size))
 
     def class_sums_of_rows(self, p: Vector) -> Sums:
-        """The same, and first, of either class, the sum of p_i x_i."""
+        """The sum of p_i x_i over each class, followed by the values of `class_sums`."""
         assert self.rows is not None
         positive, negative = np.empty(p.size), np.empty(p.size)
         sums = self._class_sums(p, positive, negative)

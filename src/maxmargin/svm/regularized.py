@@ -44,25 +44,25 @@ from maxmargin.svm.margin import BALANCED, LossSums, MarginEvaluation, MarginPro
 from maxmargin.svm.measured_rounding import measure_rounding
 from maxmargin.svm.proof_part import ProofPart
 
-# C times a sample weight must lie between the first two, and its product with any |x_i|^2 below the third: beyond them
-# sums overflow or vanish, and the problem is refused.
+# C times a sample weight must lie between the first two, and its product with any |x_i|^2 below the third. Other
+# problems are refused, because sums could overflow or underflow.
 SMALLEST_WEIGHT, LARGEST_WEIGHT, LARGEST_PRODUCT = 1e-100, 1e120, 1e290
 
 
 @dataclass(frozen=True)
 class ClassSums:
-    """Sums over a point p of the dual, in pairs: over the positive and over the negative samples.
+    """Sums over a dual point p, in pairs: over the positive and over the negative samples.
 
     Attributes
     ----------
     totals : pair of float
-        Of p_i.
+        The sums of p_i.
     curvatures : pair of float
-        Of q_i p_i^2.
+        The sums of q_i p_i^2.
     lengths : pair of float
-        Of p_i |x_i|.
+        The sums of p_i |x_i|.
     clipped : int
-        How many p_i were outside of the box. The sums are those of p clipped to it.
+        The number of p_i outside of the box. The sums are over p clipped to the box.
     """
 
     totals: tuple[float, float]
@@ -81,9 +81,9 @@ class ClassSums:
         return self.totals[0] - self.totals[1]
 
     def balancing_factors(self) -> tuple[float, float]:
-        """Factors of either class that make their sums equal.
+        """Factors for the two classes that make their sums equal.
 
-        They are at most 1, and exactly 1 for the class with the smaller sum: p stays in the box.
+        The factors are at most 1, so that p stays in the box, and exactly 1 for the class with the smaller sum.
         """
         small, large = sorted(self.totals)
         if large - small <= BALANCED * large:
@@ -92,7 +92,7 @@ class ClassSums:
         return up, down
 
     def scaled(self, up: float, down: float) -> ClassSums:
-        """The sums once the classes are multiplied by these factors."""
+        """The sums after p is multiplied by these factors in the two classes."""
         return ClassSums(
             (up * self.totals[0], down * self.totals[1]),
             (up**2 * self.curvatures[0], down**2 * self.curvatures[1]),
@@ -102,7 +102,7 @@ class ClassSums:
 
 
 class EvaluationInParts(MarginEvaluation):
-    """An evaluated predictor whose responses stay where the samples are until somebody asks for them."""
+    """An evaluated predictor whose responses stay where the samples are until they are asked for."""
 
     samples: Parts  # of ProofPart
 
@@ -133,7 +133,7 @@ class EvaluationInParts(MarginEvaluation):
 
 
 class RegularizedSVM(MarginProblem):
-    r"""The least :math:`\frac12|w|^2 + C\sum_i s_i \ell(y_i(\langle w, x_i\rangle + b))`.
+    r"""The regularised SVM: minimise :math:`\frac12|w|^2 + C\sum_i s_i \ell(y_i(\langle w, x_i\rangle + b))`.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class RegularizedSVM(MarginProblem):
     C : float
         The weight of the losses, in scikit-learn's scaling.
     loss : {"hinge", "squared_hinge"} or Loss
-        The loss of the margin.
+        The loss as a function of the margin.
     bias : bool
         Whether there is a bias b.
     intercept_scaling : float or None
@@ -168,8 +168,8 @@ class RegularizedSVM(MarginProblem):
     reads_norms: bool = True
     made_again: ClassVar[frozenset[str]] = frozenset({"_placed", "_summed"})
 
-    _placed: Parts | None = None  # what proofs need of the samples
-    _summed: tuple[Vector, ClassSums] | None = None  # the last point of the dual, and sums over it
+    _placed: Parts | None = None  # the objects with the samples, for proofs
+    _summed: tuple[Vector, ClassSums] | None = None  # the last dual point, and sums over it
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class RegularizedSVM(MarginProblem):
 
     @property
     def dual_signature(self) -> tuple[Any, ...]:
-        """All of the dual but the rows: two problems on one matrix with equal signatures have the same dual."""
+        """All of the dual except the rows: two problems on one matrix with equal signatures have the same dual."""
         return (*self.loss.dual_box(self.u), self.y, self.bias, self.bias_feature)
 
     def with_C(self, C: float) -> RegularizedSVM:
@@ -227,7 +227,7 @@ class RegularizedSVM(MarginProblem):
 
     @property
     def _samples(self) -> Parts:
-        """What proofs need of the samples, where the rows are."""
+        """The objects with the samples, for proofs, which live where the rows are."""
         if self._placed is None:
             given = Scattered(self.y), Scattered(self.s)
             if self.sums_are_cheap:
@@ -249,7 +249,7 @@ class RegularizedSVM(MarginProblem):
         return 0.5 * float(w @ w) + float(self.u @ self.loss.value(c))
 
     def evaluate(self, w: Point, b: float | None = None, near: float = 0.0) -> EvaluationInParts:
-        """The objective at w with a given bias, or else the best one, which is looked for from `near` on."""
+        """The objective at w with the given bias, or with the best one, which is searched from `near`."""
         known = {}
         if self.traits & {Trait.FEATURES, Trait.KERNEL}:  # in this process, where it costs nothing to keep them
             known["responses"] = np.concatenate(self._samples.collect("responses", w))
@@ -269,7 +269,7 @@ class RegularizedSVM(MarginProblem):
         return self.evaluate(solution.w, solution.b if keep_bias else None, near=solution.b)
 
     def best_bias(self, w: Point, near: float = 0.0) -> float:
-        """The bias with the least objective for w, looked for from `near` on; the middle one if there are several."""
+        """The bias with the smallest objective for w, searched from `near`; the middle one if there are several."""
         stiffness = 1 / self.bias_feature**2 if self.bias_feature else 0.0
         if self.loss.smooth:
             return best_bias.of_smooth_loss(self._samples, w, self.free_bias, stiffness, near)
@@ -307,7 +307,7 @@ class RegularizedSVM(MarginProblem):
         return [*sums_of_rows, ClassSums(totals, curvatures, (length, other_length), int(clipped))]
 
     def _sums_of(self, p: Vector) -> ClassSums:
-        """Sums over a point of the dual; those of the last one are remembered."""
+        """The sums over a dual point; the sums over the last one are remembered."""
         if self._summed is None or self._summed[0] is not p:
             (sums,) = self._class_sums("class_sums", p)
             self._summed = p, sums
@@ -369,7 +369,7 @@ class RegularizedSVM(MarginProblem):
         if self.free_bias:
             # The bound loses sum alpha_i y_i times the best bias, which is at most the largest response plus 1.
             longest = math.sqrt(max(0.0, 2 * at.value * float(self.sq_norms().max())))
-            # The sum of each part is exact but for its own rounding; then come those of the parts, factors and classes.
+            # The sum of each part is rounded once; adding parts, the factors and adding classes round again.
             roundings = 4 + (n // PART_ROWS).bit_length()
             bound += (abs(sums.imbalance) + roundings * rounding.UNIT * sums.total) * (1 + longest)
         return float(value), float(bound)

@@ -1,13 +1,13 @@
-r"""The search for the C that goes with a slack, for one problem or for many at once.
+r"""The search for the C that belongs to a slack, for one problem or for many at once.
 
-Given: for each problem the slack asked for, and after each solve of the form with C the point of the regularisation
-path that it has found. Returned: the next C of each.
+Given: for each problem the slack asked for and, after each solve of the form with C, the point of the regularisation
+path that the solve has found. Returned: the next C of each problem.
 
 By Lemma 2.1 of Hazan, Koren and Srebro (2011), the optimum for C is that of the slack form for :math:`\nu(C)`, its
-mean hinge loss over |w|. It does not rise with C, so that the C of a slack is the root of a monotone function. It is
-found by secants of :math:`\log\nu` over :math:`\log C` in a bracket; of :math:`\sqrt\nu` where one of two slacks is
-nearly 0. Solutions are not exact: within a relative gap of the objective, a point may be anywhere along the path up to
-about the root of the gap. Slacks that differ by less tell neither a slope nor a side of the bracket.
+mean hinge loss over |w|. This slack never rises with C, so that the C of a slack is the root of a monotone function. It
+is found by secants of :math:`\log\nu` over :math:`\log C` in a bracket (of :math:`\sqrt\nu` if one of two slacks is
+nearly 0). Solutions are not exact: a solution with a small relative gap may be off along the path by about the square
+root of that gap. Slacks that differ by less determine neither a slope nor a side of the bracket.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from numpy.typing import NDArray
 from maxmargin.core.types import Indices, Vector
 from maxmargin.svm.slack import LARGEST_SLACK
 
-MOST_SOLVES = 60  # solves of the form with C, after which a problem ends though its gap is above `tol`
-LARGEST_RISE, LARGEST_FALL = math.log(30.0), math.log(10.0)  # changes of log C from one solve to the next, at most
-LOOSEST = 10.0  # the gap of the first solve, in units of `tol`: its solution is not the one asked for anyway
-# Uncertainty of log slack, in units of the root of the gap: between 0.1 and 0.5 on the sets of the benchmark, as far as
-# a second solve at the same C told.
+MOST_SOLVES = 60  # solves of the form with C after which a problem ends even if its gap is above `tol`
+LARGEST_RISE, LARGEST_FALL = math.log(30.0), math.log(10.0)  # largest changes of log C from one solve to the next
+LOOSEST = 10.0  # gap of the first solve, in units of `tol`; its C is only a guess, so that a loose solution suffices
+# Uncertainty of log slack, in units of the square root of the gap. Second solves at the same C showed between 0.1 and
+# 0.5 on the data sets of the benchmark.
 NOISE = 0.5
-# The distance of log slack from that of the slack asked for that is expected after a step, in units of the one before.
-# A solve is so accurate that its slack is off by no more than that.
+# Expected distance of log slack from its target after a step, in units of the distance before the step. The next solve
+# is so accurate that its log slack is off by no more than this.
 CLOSER = 0.15
-FINER = 0.25  # the gap of the next solve, in units of the last one, where that was at the right C and not good enough
-AT_SLACK = 2.0  # distance of log slack in units of `tol`, up to which C is right
-SLOPE = -1.0  # of log slack over log C, assumed before two solutions tell it; it is exact where C is small
-# Change of log C, in units of the uncertainty of log slack, from which on a slope is told by two solves.
+FINER = 0.25  # factor by which the gap of solves falls if the last solve was at the right C but not good enough
+AT_SLACK = 2.0  # distance of log slack from its target, in units of `tol`, up to which C counts as right
+SLOPE = -1.0  # slope of log slack over log C that is assumed until two solutions show it; exact if C is small
+# Smallest change of log C, in units of the uncertainty of log slack, from which two solves determine a slope.
 FAR_APART = 2.0
-# Factor of a step to a larger C by a secant through two points of smaller C, and the distance of log slack from which
-# on it is taken: the step would fall short, as log slack levels off.
+# A secant through two points of smaller C falls short of a larger C, because log slack levels off. So the step is
+# multiplied by BEYOND if log slack is farther from its target than STILL_FAR.
 BEYOND, STILL_FAR = 1.5, 0.3
-STEEP = 0.05  # ratio of two slacks, below which their roots are interpolated and not their logarithms
-# Changes of log C and of log slack: then there is no less slack to be had.
+STEEP = 0.05  # ratio of two slacks below which their square roots are interpolated instead of their logarithms
+# If log C rises by at least FAR_LARGER and log slack falls by less than HARDLY_LESS, no smaller slack is possible.
 FAR_LARGER, HARDLY_LESS = math.log(3.0), 0.1
-LEAST_MARGIN = 1e-6  # in units of the largest norm: classes that no larger margin separates count as inseparable
+LEAST_MARGIN = 1e-6  # margin, in units of the largest norm, below which classes count as inseparable
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -53,10 +53,10 @@ class PathPoints:
     Attributes
     ----------
     C : array
-        The least C with this solution: where no dual variable is at its bound, the largest of them over the weight of
-        its sample.
+        The smallest C with this solution. If no dual variable is at its bound, it is the largest ratio of a dual
+        variable to the weight of its sample.
     slack, margin : array
-        In units of the largest norm.
+        The slack and the margin, in units of the largest norm.
     """
 
     C: Vector
@@ -106,38 +106,40 @@ class SearchForC:
     Attributes
     ----------
     slack : array of shape (n_problems,)
-        The slack that is to be proved: the one asked for, or the least there is.
+        The slack for which the margin is to be certified: the one asked for, or the smallest possible one.
     C, accuracy : arrays of shape (n_problems,)
         The next C, and the relative gap to solve the form with C to.
     too_little : array of bool
-        Whether no C has as little slack as was asked for: then C stays, and its own slack is to be proved.
+        Whether no C has a slack as small as the one asked for. Then C stays, and the slack of its solution takes the
+        place of the one asked for.
     nowhere : array of bool
-        Whether w is about 0 at any C, so that there is no direction to be found.
+        Whether w is about 0 at every C, so that there is no direction to find.
     """
 
     def __init__(self, slack: Vector, C: Vector, tol: float) -> None:
         self.slack, self.C, self.tol = slack.copy(), C.copy(), tol
         self.accuracy: Vector = np.full(C.size, LOOSEST * tol)
-        self.repeated: NDArray[np.bool_] = np.zeros(C.size, dtype=bool)  # whether that of the last solve was kept
+        self.repeated: NDArray[np.bool_] = np.zeros(C.size, dtype=bool)  # if the accuracy was kept
         self.too_little: NDArray[np.bool_] = np.zeros(C.size, dtype=bool)
         self.nowhere: NDArray[np.bool_] = np.zeros(C.size, dtype=bool)
         self.low: Vector = np.zeros(C.size)  # the bracket of the right C
         self.high: Vector = np.full(C.size, math.inf)
-        self.low_accuracy: Vector = np.zeros(C.size)  # of the solves that gave its ends
+        self.low_accuracy: Vector = np.zeros(C.size)  # accuracy of the solves that gave its ends
         self.high_accuracy: Vector = np.zeros(C.size)
-        self.last = PathPoints.unknown(C.size)  # those of the solve before
+        self.last = PathPoints.unknown(C.size)  # the points of the previous solves
         self.slope: Vector = np.full(C.size, SLOPE)  # of log slack over log C
         self.no_slack: NDArray[np.bool_] = slack == 0
-        self.level_C: Vector = np.full(C.size, math.nan)  # from which on there was hardly less slack
+        self.level_C: Vector = np.full(C.size, math.nan)  # the C beyond which slack hardly fell
 
     def settle(self, which: Indices, found: PathPoints, bound: Vector, *, stopped: bool = False) -> NDArray[np.bool_]:
-        """Find out which of these problems have too little slack, as far as can be told; returns which.
+        """Find the problems for which the slack asked for is too small, as far as this can be decided; return which.
 
-        The slack to be proved becomes that of their solutions, which changes as solves become more accurate.
+        The slack of their solutions takes the place of the one asked for. It changes as solves become more accurate.
 
-        A solution, shortened to the share of its slack that was asked for, has that share of its margin: if nothing is
-        better than that, up to `tol` of the margin, the best w is inside of the unit ball. Without any slack it is 0,
-        which is no model: the search goes on until no margin worth the name is possible.
+        A solution that is shortened to a share of its slack keeps the same share of its margin. If nothing is better
+        than the solution shortened to the slack asked for, up to `tol` of the margin, the best w is inside of the unit
+        ball. For slack 0, the best w is then 0, which is no model, so the search continues until the bound on the
+        margin is below `LEAST_MARGIN`.
 
         Parameters
         ----------
@@ -146,30 +148,30 @@ class SearchForC:
         found : PathPoints
             Their solutions.
         bound : array
-            What no margin at the slack asked for exceeds.
+            An upper bound of the margin at the slack asked for.
         stopped : bool
-            Whether there will be no other solve.
+            Whether this was the last solve.
         """
         wanted = self.slack[which]
         shortened = found.margin * wanted / np.maximum(found.slack, TINY)
         proved = np.where(wanted == 0, bound < LEAST_MARGIN, bound - shortened <= self.tol * found.margin)
-        # Where the slack is larger than any that matters, w is about 0: as C is so small, or as no w is better.
+        # If the slack is larger than any that matters, w is about 0, because C is too small or no w is better.
         inside, in_vain = wanted < (1 - self.tol) * found.slack, self._in_vain(which, found)
         some = found.slack <= LARGEST_SLACK
         self.nowhere[which[~some & in_vain & (self.accuracy[which] <= self.tol / 2)]] = True
         self.too_little[which[inside & some & (proved & in_vain | stopped)]] = True
         settled = self.too_little[which]
         self.slack[which[settled]] = found.slack[settled]
-        # What proves that nothing separates the classes is a C so large that rounding may hide how good a model is.
+        # Proving that the classes are inseparable takes a C so large that rounding may hide how good a model is.
         back = which[settled & self.no_slack[which] & (self.level_C[which] < self.C[which])]
         self.C[back] = self.level_C[back]
         return np.asarray(settled)
 
     def move(self, which: Indices, found: PathPoints) -> None:
-        """Choose the next C of these problems, after solutions at these points of their paths."""
+        """Choose the next C of these problems from the points of their paths that the solutions have reached."""
         off = np.log(np.maximum(self.slack[which], TINY) / np.maximum(found.slack, TINY))
         in_vain = (off < 0) & self._in_vain(which, found)
-        # A solution that does not tell whether there is less slack at a larger C is to become more accurate first.
+        # If a solution does not show whether a larger C has less slack, the next solve is only more accurate.
         stays = self.too_little[which] | self.nowhere[which] | in_vain & (self.accuracy[which] > self.tol / 2)
         self._choose_accuracy(which[stays], np.zeros(int(stays.sum())))
         level = in_vain & ~stays & np.isnan(self.level_C[which])
@@ -186,20 +188,20 @@ class SearchForC:
             middle = np.where(bracketed, np.sqrt(low * high), far)
         self.C[which] = np.where((low < guess) & (guess < high), guess, middle)
         self.last[which] = found
-        # In a narrow bracket, loose solutions may have been on the wrong side.
+        # If the bracket is narrow, loose solutions may have been on the wrong side.
         self._choose_accuracy(which, np.minimum(np.abs(off), np.abs(np.log(self.C[which] / found.C))))
 
     def _narrow_bracket(self, which: Indices, found: PathPoints, off: Vector, noise: Vector) -> None:
-        """Move an end of the bracket to these points; widen it where a less accurate solve has closed it too far.
+        """Move an end of the bracket to these points; widen it if a less accurate solve has closed it too far.
 
-        So it seems where only a slope steeper than -1 would lead from here to an end.
+        This is assumed if only a slope steeper than -1 would lead to the target before the end of the bracket.
         """
         accuracy = self.accuracy[which]
         with np.errstate(divide="ignore"):
             too_low = (self.high_accuracy[which] > accuracy) & (np.log(self.high[which] / found.C) < -off)
             too_high = (self.low_accuracy[which] > accuracy) & (np.log(found.C / self.low[which]) < off)
         self.high[which[too_low]], self.low[which[too_high]] = math.inf, 0.0
-        # The C of a point that no dual variable bounds is as uncertain as its slack.
+        # If no dual variable is at its bound, the C of a point is as uncertain as its slack.
         smaller, larger = off < -noise, off > noise
         self.low[which[smaller]] = (found.C * np.exp(-noise))[smaller]
         self.high[which[larger]] = (found.C * np.exp(noise))[larger]
@@ -207,26 +209,26 @@ class SearchForC:
         self.high_accuracy[which[larger]] = accuracy[larger]
 
     def _choose_accuracy(self, which: Indices, distance: Vector) -> None:
-        """Choose the gap of the next solve, from the distance of the last one, in log slack or log C."""
+        """Choose the gap of the next solve from the distance of the last one to its target, in log slack or log C."""
         accuracy, finest = self.accuracy[which], self.tol / 2
         enough, at_finest = (CLOSER * distance / NOISE) ** 2, accuracy <= finest
         nearer = np.clip(enough, finest, accuracy)
-        # Once solves are as accurate as the result, a better C may do; if it did not, though near, accuracy is short.
+        # At the accuracy of the result, try a better C first. If C was near and the gap still too large, solve finer.
         again = (enough > accuracy) | (distance > AT_SLACK * self.tol) & ~self.repeated[which]
         self.repeated[which] = at_finest & again
         self.accuracy[which] = np.where(at_finest, np.where(again, accuracy, FINER * accuracy), nearer)
 
     def _step(self, which: Indices, found: PathPoints, off: Vector, noise: Vector) -> Vector:
-        """The change of log C that brings log slack nearer by `off`."""
+        """The change of log C that should change log slack by `off`."""
         wanted, last = self.slack[which], self.last[which]
         with np.errstate(divide="ignore", invalid="ignore"):
             run, ratio = np.log(found.C / last.C), np.maximum(found.slack, TINY) / np.maximum(last.slack, TINY)
             rise = np.log(ratio)
-            # In units of the distance of log slack, what the roots of the slacks have changed by.
+            # The change of the square roots of the slacks, converted to units of log slack.
             root, last_root, aim = np.sqrt(found.slack), np.sqrt(last.slack), np.sqrt(wanted)
             steep = np.minimum(ratio, 1 / ratio) < STEEP
             rise = np.where(steep, off * (root - last_root) / (aim - root), rise)
-            # Where C has changed by more than slack is uncertain, a slack that has not changed levels off.
+            # A change of slack within its uncertainty counts as a fall by the uncertainty: the slack levels off.
             rise = np.where(np.abs(rise) > noise, rise, -np.copysign(noise, run))
             told = (np.abs(run) > FAR_APART * noise) & (rise * run < 0)
             self.slope[which[told]] = (rise / run)[told]

@@ -5,8 +5,8 @@ r"""The slack-constrained SVM, problem (3) of Hazan, Koren and Srebro (2011).
     \max_{|w| \le 1,\ b,\ \xi \ge 0}\ \min_i\ y_i(\langle w, x_i\rangle + b) + \xi_i
     \quad\text{such that}\quad \sum_i s_i \xi_i \le \nu \sum_i s_i
 
-with rows x_i in the unit ball, labels y_i and sample weights s_i (all 1 where none are given: then their sum is n).
-For fixed w and b, the best value is the water level over the margins y_i(<w, x_i> + b); a sample below it is wet.
+with rows x_i in the unit ball, labels y_i and sample weights s_i (all 1 if none are given, so that their sum is n). For
+fixed w and b, the best value is the water level over the margins y_i(<w, x_i> + b); a sample below it is wet.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from maxmargin.svm.margin import BALANCED, MarginEvaluation, MarginProblem
 from maxmargin.svm.measured_rounding import measure_rounding
 
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100  # sample weights outside of these are refused: sums would overflow
-LARGEST_SLACK = 2.0  # responses of rows in the unit ball differ by no more: a larger slack changes no model
-LEAST_SHARE = 1e-3  # of the largest slack: the C of a smaller one is guessed as that of this one
-CENTROID_SAMPLES = 64  # samples of each class in the centroid of a kernel problem, where each costs a row of K
+LARGEST_SLACK = 2.0  # largest difference of responses of rows in the unit ball; a larger slack changes no model
+LEAST_SHARE = 1e-3  # share of the largest slack; for smaller slacks, C is guessed as for this one
+CENTROID_SAMPLES = 64  # samples of each class in the centroid of a kernel problem; each costs a row of K
 
 
 @dataclass(frozen=True)
 class SlackRange:
-    """The slacks at which the model changes.
+    """The range of slacks at which the model changes.
 
     Attributes
     ----------
     largest : float
-        The largest of them, at which every sample is inside the margin of the centroid.
+        The largest such slack, at which every sample is inside the margin of the centroid.
     C : float
-        The C that goes with it; infinite if there is no centroid to tell it.
+        The C that corresponds to `largest`; infinite if it cannot be computed from the centroid.
     """
 
     largest: float
     C: float
 
     def C_of(self, slack: float) -> float:
-        """About the C of a slack: their product hardly changes, from the largest slack to near the least there is."""
+        """A guess of the C of a slack: their product hardly changes from the largest slack to nearly the smallest."""
         return self.C * self.largest / max(slack, LEAST_SHARE * self.largest)
 
 
@@ -65,7 +65,7 @@ class Basin:
 
 
 class SlackSVM(MarginProblem):
-    r"""The largest margin at a given mean slack.
+    r"""The slack-constrained SVM: the largest margin at a given mean slack.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class SlackSVM(MarginProblem):
 
     @property
     def basins(self) -> list[Basin]:
-        """The groups in the form that takes the least time to take responses from, again and again."""
+        """The groups as index arrays or slices, from which responses are taken fast; computed once."""
         if self._basins is None:
             self._basins = [
                 Basin(
@@ -173,7 +173,7 @@ class SlackSVM(MarginProblem):
     def evaluate_direction(self, w: Point, c: Vector) -> MarginEvaluation:
         """The value at the best multiple of w in the unit ball, for a w whose responses c are known.
 
-        It is best on the sphere, unless there is too little slack for what this direction gets wrong.
+        The best multiple lies on the sphere, unless there is too little slack for the errors of this direction.
         """
         norm = length(w)
         if norm == 0:
@@ -233,7 +233,7 @@ class SlackSVM(MarginProblem):
         return self.slack_range().largest if c is None else float(covering_slack(c, self.s, self.groups))
 
     def slack_range(self) -> SlackRange:
-        """The range of slacks that matter, from the centroid, which is read the first time."""
+        """The range of slacks that matter; the first call computes it from the centroid."""
         if self._slack_range is None:
             with self.X.ledger.on("slack range"):
                 c = self.responses(self.centroid())
@@ -327,7 +327,7 @@ class SlackSVM(MarginProblem):
             # The error of the margin is at most that of any response.
             value = float(self.response_rounding(at.w)[used].max())
             longer, square = self.largest_square(at.w) - length(at.w) ** 2, self.square_rounding(p, v)
-        # Where |w| exceeds 1 by rounding, w and the margin must be shortened.
+        # If |w| exceeds 1 by rounding, w and the margin must be shortened.
         value += abs(at.value) * max(0.0, length(at.w) ** 2 + longer - 1) + sums * (abs(at.value) + abs(at.b))
         bound = math.sqrt(size**2 + max(0.0, square)) - size + sums * self._bound(p, v)
         if self.bias:  # the best bias is at most the largest response plus the margin, each at most 1
@@ -370,7 +370,7 @@ def covering_slack(c: Vector, s: Vector, groups: Sequence[NDArray[np.bool_]]) ->
 
 
 def checked_scale(scale: float) -> float:
-    """The scale that a user gives, refused unless it is a positive number."""
+    """The scale given by the user, which is refused unless it is a positive number."""
     if not (is_finite(scale) and scale > 0):
         raise ValueError(f"scale must be a positive number; got {reprlib.repr(scale)}")
     return float(scale)

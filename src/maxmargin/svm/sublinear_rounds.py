@@ -15,7 +15,7 @@ from maxmargin.engine.problem import Problem
 from maxmargin.engine.solver import Solver, StateT
 from maxmargin.svm.slack import SlackSVM
 
-FEWEST_PROVED = 6  # samples from which on the theorems' failure probability is at most 1/2: docs/primal_dual.md
+FEWEST_PROVED = 6  # fewest samples with failure probability at most 1/2 in the theorems; see docs/primal_dual.md
 PROVED_CONSTANT = 30.0  # T = (constant / eps)^2 log n; below this the survey's last inequality proves nothing
 
 
@@ -45,11 +45,11 @@ class SublinearRounds(Solver[SlackSVM, StateT]):
 
 
 def is_covered(problem: SlackSVM) -> bool:
-    """Whether the theorems of SIMBA and of the sublinear perceptron are about such a problem.
+    """Whether the theorems of SIMBA and of the sublinear perceptron cover this problem.
 
-    They assume a slack of at most 1, no bias and no sample weights: of a bias the papers say that it changes constants,
-    and not which; with weights log n would be larger. Their probabilities hold up to O(1/n), which is small enough from
-    six samples on.
+    They assume a slack of at most 1, no bias and no sample weights. The papers say that a bias changes constants, but
+    not which ones; with weights, log n would be larger. The probabilities of the theorems hold up to O(1/n), which is
+    small enough from six samples on.
     """
     s = problem.s[problem.s > 0]
     return not problem.bias and problem.slack <= 1 and s.size >= FEWEST_PROVED and bool((s == s[0]).all())

@@ -43,15 +43,15 @@ from maxmargin.svm.regularized import RegularizedSVM
 
 JUMP_TO_ALL = 0.25  # if more than this share of the subset are support vectors, use all samples next
 FIRST_TOLERANCE = 0.1  # violations up to this are ignored at first; each time none is larger, it is divided by 4
-FIRST_TOLERANCE_OF_ALL = 1e-3  # the same if the working set holds all samples from the start
+FIRST_TOLERANCE_OF_ALL = 1e-3  # first tolerance if the working set holds all samples from the start
 SAFE_DISTANCE = 0.4  # distance of the margin from 1 above which a sample at the right bound may leave the working set
-LEAVING_SHARE = 0.15  # such samples leave only if they are more than this share of the working set: K is copied
-MOST_BLOCKS = 4  # blocks that enter the working set at once, at most, if violating samples are many
+LEAVING_SHARE = 0.15  # such samples leave only if they exceed this share of the working set, because K is then copied
+MOST_BLOCKS = 4  # largest number of blocks that enter the working set at once if many samples violate
 RECOMPUTE_FACTOR = 2  # rows of K are no longer cached if support vectors are this many times the largest W
-RECOMPUTED_BLOCKS = 16  # blocks in the working set, at most, if rows of K are not cached; half of them enter at once
+RECOMPUTED_BLOCKS = 16  # largest number of blocks in the working set if rows of K are not cached; half enter at once
 TILE = 16_384  # samples that a thread measures at a time
-PATIENCE = 4  # iterations without a better error on a holdout before early stopping, counted
-NEAR_OPTIMUM = 0.05  # from this relative gap on: before, the error varies with the bias
+PATIENCE = 4  # iterations without a better error on a holdout before early stopping
+NEAR_OPTIMUM = 0.05  # relative gap below which PATIENCE counts; above it, the error varies with the bias
 PROBED_RESPONSES = 64  # entries of f recomputed in float64 to measure their rounding error
 REFRESH_SHARE = 0.25  # recompute f in float64 once rounding may explain this share of the gap
 LEAST_RELATIVE_GAP = 1e-9  # f is not recomputed for relative gaps below this one
@@ -60,27 +60,27 @@ ROUNDED_CHANGE = 1e-12  # changes of dual variables, as a share of their bound o
 LEAST_TOLERANCE = 1e-13  # violations below this are rounding: the run has converged
 # A run without a limit from the user ends after this many steps, or this many per sample; LIBSVM has 10^7 and 100.
 FEWEST_STEPS, STEPS_PER_SAMPLE = 2_000_000, 100
-STEPS_PER_ROW = 50  # steps of an iteration per sample of the working set, at most
+STEPS_PER_ROW = 50  # largest number of steps of an iteration per sample of the working set
 
 
 @dataclass
 class DecompositionState:
     """The state of decomposition; the first m samples are in use."""
 
-    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
+    dual_signature: tuple[Any, ...]  # signature of the problem, to recognise it in a warm start
     upper: Vector
     alpha: Vector
     f: Vector  # valid for the first m samples
     m: int
-    entered: Indices  # the iteration at which each sample entered the working set last
+    entered: Indices  # the iteration at which each sample last entered the working set
     inner: SquareBlock  # K between the samples of the working set
     b: float = 0.0
     tolerance: float = FIRST_TOLERANCE  # violations up to this are ignored
     replaced: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # places in W that waiting ones take
     waiting: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # samples that enter W next
     grows: bool = False  # whether the subset grows next
-    error: float = 0.0  # rounding error of f: as it was measured, plus a bound of what was added since
-    recomputes: bool = False  # whether rows of K are computed anew for each sum, as those of W do not fit in the cache
+    error: float = 0.0  # rounding error of f: the measured error, plus a bound of what was added since
+    recomputes: bool = False  # whether rows of K are recomputed for each sum, as the rows of W exceed the cache
     rounded: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # samples whose f is recomputed next
     gap: float = math.inf
     dual: float = -math.inf
@@ -103,7 +103,7 @@ class DecompositionState:
 
 @dataclass(frozen=True)
 class Decomposition(Solver[RegularizedSVM, DecompositionState]):
-    r"""The exact solver of kernel SVMs with the hinge loss, on a growing subset of the data.
+    r"""The exact solver for kernel SVMs with the hinge loss: decomposition on a growing subset of the data.
 
     An iteration adds a block of samples to the working set, computes their rows of K, and solves the dual over the
     working set. Subsets are the first samples of the data, which should be in random order.
@@ -178,17 +178,17 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         all_fit = upper.size <= room
         if all_fit:  # the working set holds all samples from the start
             state.tolerance = FIRST_TOLERANCE_OF_ALL
-        # Equally many of each class, as nothing is known yet.
+        # Take equally many samples of each class, as nothing is known yet.
         most = upper.size if all_fit else room // 2
         classes = [np.flatnonzero((problem.y[:m] == label) & (upper[:m] > 0))[:most] for label in (1, -1)]
         state.waiting = np.sort(np.concatenate(classes))
         return state
 
     def _change_box(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        """Go on with another C or other weights, from the dual variables in proportion to C.
+        """Continue with another C or other weights, from dual variables that are scaled in proportion to C.
 
-        The working set and its rows of K stay: most samples whose dual variable is between the bounds still are. Those
-        whose weight has become 0 leave it.
+        The working set and its rows of K stay, because most dual variables between their bounds remain there. Samples
+        whose weight has become 0 leave the working set.
         """
         upper, _ = problem.loss.dual_box(problem.u)
         used = (upper > 0) & (state.upper > 0)
@@ -221,8 +221,9 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
     def _balanced(self, problem: RegularizedSVM, alpha: Vector, f: Vector) -> Vector:
         """Dual variables whose sums are equal for both classes, if the bias is free.
 
-        The class with the larger sum gives up dual variables of its samples with the largest margins, which are the
-        nearest to having none: few change, and so few rows of K are needed to update f.
+        In the class with the larger sum, the dual variables of the samples with the largest margins are reduced,
+        because these samples are nearest to needing none. So few dual variables change, and few rows of K are needed to
+        update f.
         """
         excess = float(alpha @ problem.y)
         if not problem.free_bias or abs(excess) <= ROUNDED_CHANGE * float(alpha.sum()):
@@ -237,7 +238,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return True
 
     def _room(self, K: KernelRows, state: DecompositionState, blocks: int = 1) -> int:
-        """How many samples may enter W at once: some blocks, and at most half of the largest W unless that is all."""
+        """How many samples may enter W at once: some blocks, and at most half of the largest W unless W may be all."""
         most = self._largest_working_set(K, state)
         return min(blocks * self.block, most if most == K.shape[0] else most // 2)
 
@@ -304,7 +305,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         self._select(problem, state)
 
     def _bias(self, problem: RegularizedSVM, state: DecompositionState) -> float:
-        """The middle of the interval that all samples in use allow, if W bounds the bias on one side only."""
+        """The middle of the interval that all samples in use allow; needed if W bounds the bias on one side only."""
         m = state.m
         y, alpha, e = problem.y[:m], state.alpha[:m], problem.y[:m] - state.f[:m]
         more, less = alpha < state.upper[:m], alpha > 0
@@ -317,7 +318,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         def compute(W: Indices, out: Block, positions: Indices) -> None:
             if state.recomputes:
                 K.block(W[positions], W, out, positions)
-            else:  # none is replaced: the new samples come last
+            else:  # no sample is replaced: the new samples come last
                 K.fetch(W, state.m)[positions].copy_columns(W, out[W.size - positions.size :], K.threads)
 
         state.inner.enter(state.waiting, state.replaced, self._largest_working_set(K, state), compute)
@@ -363,10 +364,10 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return short, pull
 
     def _rounded(self, problem: RegularizedSVM, state: DecompositionState) -> Indices:
-        """The samples whose f must be recomputed, as its rounding error may explain too much of the gap.
+        """The samples whose f must be recomputed because its rounding error may explain too much of the gap.
 
-        At the optimum a sample with a free dual variable has margin 1. An error of f_i that lowers its margin adds up
-        to U_i times the error to the gap: on average 0.4 U_i times the standard deviation of the error.
+        At the optimum a sample with a free dual variable has margin 1. An error of f_i that lowers the margin adds up
+        to U_i times the error to the gap, and on average 0.4 U_i times the standard deviation of the error.
         """
         free = np.flatnonzero((state.alpha > 0) & (state.alpha < state.upper) & state.whole)
         matters = REFRESH_SHARE * max(state.gap, LEAST_RELATIVE_GAP * abs(state.dual))
@@ -378,17 +379,17 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return free if state.error > least else free[:0]
 
     def _refresh(self, problem: RegularizedSVM, state: DecompositionState) -> None:
-        """Recompute f in float64 where rounding matters."""
+        """Recompute f in float64 for the samples for which rounding matters."""
         state.f[state.rounded] = kernel_rows(problem.X).dot_precisely(state.alpha * problem.y, state.rounded)
         state.error = 0.0
         self._select(problem, state)
 
     def _most_blocks(self, state: DecompositionState) -> int:
-        """How many blocks may enter W at once; rows that are recomputed for each sum should serve large changes."""
+        """How many blocks may enter W at once; rows that are recomputed for each sum should make large changes."""
         return RECOMPUTED_BLOCKS // 2 if state.recomputes else MOST_BLOCKS
 
     def _give_up_rows(self, K: KernelRows, state: DecompositionState) -> None:
-        """Recompute rows of K from now on if far more samples are support vectors than rows fit."""
+        """Recompute rows of K from now on if there are far more support vectors than rows that fit in the cache."""
         if state.recomputes:
             return
         if np.count_nonzero(state.alpha) > RECOMPUTE_FACTOR * self._largest_working_set(K, state):
@@ -398,7 +399,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
     def _violators(self, K: KernelRows, state: DecompositionState, pull: Vector) -> Indices:
         """The most violating samples outside of W, half of them with a rising and half with a falling beta_i.
 
-        If all changed beta_i in one direction, the bias would oscillate from one iteration to the next.
+        If all of them changed beta_i in one direction, the bias would oscillate from one iteration to the next.
         """
         pull[state.W] = 0
         sides = [np.flatnonzero(side * pull > state.tolerance) for side in (1, -1)]
@@ -414,7 +415,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return np.where(alpha == 0, -short[W], np.where(alpha >= state.upper[W], short[W], -np.inf))
 
     def _replaced(self, K: KernelRows, state: DecompositionState, short: Vector) -> Indices:
-        """The places that waiting samples take if W is full: of samples far from leaving a bound, then the oldest."""
+        """The places that waiting samples take if W is full: of samples far from leaving a bound, then oldest first."""
         excess = state.W.size + state.waiting.size - self._largest_working_set(K, state)
         order = np.lexsort((state.entered[state.W], -self._distance(state, short)))
         return np.sort(order[: max(0, excess)])
@@ -422,7 +423,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
     def _shrink_working_set(self, K: KernelRows, state: DecompositionState, short: Vector) -> None:
         """Remove samples from W whose dual variable is at a bound and far from leaving it, and release their rows.
 
-        If the cache has no room for the rows of W, further samples at a bound leave, the farthest first; they can
+        If the cache has no room for the rows of W, further samples at a bound leave, the farthest first. They can
         return.
         """
         W, distance = state.W, self._distance(state, short)
@@ -458,7 +459,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
 
     def solution(self, problem: RegularizedSVM, state: DecompositionState) -> Solution:
         f = state.f.copy()
-        f[state.m :] = np.nan  # not known; computed when needed
+        f[state.m :] = np.nan  # unknown; computed when needed
         w = Expansion(state.alpha * problem.y, f)
         return Solution(w, state.b, state.alpha.copy(), w)
 

@@ -1,13 +1,13 @@
 r"""Many binary problems on samples that they share, each by SMO, in few compiled calls.
 
 Problem: the regularised form with C and the hinge, for each of several binary problems, each with a C of its own, with
-a free bias or none.
-Given: samples sorted by class, and a source of their kernel rows. Returned: for each problem its coefficients
-:math:`\beta_i = \alpha_i y_i`, its bias, and what a certificate is made of.
+a free bias or none. Given: samples sorted by class, and a source of their kernel rows. Returned: for each problem its
+coefficients :math:`\beta_i = \alpha_i y_i`, its bias, and the numbers from which a certificate is made.
 
-This is the path of small problems, which are ranges of samples in a few arrays. The steps are those of
-:class:`maxmargin.solvers.Smo`, without shrinking and without a cache: the rows of one problem fit into memory. Now and
-then all variables between their bounds make a step of Newton's method together, without which large C takes many steps.
+This code is for small problems, which are ranges of samples in a few arrays. The steps are those of
+:class:`maxmargin.solvers.Smo`, without shrinking and without a cache, because the rows of one problem fit into memory.
+Now and then, all variables between their bounds make a step of Newton's method together; without it, a large C takes
+many steps.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, RowSource
 from maxmargin.svm.kernel._many_problems import SmoRun
 from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets, go_on, solve_in_groups
 
-# Residuals that one compiled call may update: it takes about 50 ms, which is how long Ctrl-C may have to wait.
+# Residuals that one compiled call updates. It takes about 50 ms, which is how long Ctrl-C may have to wait.
 ENTRIES_PER_CALL = 100_000_000
-# Squared numbers of samples, summed up over problems, that are worth another thread: it takes as long to start.
+# Sum over problems of the squared number of samples that justifies another thread: the thread takes as long to start.
 LEAST_GROUP = 1_000_000
-PROBLEM_COST = 300.0  # what a problem costs whatever its size; unit: two of its samples
-# Passes, and steps at least, after which a problem ends that does not come to its tolerance: the limits of LIBSVM.
+PROBLEM_COST = 300.0  # fixed cost of a problem; unit: one pair of its samples
+# A problem that does not reach its tolerance ends after this many passes, but not before this many steps, as in LIBSVM.
 DEFAULT_PASSES, LEAST_STEPS = 200, 10_000_000
-MOST_PASSES = 2**31  # larger limits are the same as none
-PASSES_AFTER_STOP = 1  # passes of each problem that has not ended when the fit has to stop
+MOST_PASSES = 2**31  # limits of passes above this are no limits
+PASSES_AFTER_STOP = 1  # further passes of each unsolved problem when the fit has to stop
 
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """Samples sorted by class, each class filled up to a multiple of `SAMPLES_PER_BLOCK` by samples that do not count.
+    """Samples sorted by class. Each class is filled up to a multiple of `SAMPLES_PER_BLOCK` by fillers of weight 0.
 
     Attributes
     ----------
     samples : array of shape (n_filled,)
-        Which sample is at each place; fillers repeat the first sample.
+        The sample at each place; fillers repeat the first sample.
     places : array of shape (n,)
         The place of each sample, those of the first class first.
     first, size : arrays of shape (n_classes,)
-        Where each class begins, and its number of samples.
+        The place where each class begins, and its number of samples.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ClassOrder:
 
 @dataclass(frozen=True)
 class BinaryRanges:
-    """The samples of binary problems: problem p has the ranges starts[p] to starts[p + 1] - 1, of one class each.
+    """The samples of binary problems: problem p has the ranges starts[p] to starts[p + 1] - 1, each of one class.
 
     Attributes
     ----------
@@ -90,9 +90,9 @@ class BinaryRanges:
     label : array of shape (n_ranges,)
         The label of its samples, -1 or +1.
     weight : array of shape (n_ranges,)
-        By what the weights of its samples are multiplied.
+        The factor of the weights of its samples.
     row : array of shape (n_ranges,)
-        The row of the coefficients that its samples are written to.
+        The row of the coefficients to which its samples are written.
     """
 
     starts: Indices
@@ -123,7 +123,7 @@ class BinaryRanges:
 
 @dataclass(frozen=True)
 class SampleTerms:
-    """What the dual, and the bounds on its rounding, need of each sample.
+    """The numbers of each sample that the dual and the bounds on its rounding need.
 
     Attributes
     ----------
@@ -164,20 +164,20 @@ def solve_many(
         The samples of each problem.
     samples : SampleTerms
     targets : Targets
-        What is asked of each problem. Its tolerance is also that of the violation of the optimality conditions.
+        The targets of each problem. The tolerance also applies to the violation of the optimality conditions.
     results : SolvedProblems
-        Where the results go, and where the solutions are that problems begin at, if any do.
+        The results are written here. If problems begin at earlier solutions, these are here too.
     which : array of int or None
-        The problems to be solved; None: all.
+        The problems to solve; None: all.
     free_bias : bool
-        Whether there is a bias, which is free.
+        Whether there is a bias, which is then free.
     max_passes : int or None
-        Passes over its samples after which a problem ends: a step is on two samples, or on one without a bias. None:
-        `DEFAULT_PASSES` of them, and `LEAST_STEPS` at least.
+        Passes over its samples after which a problem ends; a step visits two samples, or one without a bias. None:
+        `DEFAULT_PASSES`, but at least `LEAST_STEPS` steps.
     threads : int
-        How many threads share the problems. The results are the same to the bit, whatever the number.
+        The number of threads that share the problems. The results are the same to the bit for any number.
     stop : callable
-        Called after each compiled call, see :data:`maxmargin.svm.many_problems.Stop`. If it returns True, problems that
+        Called after each compiled call; see :data:`maxmargin.svm.many_problems.Stop`. If it returns True, problems that
         are not solved end soon.
 
     Returns

@@ -12,11 +12,11 @@ From w_1 = 0, for t = 1, ..., T, with :math:`\eta_t = 1/(\lambda t)`:
 1. choose A_t, k samples;
 2. :math:`w_{t+1} = (1 - \eta_t\lambda) w_t + \frac{\eta_t}{k} \sum_{A_t^+} y \phi(x)`, over the samples with a loss;
 3. if asked for, :math:`w_{t+1} \leftarrow \min\{1, 1 / (\sqrt\lambda |w_{t+1}|)\}\ w_{t+1}`, the projection of the
-   paper of 2007, which that of 2011 leaves out on a kernel.
+   paper of 2007, which the paper of 2011 leaves out on a kernel.
 
 So :math:`w_{t+1} = v_{t+1} / t` for a sum v of rows that grows by :math:`y\phi(x) / (\lambda k)` for each sample with a
-loss: a step costs the rows of K of these samples, unless they are cached. A projection shrinks v. It is due only after
-a sample with a loss, as w becomes shorter in all other iterations.
+loss: a step costs the rows of K of these samples, unless they are cached. A projection shrinks v. It is needed only
+after a sample with a loss, because w becomes shorter in all other iterations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Descent(Visits):
         self.set_C(problem)
 
     def set_C(self, problem: RegularizedSVM) -> None:
-        """Use the C of this problem from now on: it changes the length of the steps."""
+        """Use the C of this problem from now on, which changes the length of the steps."""
         self.regularization = 1.0 / (problem.C * float(problem.s.sum()))
 
     def changes(self, rows: Indices) -> Vector:
@@ -91,7 +91,7 @@ class Descent(Visits):
 
 @dataclass(frozen=True)
 class KernelPegasos(Solver[RegularizedSVM, Descent]):
-    r"""Steps along sub-gradients of the loss of a few samples.
+    r"""Pegasos on a kernel: stochastic sub-gradient steps on the loss of a few samples.
 
     As in the paper: ``KernelPegasos(order="iid", average=None)``.
 
@@ -100,13 +100,14 @@ class KernelPegasos(Solver[RegularizedSVM, Descent]):
     batch : int, default=1
         k, the samples of an iteration.
     order : {"permuted", "iid", "given"}, default="permuted"
-        All samples in a new random order each pass, each drawn from all (the paper), or in the given order. A sample is
-        visited in proportion to its weight.
+        "permuted": all samples in a new random order each pass; "iid": each sample is drawn from all (the paper);
+        "given": the order of the data. A sample is visited in proportion to its weight.
     average : float or None, default=3
-        The answer is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and larger
+        The solution is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and larger
         values favour late iterates. None: the last iterate (the paper).
     project : bool, default=False
-        Whether to project (step 3). A projection takes time in proportion to the samples, and no kernel evaluations.
+        Whether to project (step 3). A projection takes time in proportion to the number of samples, but no kernel
+        evaluations.
 
     Notes
     -----

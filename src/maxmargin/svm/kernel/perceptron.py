@@ -4,7 +4,7 @@ Problem: the slack form, for which it finds a direction with few errors, not the
 rows. Returned: w after one pass or several, or the mean of w over all visits. The algorithm, from w = 0: visit the
 rows; if :math:`y_i\langle w, \phi(x_i)\rangle \le 0`, :math:`w \leftarrow w + y_i \phi(x_i)`.
 
-M mistakes take at most M n kernel evaluations: a mistake costs the row of K of its sample, unless it is cached.
+M mistakes take at most M n kernel evaluations: a mistake costs the row of K of its sample, unless the row is cached.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Mistakes(Visits):
 
 @dataclass(frozen=True)
 class KernelPerceptron(PerceptronPasses[Mistakes]):
-    """Samples that are misclassified are added to w, one at a time.
+    """The online perceptron on a kernel: adds misclassified samples to w, one at a time.
 
-    Parameters and notes: see :class:`maxmargin.solvers.Perceptron`.
+    For parameters and notes, see :class:`maxmargin.solvers.Perceptron`.
 
     References
     ----------

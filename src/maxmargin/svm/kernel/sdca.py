@@ -82,7 +82,7 @@ class Ascent:
         return done
 
     def visit(self, most: int) -> tuple[int, Indices]:
-        """Make up to `most` visits of a sweep; return how many, and the row that the next needs if it is not cached."""
+        """Make up to `most` visits of a sweep; return how many, and the row that the next visit lacks in the cache."""
         cached = self.K.lookup()
         dual = self.y, self.upper, self.q, self.diagonal, self.alpha, self.f, self.b, self.rho
         made, changed, missing, self.b = visit(cached.rows, RowFinder(cached), self.order.ahead(most), *dual)
@@ -108,13 +108,14 @@ class Ascent:
 class KernelSdca(Solver[RegularizedSVM, Ascent]):
     r"""Dual coordinate ascent on a kernel (Hsieh et al. 2008; Shalev-Shwartz and Zhang 2013).
 
-    An iteration visits one sample and maximises the dual over its variable :math:`\alpha_i` alone. If that changes the
-    variable, it costs the row of K of the sample, unless the row is cached.
+    An iteration visits one sample and maximises the dual over its variable :math:`\alpha_i` alone. A visit that changes
+    the variable costs the row of K of the sample, unless the row is cached.
 
     Parameters
     ----------
     order : {"permuted", "iid", "given"}, default="permuted"
-        All samples in a new random order each sweep, each drawn from all (Cotter et al.), or in the given order.
+        "permuted": all samples in a new random order each sweep; "iid": each sample is drawn from all (Cotter et al.);
+        "given": the order of the data.
 
     References
     ----------

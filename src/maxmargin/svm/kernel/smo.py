@@ -6,7 +6,8 @@ Problem: the regularised form with C and the hinge, on a KernelMatrix, with any 
 two at a time. Returned: w as an Expansion, b, and the dual point alpha that proves how good they are.
 
 A step maximises the dual over two variables, along y_i and -y_j so that the sum of alpha_i y_i stays 0; without a free
-bias over one. Choosing them takes the gradient at all active samples, and updating the gradient takes their rows of K.
+bias, it maximises over one variable. Choosing the variables takes the gradient at all active samples, and updating the
+gradient takes the rows of K of the chosen samples.
 
 Symbols: :math:`f = K\beta` with :math:`\beta_i = \alpha_i y_i`, and :math:`e_i = y_i - f_i`. At the optimum no sample
 whose :math:`\beta_i` can rise has a larger e than one whose :math:`\beta_j` can fall; the bias lies between them.
@@ -32,7 +33,7 @@ from maxmargin.svm.kernel.visits import change_of_C
 from maxmargin.svm.losses import Hinge
 from maxmargin.svm.regularized import RegularizedSVM
 
-STEPS_PER_ROUND = 1000  # steps between two decisions about shrinking; n of them if there are fewer samples
+STEPS_PER_ROUND = 1000  # steps between two decisions about shrinking; n if there are fewer than this many samples
 UNSHRINK_SHARE = 0.5  # all samples become active once the gap of the active ones has fallen to this share
 BLOCK_ROWS = 64  # rows of K computed at a time when the gradient of inactive samples is reconstructed
 
@@ -47,7 +48,7 @@ class Ascent:
         self.active = self.everyone = np.arange(n)
         self.alpha_then = self.alpha  # alpha when all samples were last active, to which e of inactive ones belongs
         self.gap_then = math.inf  # the gap at that time
-        self.round, self.position = min(n, STEPS_PER_ROUND), 0  # steps of a round, and of those the steps made
+        self.round, self.position = min(n, STEPS_PER_ROUND), 0  # steps of a round, and how many of them are made
         self.due = False  # whether the gradient of inactive samples is reconstructed next
         self.settled = False  # whether no violation of the optimality conditions is left
         self.set_problem(problem)
@@ -102,7 +103,7 @@ class Ascent:
         return done
 
     def ascend(self, most: int) -> tuple[int, Indices]:
-        """Make up to `most` steps; return how many, and the row that the next one needs if it is not cached."""
+        """Make up to `most` steps; return how many, and the row that the next step lacks in the cache."""
         cached = self.K.lookup()
         known = cached.rows, RowFinder(cached), self.active, self.y, self.upper, self.diagonal, self.alpha, self.e, most
         pairs = self.problem.free_bias
@@ -134,7 +135,7 @@ class Ascent:
         return np.where(up, more, less), np.where(up, less, more)
 
     def ends(self) -> tuple[float, float]:
-        """The least e_i of active samples whose beta_i can fall, and the largest of those whose beta_i can rise.
+        """The least e_i of active samples whose beta_i can fall, and the largest e_i of those whose beta_i can rise.
 
         Without a free bias, minus and plus the largest violation of the optimality conditions, e = 0.
         """
@@ -157,7 +158,7 @@ class Ascent:
         self.gap_then = self.gap()
 
     def reconstructed_gradient(self) -> Vector:
-        """e for all samples: that of inactive ones is updated by the changes of alpha since they became inactive."""
+        """e for all samples; e of inactive samples is updated by the changes of alpha since they became inactive."""
         if self.whole:
             return self.e.copy()
         out = np.delete(self.everyone, self.active)
@@ -184,7 +185,7 @@ class Ascent:
         return sum(ends) / max(1, len(ends))
 
     def gap(self) -> float:
-        """The gap of the active samples: that of all samples if inactive ones stay at their bounds."""
+        """The gap of the active samples, which is the gap of all samples if inactive samples stay at their bounds."""
         centre = self.bias() if self.problem.free_bias else 0.0
         alpha, short = self.alpha[self.active], self.y[self.active] * (self.e[self.active] - centre)
         return float(np.where(short > 0, self.upper[self.active] - alpha, -alpha) @ short)
@@ -197,16 +198,17 @@ class Ascent:
 
 @dataclass(frozen=True)
 class Smo(Solver[RegularizedSVM, Ascent]):
-    r"""Steps on pairs of dual variables, chosen by second order information, with shrinking.
+    r"""Sequential minimal optimisation: steps on pairs of dual variables, as in LIBSVM, with shrinking.
 
-    An iteration is such a step, which costs the rows of K of two samples (of one, without a free bias) unless they are
-    cached. Some iterations instead reconstruct the gradient of the inactive samples.
+    Pairs are chosen by second-order information. An iteration is a step on a pair, which costs the rows of K of two
+    samples (without a free bias, of one sample) unless they are cached. Some iterations instead reconstruct the
+    gradient of the inactive samples.
 
     Parameters
     ----------
     shrink : bool, default=True
-        Whether samples that seem to stay at a bound become inactive: their gradient is not updated. All become active
-        again whenever the gap of the active ones has halved.
+        Whether samples that seem to stay at a bound become inactive, so that their gradient is not updated. All samples
+        become active again whenever the gap of the active ones has halved.
 
     References
     ----------
@@ -258,7 +260,7 @@ class Smo(Solver[RegularizedSVM, Ascent]):
         return state.solution()
 
     def iterations_per_pass(self, problem: RegularizedSVM) -> int:
-        """Half as many as samples, as a step changes two variables (without a free bias, one)."""
+        """Half the number of samples, as a step changes two variables (without a free bias, one)."""
         samples = super().iterations_per_pass(problem)
         return math.ceil(samples / 2) if problem.free_bias else samples
 

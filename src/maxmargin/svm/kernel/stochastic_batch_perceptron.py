@@ -5,15 +5,15 @@ over the responses :math:`c_i = y_i\langle w, x_i\rangle`: :math:`\sum_i s_i(\ga
 rows of K. Returned: a mean of the iterates, for which :math:`f(\bar w) \ge \max f - O(\sqrt{\log(1/\delta)/T})` with
 probability :math:`1-\delta` (Lemma 3.2), and dual weights that prove how good it is.
 
-The responses are known without further evaluations, and so are the wet points, those below the water level. Their mean
-:math:`\sum_i p^*_i y_i x_i` is a super-gradient of f (Lemma 3.1). Here :math:`p^*_i \propto s_i` times the share of the
-point that is wet, which is less than 1 for points at the level: see :func:`maxmargin.core.pour`. A draw
+The responses are known without further evaluations, and so are the wet points, i.e. those below the water level. Their
+mean :math:`\sum_i p^*_i y_i x_i` is a super-gradient of f (Lemma 3.1). Here :math:`p^*_i \propto s_i` times the share
+of the point that is wet, which is less than 1 for points at the level: see :func:`maxmargin.core.pour`. A draw
 :math:`j \sim p^*` is an unbiased estimate of the super-gradient that costs one row of K.
 
 Symbols as in the paper: w = sum alpha_i y_i x_i, c, gamma, p*, eta. A free bias makes two basins, one per class, with
-the same wet mass (section 3.6): p* has half of its weight on each. x_i is the sample in the kernel's space
-over `problem.scale`, which brings it into the unit ball; the norm of w is the square root of sum alpha_i c_i (section
-3.3 leaves out the root).
+the same wet mass (section 3.6): half of the weight of p* is on each. x_i is the sample in the kernel's space divided by
+`problem.scale`, which brings it into the unit ball. The norm of w is the square root of sum alpha_i c_i (section 3.3
+leaves out the root).
 """
 
 from __future__ import annotations
@@ -40,30 +40,32 @@ from maxmargin.svm.kernel.visits import Sum
 from maxmargin.svm.slack import SlackSVM
 
 METHODS = ("kept", "paper")
-LEAST_CACHED_SHARE = 1 / 32  # rows are cached for good if the cache holds at least this share of them
-# If rows are not cached:
+LEAST_CACHED_SHARE = 1 / 32  # if the cache holds at least this share of the rows, rows stay cached
+# Constants of the method without cached rows:
 FIRST, GROWTH = 6000, 3.0  # samples of the first subset, and the largest factor by which it grows, as in decomposition
-LARGEST_BLOCK = 8192  # points drawn in an iteration at most, by benchmarks/forest.py;
-LEAST_BLOCKS = 12  # but so few that there are this many blocks in the subset
-FAR_BELOW = 0.5  # the subset grows once fewer points than a block lack more than this share of the dual bound
+LARGEST_BLOCK = 8192  # largest number of points drawn in an iteration, chosen by benchmarks/forest.py
+LEAST_BLOCKS = 12  # smallest number of blocks in the subset, which limits the number of points drawn, too
+# The subset grows if fewer points than a block lie below the level by more than this share of the dual bound.
+FAR_BELOW = 0.5
 BIAS_PRECISION = 1e-3  # error of the bias at which the basins are equal, as a share of the dual bound
 
 
 @dataclass(frozen=True)
 class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
-    r"""Wet points are drawn and added to w, and the responses of all samples are updated.
+    r"""The Stochastic Batch Perceptron: adds random samples below the water level to w, and updates all responses.
 
     Parameters
     ----------
     method : {"kept", "paper"}, default="kept"
-        "paper": one draw an iteration, :math:`\eta_t = 1/\sqrt t`, projection on the unit ball, and the mean of all
+        "paper": one draw per iteration, :math:`\eta_t = 1/\sqrt t`, projection on the unit ball, and the mean of all
         iterates. "kept": wet points whose rows are cached enter the super-gradient exactly, and only the others are
-        sampled; the step is the best one for the dual bound. If there is nearly no slack and few rows fit, points are
-        drawn by how deep they lie below the dual bound, on a growing subset. `docs/sbp.md` compares them.
+        sampled; the step is the best one for the dual bound. If there is nearly no slack and few rows fit in the cache,
+        points are drawn from a growing subset, by how deep they lie below the dual bound. `docs/sbp.md` compares the
+        methods.
     block : int, default=16
         With "kept": the number of points drawn in an iteration; their rows are computed by one matrix product.
     average : float, default=1
-        With "kept": the answer is the mean of the iterates with weights :math:`t^\text{average}`.
+        With "kept": the solution is the mean of the iterates with weights :math:`t^\text{average}`.
 
     References
     ----------
@@ -133,7 +135,7 @@ class StochasticBatchPerceptron(Solver[SlackSVM, "Iterates"]):
         return 1000 if self.method == "kept" else max(1000, problem.y.size)
 
     def estimated_gap(self, problem: SlackSVM, state: Iterates) -> float:
-        """The gap itself, where the products of w and of the dual point with all samples are known; else infinite."""
+        """The gap itself, if the products of w and of the dual point with all samples are known; else infinite."""
         found = state.solution(problem)
         if found.p is None or found.v is None or np.isnan(Expansion.of(found.w).f).any():
             return math.inf
@@ -155,7 +157,7 @@ class Iterates(ABC):
 
     @abstractmethod
     def iterate(self, problem: SlackSVM, budget: float) -> bool:
-        """Make one iteration. False if it takes more than `budget` kernel evaluations: then nothing has changed."""
+        """Make one iteration. False if it takes more than `budget` kernel evaluations; then nothing has changed."""
 
     @abstractmethod
     def solution(self, problem: SlackSVM) -> Solution:
@@ -175,21 +177,22 @@ class Iterates(ABC):
 class AsWritten(Iterates):
     """The method of the paper, section 3.4, step by step.
 
-    w is a times a sum of two parts, one for each basin: of the points drawn from it. The products of the parts together
-    are the responses to w; from those of each alone, a dual point with balanced classes is known.
+    w is a times the sum of one or two parts, one for each basin: a part is the sum of the points drawn from its basin.
+    The products of all parts together give the responses to w; the products of each part alone give a dual point with
+    balanced classes.
 
     Attributes
     ----------
     parts : list of Sum
-        The parts, and the sums of all iterates' parts.
+        The parts, with the sums over all iterates.
     a : float
-        What projections have multiplied w by.
+        The factor by which projections have multiplied w.
     drawn : int or None
         A point that was drawn but did not fit the budget.
     level : float
-        The last water level, near which the next one is.
+        The last water level; the next one is near it.
     points : array of shape (n,)
-        Where the numbers of the wet points are written.
+        An array to which the numbers of the wet points are written.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator) -> None:
@@ -237,7 +240,7 @@ class AsWritten(Iterates):
         """The points that are wet, and in proportion to p*."""
         f, unit = self.f, problem.scale**2 / self.a
         if not problem.bias:
-            # The step raised no response by more than eta, and so not the level either.
+            # The step raised no response by more than eta, and therefore the level neither.
             highest = self.level + 1 / math.sqrt(max(1, self.t))
             wet, level = pour_below(problem.y, f, problem.s, problem.volume * unit, highest * unit, self.points)
             if wet:
@@ -255,7 +258,7 @@ class AsWritten(Iterates):
         b = problem.evaluate_responses(w, y * w.f / problem.scale).b
         # The points of a part are all of its basin, so that these are the sums of the dual weights of the classes.
         sums = [float((y * mean.beta).sum()) for mean in means]
-        if min(sums) <= 0:  # no point was drawn from one of the basins yet
+        if min(sums) <= 0:  # no point has been drawn from one of the basins yet
             return Solution(w, b, problem.scale * y * w.beta)
         balanced = [mean / (len(means) * total) for mean, total in zip(means, sums, strict=True)]
         v = sum(balanced[1:], start=balanced[0])
@@ -277,16 +280,17 @@ class WithRowsKept(Iterates):
        least 1/2t.
 
     u is always :math:`\sum_i \alpha_i y_i x_i` for weights alpha on the simplex, balanced between basins: a dual point,
-    whose bound needs no evaluations. e is the length that u would have if all its terms were orthogonal: while u is no
-    longer than e, it is mostly noise, and w stays inside the ball, as it does with the paper's
-    :math:`\eta = 1/\sqrt t` and unit draws, where e would be :math:`1/\sqrt t`.
+    whose bound needs no evaluations. e is the length that u would have if all its terms were orthogonal. As long as u
+    is no longer than e, u is mostly noise, and w stays inside the ball. (With the paper's :math:`\eta = 1/\sqrt t` and
+    unit draws it does so too; there, e would be :math:`1/\sqrt t`.)
 
-    If very few points are wet, as with slack 0, the points with the lowest responses count as wet until their rows are
-    all cached: each such iteration computes a new row, so there are at most n. Once no point needs to be drawn any
-    more, the terms of u from before are removed, as their weights would loosen the bound for long.
+    If very few points are wet, as with slack 0, the points with the lowest responses count as wet until all of their
+    rows are cached. Each such iteration computes a new row, so there are at most n such iterations. Once no point needs
+    to be drawn any more, the earlier terms of u are removed, because their weights would loosen the bound for a long
+    time.
 
-    If there is nearly no slack, a wet point is dry again soon, so that its row is evicted from a small cache before it
-    is needed again. Once more points have a weight than a cache holds at least, `WithoutRows` takes over.
+    If there is nearly no slack, a wet point is soon dry again, so that its row is evicted from a small cache before it
+    is needed again. Once more points have a weight than the smallest cache holds, `WithoutRows` takes over.
 
     Attributes
     ----------
@@ -299,7 +303,7 @@ class WithRowsKept(Iterates):
     sums : list of arrays of shape (n,)
         For each basin, :math:`\sum_i s_i y_i K_i` over the points marked in `inside`.
     without_rows : WithoutRows or None
-        The iterates that have taken over, as rows are no longer cached.
+        The iterates that have taken over when rows were no longer cached.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator, block: int, average: float) -> None:
@@ -337,7 +341,8 @@ class WithRowsKept(Iterates):
         known[points] = self.known(K, points)
         if self.drawn is None:
             self.drawn = self.draw(np.where(known, 0.0, p))
-        # Points that are wet in part stay in the sums or outside, and are added with what they lack or have too much.
+        # Points that are wet in part stay inside or outside of the sums; what they lack there, or exceed, is added
+        # apart.
         in_part = (wet > 0) & (wet < 1)
         changed = np.flatnonzero(((known & ~in_part) != self.inside) & ~in_part)
         weights = np.where(known, p, self.drawn)
@@ -360,7 +365,7 @@ class WithRowsKept(Iterates):
         return max(1, self.block // len(self.basins))
 
     def _rows_are_useless(self, K: KernelRows, wet: Vector) -> bool:
-        """Whether rows are evicted before they are needed again: few fit, many were needed, and hardly any are wet."""
+        """Whether rows are evicted before they are needed again: few fit, many were needed, and few points are wet."""
         if K.cached_rows >= LEAST_CACHED_SHARE * self.n:
             return False
         weights = int(np.count_nonzero(self.alpha))
@@ -368,7 +373,7 @@ class WithRowsKept(Iterates):
         return most < self.draws and weights > MIN_ROWS
 
     def _wet_enough(self, K: KernelRows, c: Vector, basin: Indices, wet: Vector) -> None:
-        """If fewer points are wet than are drawn, let the lowest points be wet, until all of their rows are cached."""
+        """If fewer points are wet than are drawn, let the lowest ones count as wet, until all their rows are cached."""
         count = min(self.draws, basin.size)
         if np.count_nonzero(wet[basin]) < count:
             lowest = np.sort(basin[np.argpartition(c[basin], count - 1)[:count]])
@@ -377,7 +382,7 @@ class WithRowsKept(Iterates):
                 wet[lowest] = 1.0
 
     def minimax(self, problem: SlackSVM, wet: Vector) -> tuple[Vector, Vector]:
-        """p* for these wet shares, and for each point the p*_i / s_i that it has if it is wholly wet."""
+        """p* for these wet shares, and for each point the value of p*_i / s_i if the point is wholly wet."""
         caps, masses = np.zeros(self.n), problem.s * wet
         for basin in self.basins:
             caps[basin] = 1 / (len(self.basins) * float(masses[basin].sum()))
@@ -397,11 +402,11 @@ class WithRowsKept(Iterates):
     def _add_rows(
         self, K: KernelRows, problem: SlackSVM, changed: Indices, added: Indices, weights: Vector, h: Vector
     ) -> None:
-        """Add the changed points to the sums, or subtract those that are inside, and other points to h by weight."""
+        """Add the changed points to the sums (or subtract those inside), and add other points to h by weight."""
         factors = np.where(self.inside[changed], -1.0, 1.0) * problem.s[changed] * problem.y[changed]
         self.inside[changed] ^= True
         parts = [np.isin(changed, basin, assume_unique=True) for basin in self.basins]
-        # Cached rows are added first: computing others may evict them.
+        # Cached rows are added first, because computing others may evict them.
         changed_there, added_there = K.missing(changed) == 0, K.missing(added) == 0
         for there in (True, False):
             for part, total in zip(parts, self.sums, strict=True):
@@ -436,7 +441,7 @@ class WithRowsKept(Iterates):
         self.old, self.old_share, self.old_t = (self.alpha.copy(), self.h.copy(), self.cap), 1.0, max(1, self.t)
 
     def _remove_old(self, problem: SlackSVM) -> None:
-        """Remove the u that was last marked, at half the present t or before, if that gives a better bound."""
+        """Remove the u that was last marked, at half the present t or earlier, if that gives a better bound."""
 
         def bound(alpha: Vector, h: Vector) -> float:
             return length(_expansion(problem, alpha, h)) + problem.volume * problem.cap(alpha)
@@ -458,9 +463,9 @@ class WithRowsKept(Iterates):
 
 
 class WithoutRows(Iterates):
-    r"""The method for nearly no slack and rows that do not fit in the cache: kernels are added up and thrown away.
+    r"""The method for nearly no slack and rows that do not fit in the cache: kernels are added up and not stored.
 
-    If hardly any point is wet, p* has its weight on a few points, which are others in each iteration. So the basin is
+    If hardly any point is wet, the weight of p* is on a few points, which change in each iteration. So the basin is
     filled further, up to the dual bound :math:`D = |u| + V\max_i\alpha_i/s_i`, which no level exceeds, and points are
     weighted by their depth, :math:`d_i = (D - c_i)_+`. An iteration on the first m samples:
 
@@ -470,20 +475,21 @@ class WithoutRows(Iterates):
     2. Draw a block of points from p*: their mean is an unbiased estimate of :math:`g = \sum_i p^*_i y_i x_i`.
     3. Let :math:`u \leftarrow (1-\theta) u + \theta g`, with the :math:`\theta` at which the dual bound is least.
 
-    The subset grows if few points lie far below the level, or as many points were drawn as it has: then the responses
-    of the new samples to u are computed, and a new mean of the iterates begins.
+    The subset grows if few points lie far below the level, or if as many points were drawn as it has samples. Then the
+    responses of the new samples to u are computed, and a new mean of the iterates begins.
 
     For some :math:`\lambda`, p* minimises :math:`\sum_i p_i c_i + V\max_i p_i/s_i + \frac\lambda2\sum_i p_i^2/s_i`.
     Without the last term, that is the game of the paper; with it, g is the gradient of a smoothed level. The smoothing
-    vanishes with the gap: once the level is D, a is 0, and p* is that of the paper. As ever, alpha is a dual point.
-    Samples beyond m have weight 0 in it, so its bound is valid for all samples.
+    vanishes with the gap: once the level is D, a is 0, and p* is that of the paper. As in the other methods, alpha is a
+    dual point. Samples beyond m have weight 0 in it, so its bound is valid for all samples.
 
     Attributes
     ----------
     m : int
         The size of the subset.
     alpha, h : arrays of shape (n,)
-        u, as dual weights and as :math:`\sum_i \alpha_i y_i K_i`; the latter for the first m samples, 0 for others.
+        u, as dual weights and as :math:`\sum_i \alpha_i y_i K_i`; h is computed for the first m samples, and 0 for
+        others.
     cap : float
         The largest p*_i / s_i, averaged over the iterations as u averages g.
     sq_norm : float
@@ -491,7 +497,7 @@ class WithoutRows(Iterates):
     drawn : array of shape (n,) or None
         The dual weights of points that were drawn but did not fit the budget.
     visits : int
-        How many points were drawn since the subset has this size.
+        The number of points drawn since the subset reached this size.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator, average: float) -> None:
@@ -530,12 +536,12 @@ class WithoutRows(Iterates):
         return True
 
     def _fill(self, problem: SlackSVM, responses: Vector) -> tuple[Vector, Vector, float]:
-        """p* for these responses, what samples in use lack of the level as a share of the dual bound, and the bias."""
+        """p* for these responses, the depths of samples in use as shares of the dual bound, and the bias."""
         used = np.flatnonzero(problem.s[: self.m])
         c, y, s = responses[used], problem.y[used], problem.s[used]
         volume = problem.slack * float(s.sum())
-        bound = math.sqrt(self.sq_norm) + volume * problem.cap(self.alpha) or 1.0  # at first, all have the same depth
-        above = bound - c  # how far the level without a bias is above each sample
+        bound = math.sqrt(self.sq_norm) + volume * problem.cap(self.alpha) or 1.0  # at first, all depths are equal
+        above = bound - c  # height of the level without a bias above each sample
 
         def weights(b: float) -> tuple[Indices, Vector]:
             depth = above - y * b
@@ -555,7 +561,7 @@ class WithoutRows(Iterates):
         p, (wet, found) = np.zeros(self.n), weights(b)
         p[used[wet]] = found
         for basin in self.basins:
-            if not p[basin].any():  # all samples reach the bound: the lowest has all of the weight
+            if not p[basin].any():  # all samples reach the bound: the lowest one gets all of the weight
                 inside = basin[: np.searchsorted(basin, self.m)]
                 p[inside[np.argmin(responses[inside])]] = 1.0
             p[basin] /= len(self.basins) * p[basin].sum()
@@ -602,11 +608,11 @@ class WithoutRows(Iterates):
 
 
 def _sample(rng: np.random.Generator, p: Vector, count: int) -> Vector:
-    """Weights whose mean is p, on `count` distinct points or all: systematic sampling.
+    """Weights whose mean is p, on `count` distinct points (or on all points): systematic sampling.
 
     Points are drawn at equal distances along the cumulative sums of p, so that each is drawn with a probability in
-    proportion to p_i and then has the weight of one distance. Points longer than a distance are always drawn, with
-    their own p_i.
+    proportion to p_i and then has the weight of one distance. Points whose p_i exceeds a distance are always drawn,
+    with their own p_i.
     """
     points = np.flatnonzero(p)
     if points.size <= count:
@@ -615,7 +621,7 @@ def _sample(rng: np.random.Generator, p: Vector, count: int) -> Vector:
     while (certain := p[points] * count >= p[points].sum()).any():
         weights[points[certain]] = p[points[certain]]
         points, count = points[~certain], count - int(np.count_nonzero(certain))
-    if count > 0:  # else all others together are lost in the rounding of the sum
+    if count > 0:  # otherwise all other points together are lost in the rounding of the sum
         ends = np.cumsum(p[points])
         positions = np.searchsorted(ends, ends[-1] * (np.arange(count) + rng.random()) / count, side="right")
         weights[points[np.minimum(positions, points.size - 1)]] = ends[-1] / count
@@ -628,7 +634,7 @@ def _expansion(problem: SlackSVM, alpha: Vector, h: Vector) -> Expansion:
 
 
 def _evaluations(K: KernelRows, numbers: Indices) -> int:
-    """The kernel evaluations that these rows cost."""
+    """The kernel evaluations for these rows."""
     return int(K.missing(numbers).sum())
 
 

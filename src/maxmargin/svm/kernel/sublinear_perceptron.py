@@ -8,14 +8,14 @@ Problem: the largest margin of data that is separable in the kernel's space,
 The game is Algorithm 1 of the survey, whose lines and symbols are used here. y_t is a sum of rows that were drawn,
 :math:`y_t = \sum_i a_i A_i`, so its products with all rows are not known. An estimate of them takes a row z of that
 sum, drawn in proportion to :math:`a_i |A_i|`, and then estimates the kernel of z with all rows from a few columns of X
-(:mod:`maxmargin.kernels.feature_samples`). Its mean square is at most :math:`s_t^2 = (\sum_i a_i |A_i|)^2`, and as the
-lemmas require a variance of at most 1, the mean of :math:`\lceil s_t^2 / \max\{1, |y_t|\}^2 \rceil` estimates is taken,
-at most :math:`\lceil 1/\sigma^2 \rceil`. So a round reads entries of X and evaluates no kernel,
-except that |y_t| is known exactly: the kernel of a row that is drawn for the first time is evaluated with all rows
-drawn before.
+(:mod:`maxmargin.kernels.feature_samples`). The mean square of an estimate is at most
+:math:`s_t^2 = (\sum_i a_i |A_i|)^2`. As the lemmas require a variance of at most 1, the mean of
+:math:`\lceil s_t^2 / \max\{1, |y_t|\}^2 \rceil` estimates is taken, which are at most :math:`\lceil 1/\sigma^2 \rceil`.
+So a round reads entries of X and evaluates no kernel, except that |y_t| is known exactly: the kernel of a row that is
+drawn for the first time is evaluated with all rows drawn before.
 
 Once the estimates have read as many entries as computing the rows of K of all drawn rows would, these rows are
-computed, and all products are exact from then on. That happens early if rows are short, or if few distinct rows are
+computed, and all products are exact from then on. This happens early if rows are short, or if few distinct rows are
 drawn.
 """
 
@@ -39,16 +39,16 @@ from maxmargin.kernels.rows import KernelRows, kernel_rows
 from maxmargin.svm.slack import SlackSVM
 from maxmargin.svm.sublinear_rounds import SublinearRounds
 
-ESTIMATES_AT_ONCE = 2**18  # numbers in a block of estimates, at most, which bounds its memory
+ESTIMATES_AT_ONCE = 2**18  # largest number of entries in a block of estimates, which bounds its memory
 
 
 @dataclass(frozen=True)
 class KernelSublinearPerceptron(SublinearRounds["Sums"]):
-    """Algorithm 1 of the survey in a kernel's space, with the kernel estimated from entries of X.
+    """The sublinear perceptron, Algorithm 1 of Irpan and Kwan (2015), on a kernel that is estimated from entries of X.
 
-    Parameters and notes: see :class:`maxmargin.solvers.SublinearPerceptron`. It takes the kernels linear, rbf, and
-    poly with coef0 >= 0. A budget counts kernel evaluations; entries of X are counted in the ledger under "entries of
-    X".
+    For parameters and notes, see :class:`maxmargin.solvers.SublinearPerceptron`. The solver takes the kernels linear,
+    rbf, and poly with coef0 >= 0. A budget counts kernel evaluations; entries of X are counted in the ledger under
+    "entries of X".
 
     References
     ----------
@@ -95,7 +95,7 @@ class Sums:
     norm2 : float
         |y_t|^2.
     products : array of shape (n,) or None
-        The products of y_t with all phi(x_i) over the scale, once they are exact; None before.
+        The exact products of y_t with all phi(x_i) over the scale; None as long as they are estimated.
     """
 
     def __init__(self, problem: SlackSVM, rng: np.random.Generator, T: int) -> None:
@@ -121,7 +121,7 @@ class Sums:
         return rounds
 
     def play(self, end: float) -> bool:
-        """Play one round. False if the count of kernel evaluations would exceed `end`: then the row stays drawn."""
+        """Play one round. False if the count of kernel evaluations would exceed `end`; the drawn row is then kept."""
         p, i = self.weights.p, self.drawn  # line 4
         if i is None:
             i = self.drawn = l1_sample(p, self.rng.random())  # line 5
@@ -161,7 +161,7 @@ class Sums:
         return np.asarray(total * (chances.sum() / max(count, 1) / self.scale**2))
 
     def exact_is_cheaper(self) -> bool:
-        """Whether the estimates, with those of this round, read more than the rows of K of all drawn rows would."""
+        """Whether all estimates, with those of this round, read more than the rows of K of all drawn rows would."""
         chances = self.a * np.sqrt(self.sq_norms)
         if not chances.any():
             return False
@@ -171,13 +171,13 @@ class Sums:
         return bool(self.samples.entries_read + coming >= stored * np.count_nonzero(self.a))
 
     def evaluations_of_all(self) -> int:
-        """The kernel evaluations that the rows of K of all drawn rows cost."""
+        """The kernel evaluations for the rows of K of all drawn rows."""
         return self.y.size * int(np.count_nonzero(self.a))
 
     # Adding a row
 
     def evaluations_of(self, i: int) -> int:
-        """The kernel evaluations that adding row i costs."""
+        """The kernel evaluations for adding row i."""
         return self.gram.missing(i) if self.products is None else int(self.K.missing(np.array([i]))[0])
 
     def add(self, i: int) -> None:
@@ -208,11 +208,11 @@ class Gram:
         self.numbers, self.kernels = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)
 
     def missing(self, i: int) -> int:
-        """The evaluations that row i costs."""
+        """The kernel evaluations for row i."""
         return 0 if i in self.place else len(self.place)
 
     def row(self, i: int, square: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """All drawn rows, to which i is added, and the kernel of i with each of them; `square` is that with itself."""
+        """All drawn rows including i, and the kernel of i with each of them; `square` is that of i with itself."""
         if i not in self.place:
             self._enter(i, square)
         count = len(self.place)

@@ -1,9 +1,9 @@
 r"""The common parts of the kernel solvers that visit samples one by one: the order of visits, and a sum of rows.
 
 Such a solver stores the product :math:`f = K\beta` for all samples. A visit that changes nothing costs no kernel
-evaluation; one that changes :math:`\beta_i` costs the n evaluations of row i of K, or none if the row is cached. (The
-alternative is to compute the product of a sample at its visit, with as many evaluations as there are support vectors.
-That is cheaper in the first pass, by a half at most, and more expensive in all later ones.)
+evaluation; a visit that changes :math:`\beta_i` costs the n evaluations of row i of K, or none if the row is cached.
+(The alternative is to compute the product of a sample at its visit, with as many evaluations as there are support
+vectors. That is cheaper in the first pass, by at most a half, and more expensive in all later passes.)
 
 As f is constant between two changes, many visits are evaluated together to find the next one that changes something.
 """
@@ -21,7 +21,7 @@ from maxmargin.svm.margin import MarginProblem
 from maxmargin.svm.regularized import RegularizedSVM
 
 GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are spread evenly over [0, 1)
-MOST_AHEAD = 4096  # iterations evaluated together, at most
+MOST_AHEAD = 4096  # largest number of iterations that are evaluated together
 
 
 class Order:
@@ -35,7 +35,7 @@ class Order:
     s : array of shape (n,)
         Sample weights.
     order : {"permuted", "given", "iid"}
-        A new random order each pass, the given order, or each sample drawn from all.
+        A new random order each pass, the order of the data, or each sample drawn from all.
     rng : np.random.Generator
         The source of randomness.
 
@@ -56,7 +56,7 @@ class Order:
         self.coming, self.position = self.rows[:0], 0
 
     def ahead(self, count: int) -> Indices:
-        """The samples of the next `count` visits, which stay the next until `advance`."""
+        """The samples of the next `count` visits; they stay the next ones until `advance` is called."""
         while self.coming.size - self.position < count:
             self.coming = np.concatenate([self.coming[self.position :], self._draw_pass()])
             self.position = 0
@@ -90,7 +90,7 @@ class Sum:
     K : KernelRows
         The rows.
     averaging : bool
-        Whether the average is kept.
+        Whether to keep the average.
     """
 
     def __init__(self, K: KernelRows, averaging: bool) -> None:
@@ -161,7 +161,7 @@ class Visits(ABC):
         self.ahead = 1  # iterations to evaluate together next
 
     def run(self, iterations: int, budget: float) -> int:
-        """Make up to so many iterations of at most `budget` kernel evaluations; return how many."""
+        """Make up to `iterations` iterations with at most `budget` kernel evaluations; return how many were made."""
         done, end = 0, self.K.ledger.entries_read + budget
         while done < iterations:
             count = min(self.ahead, iterations - done)
@@ -171,7 +171,8 @@ class Visits(ABC):
             quiet = int(first[0]) if first.size else count
             self.advance(rows[:quiet])
             done += quiet
-            # The evaluations that the next change makes useless stay in proportion to the others.
+            # This keeps visits that are evaluated in vain, because of a change before them, in proportion to the
+            # others.
             self.ahead = min(2 * quiet + 1, MOST_AHEAD)
             if first.size:
                 numbers, change = _each_once(rows[quiet], changes[quiet])
@@ -183,13 +184,13 @@ class Visits(ABC):
         return done
 
     def advance(self, rows: Indices) -> None:
-        """Count iterations that were made, given the samples of each."""
+        """Count iterations that were made; `rows` holds the samples of each."""
         self.t += len(rows)
         self.order.advance(rows.size)
 
     @abstractmethod
     def changes(self, rows: Indices) -> Vector:
-        """The change of the coefficient of each sample, for iterations given by rows, if f stays as it is."""
+        """The change of the coefficient of each sample if f stays the same; a row holds the samples of an iteration."""
 
     @abstractmethod
     def learn(self, numbers: Indices, change: Vector) -> None:
@@ -197,9 +198,9 @@ class Visits(ABC):
 
 
 def change_of_C(before: RegularizedSVM, now: RegularizedSVM) -> float:
-    """The ratio of the C of two problems that are otherwise equal; 0 if they are not.
+    """The ratio of the C of two problems that are otherwise equal; 0 if they differ in more than C.
 
-    The dual variables of the first times this ratio are within the bounds of the second.
+    The dual variables of the first problem times this ratio are within the bounds of the second.
     """
     the_same = (
         before.X is now.X

@@ -2,16 +2,15 @@ r"""The batch perceptron for separable data, section 3.1 of Cotter, Shalev-Shwar
 
 Problem: the slack form with slack 0, :math:`\max_{|w|\le1} f(w)` for :math:`f(w) = \min_i y_i\langle w, x_i\rangle`.
 Given: the responses c of all rows. Returned: the mean of the iterates, for which
-:math:`f(\bar w) \ge \max f - O(1/\sqrt T)` (Lemma 3.2; certain here, as nothing is random). An iteration, from w = 0:
+:math:`f(\bar w) \ge \max f - O(1/\sqrt T)` (Lemma 3.2; with certainty, as nothing is random). An iteration, from w = 0:
 
 1. find i, the row with the least response: y_i x_i is a super-gradient of f at w;
 2. :math:`w \leftarrow w + \eta_t y_i x_i` with :math:`\eta_t = 1/\sqrt t`, and update the responses (Eq. 3.4);
 3. :math:`w \leftarrow w / \max\{1, |w|\}`, and scale the responses likewise.
 
-With a bias the row with the least response of each class is added, with half the step (section 3.6: the water of each
-basin covers one row).
-As in section 3.3 the norm of w is :math:`\sqrt{\sum_i \alpha_i c_i}` for :math:`w = \sum_i \alpha_i y_i x_i`: only
-:meth:`BatchPerceptron._sum_of` depends on the inner product.
+With a bias, the row with the least response of each class is added, with half the step (section 3.6: the water of each
+basin covers one row). As in section 3.3, the norm of w is :math:`\sqrt{\sum_i \alpha_i c_i}` for
+:math:`w = \sum_i \alpha_i y_i x_i`: only :meth:`BatchPerceptron._sum_of` depends on the inner product.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class BatchPerceptronState:
 
 @dataclass(frozen=True)
 class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
-    """The row with the least response is added to w in each iteration.
+    """The batch perceptron: each iteration adds the row with the smallest response to w.
 
     Every iteration reads all of the data, and nothing is drawn at random.
 
@@ -89,7 +88,7 @@ class BatchPerceptron(Solver[SlackSVM, BatchPerceptronState]):
         return BatchPerceptronState(groups, Iterate.zero(*problem.X.shape), Iterate.zero(*problem.X.shape))
 
     def step(self, problem: SlackSVM, state: BatchPerceptronState, iterations: int, budget: float) -> Step:
-        # Entries that an iteration reads, at most.
+        # The largest number of entries that an iteration reads.
         most = problem.features.n_stored + len(state.groups) * problem.X.shape[1]
         end = problem.X.ledger.cost + budget
         for done in range(iterations):

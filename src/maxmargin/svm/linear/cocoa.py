@@ -3,13 +3,13 @@ r"""CoCoA+ with consensus: dual coordinate ascent on all units of the data at on
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows, in K units. Returned: w, b
 and the dual point that proves how good they are. Each iteration is a round: one message to the units and one back.
 
-The dual, with :math:`v = \sum_i \alpha_i y_i x_i`, the imbalance :math:`m = \sum_i \alpha_i y_i`, and U and q those of
-the loss, is
+The dual, with :math:`v = \sum_i \alpha_i y_i x_i`, the imbalance :math:`m = \sum_i \alpha_i y_i`, and the bounds U and
+curvatures q of the loss, is
 
 .. math:: \max_{0 \le \alpha \le U} \min_b\ \sum_i \alpha_i - \tfrac12 q_i \alpha_i^2 - \tfrac12 |v|^2 - b m
     + \tfrac12 \kappa b^2,
 
-with :math:`\kappa = 1 / B^2`, which is 0 for a free bias, and without the last two terms if there is no bias.
+with :math:`\kappa = 1 / B^2`, which is 0 for a free bias. Without a bias, the last two terms are dropped.
 
 A round, at z, b and :math:`\sigma`, with changes :math:`d_i` of the dual variables:
 
@@ -27,22 +27,23 @@ A round, at z, b and :math:`\sigma`, with changes :math:`d_i` of the dual variab
        b^+ = b + \frac{\omega \sigma \rho}{\sigma \rho \kappa + K} (m - \kappa b) ,
 
    and chooses the next :math:`\sigma`.
-3. Unit k is told of :math:`\delta` and sets :math:`f_k^+ = (1 - \omega) (f_k + \delta_k - \delta / K)`; so the sum of
-   all :math:`f_k` is 0. Likewise :math:`g_k`.
+3. Unit k receives :math:`\delta` and sets :math:`f_k^+ = (1 - \omega) (f_k + \delta_k - \delta / K)`; so the sum of
+   all :math:`f_k` is 0. The :math:`g_k` are updated likewise.
 
 With :math:`\sigma = K` and :math:`\omega = 1`, units begin at v: this is CoCoA+ of Ma et al. 2015, with their
-:math:`\gamma = 1` and their safe :math:`\sigma' = K`. For others, it is the alternating direction method of multipliers
-(ADMM; Boyd et al. 2011, sections 3.4 and 7.1) with over-relaxation by :math:`\omega`, for units that have a
-:math:`w_k` each, all equal to z: the penalty is :math:`\frac1{2 \sigma} |w_k - z|^2`, and the multiplier of unit k is
-:math:`\sum_{i \in k} \alpha_i y_i x_i - (v - z) / K - f_k`, so that no multiplier has to be sent. It converges for each
-:math:`\sigma > 0` and :math:`0 < \omega < 2`. Where C is large, the best :math:`\sigma` is far below K: each unit then
-goes further towards what its own samples ask for, and z moves slowly to where the units agree.
+:math:`\gamma = 1` and their safe :math:`\sigma' = K`. For other values, it is the alternating direction method of
+multipliers (ADMM; Boyd et al. 2011, sections 3.4 and 7.1) with over-relaxation by :math:`\omega`, for units that each
+have a :math:`w_k`, with the constraint that all :math:`w_k` equal z. The penalty is
+:math:`\frac1{2 \sigma} |w_k - z|^2`, and the multiplier of unit k is
+:math:`\sum_{i \in k} \alpha_i y_i x_i - (v - z) / K - f_k`, so that no multiplier has to be sent. The method converges
+for each :math:`\sigma > 0` and :math:`0 < \omega < 2`. If C is large, the best :math:`\sigma` is far below K: each unit
+then moves further towards the optimum of its own samples, and z moves slowly towards a point on which the units agree.
 
-:math:`\sigma` balances two residuals, relative to what they are residuals of (Wohlberg 2017): by how much units
-disagree, :math:`r = \sqrt{\sum_k |w_k - z^+|^2 / K} / |z^+|`, and by how much the point on which they
-agree moves, :math:`s = K |z^+ - z| / (\sigma |v|)`.
+:math:`\sigma` balances two relative residuals (Wohlberg 2017): how much the units disagree,
+:math:`r = \sqrt{\sum_k |w_k - z^+|^2 / K} / |z^+|`, and how much the point on which they agree moves,
+:math:`s = K |z^+ - z| / (\sigma |v|)`.
 
-The answer is z and b; the gap is theirs and that of alpha. The dual may decrease in a round, unlike that of CoCoA+.
+The solution is z and b; the gap is that of z, b and alpha. Unlike in CoCoA+, the dual value may decrease in a round.
 """
 
 from __future__ import annotations
@@ -61,48 +62,50 @@ from maxmargin.engine.sparse_vector import SparseVector
 from maxmargin.svm.linear.cocoa_part import CocoaPart
 from maxmargin.svm.regularized import RegularizedSVM
 
-# Chosen by rounds to a relative gap of 1e-3, or by the gap after 30 to 80 rounds, on Reuters, 20 Newsgroups,
-# SpamAssassin and generated data in 4 to 16 units, C from 0.1 to 10. All but RELAXATION were compared with omega = 1.
-# Constants without a figure were not compared with others.
-PASSES = 2  # over the active samples in a round: with 3, 5 and 10, rounds differ by less than a tenth
-BIAS_REACH = 30.0  # margins by which an imbalance of sum C s_i would move a free bias in a round of one unit;
-LEAST_RHO = 0.01  # unit: the mean |x_i|^2. Both thrice as large: up to 44 % fewer rounds on Reuters, 2 x on Newsgroups
-FIRST_SIGMA = 0.3  # unit: K. 0.1 takes a quarter more rounds where C is small
-# sigma rises while s > r / BALANCE. On Reuters with C = 1, 1 leaves 5 times the gap of the hinge and 0.03 leaves 11
-# times; but 0.03 leaves a seventh of the gap of the squared hinge on SpamAssassin.
+# These constants were chosen by the rounds to a relative gap of 1e-3, or by the gap after 30 to 80 rounds, on
+# Reuters, 20 Newsgroups, SpamAssassin and generated data in 4 to 16 units, with C from 0.1 to 10. All except RELAXATION
+# were compared at omega = 1. Constants without a measured figure were not compared with others.
+PASSES = 2  # passes over the active samples in a round; 3, 5 and 10 change the number of rounds by less than a tenth
+# The next two limit how fast a free bias moves. With both three times as large, Reuters takes up to 44 % fewer rounds,
+# but Newsgroups twice as many.
+BIAS_REACH = 30.0  # margins by which an imbalance of sum C s_i would move a free bias in a round of one unit
+LEAST_RHO = 0.01  # smallest rho, in units of the mean |x_i|^2
+FIRST_SIGMA = 0.3  # first sigma, in units of K; 0.1 takes a quarter more rounds if C is small
+# sigma rises while s > r / BALANCE. On Reuters with C = 1 and the hinge, a value of 1 leaves 5 times the gap, and 0.03
+# leaves 11 times the gap. But on SpamAssassin with the squared hinge, 0.03 leaves a seventh of the gap.
 BALANCE = 0.2
-# omega: 1.4 takes up to a third more rounds than 1.8 where C is 1; 1.8 takes twice those of 1.6 on Reuters, C = 0.1.
-# So it lies between; 1.7 itself was not compared.
+# omega. With C = 1, 1.4 takes up to a third more rounds than 1.8; on Reuters with C = 0.1, 1.8 takes twice the rounds
+# of 1.6. So a value in between was chosen; 1.7 itself was not compared.
 RELAXATION = 1.7
-LARGEST_CHANGE = 1.4  # factor by which sigma changes in a round, at most
-LEAST_SIGMA = 0.003  # unit: K; the largest is K
-REFRESH = 64  # rounds after which all is computed anew from alpha: as many, at most, are repeated for a lost worker
+LARGEST_CHANGE = 1.4  # largest factor by which sigma changes in a round
+LEAST_SIGMA = 0.003  # smallest sigma, in units of K; the largest is K
+REFRESH = 64  # rounds after which everything is recomputed from alpha; a lost worker repeats at most this many rounds
 UNSHRINK_SHARE = 0.1  # all samples become active when the gap of the active ones has fallen to this share,
-UNSHRINK_ROUNDS = 5  # or after this many rounds: 20 takes up to 30 % more rounds
+UNSHRINK_ROUNDS = 5  # or after this many rounds; 20 takes up to 30 % more rounds
 
 
 @dataclass
 class CocoaState:
-    """The state of CoCoA+, but for what it keeps of the samples: that is in `parts`."""
+    """The state of CoCoA+, except what it keeps about the samples, which is in `parts`."""
 
-    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
+    dual_signature: tuple[Any, ...]  # signature of the problem, to recognise it in a warm start
     C: float
-    seed: int  # decides in which order samples are visited
+    seed: int  # decides the order in which samples are visited
     parts: Parts  # of CocoaPart
     units: int  # K
-    stored: int  # entries that are stored of all samples
-    active_stored: int  # those of the active samples
+    stored: int  # stored entries of all samples
+    active_stored: int  # stored entries of the active samples
     rho: float
     kappa: float
     v: Vector
     z: Vector
-    change: SparseVector  # what v has changed by since the units were last told
+    change: SparseVector  # the change of v since it was last sent to the units
     sigma: float
-    share: float = 1.0  # the share of the distance to v by which z has moved after the last round
+    share: float = 1.0  # the share of the distance to v by which z moved after the last round
     recall: float = 0.0  # 1 - omega; 0 if the units were made since the last round, with f = 0 and g = 0
     separable: float = 0.0  # sum alpha_i - q_i alpha_i^2 / 2
     imbalance: float = 0.0  # m
-    imbalance_change: float = 0.0  # what it changed by in the last round
+    imbalance_change: float = 0.0  # the change of m in the last round
     b: float = 0.0
     rounds: int = 0
     gap: float = math.inf  # of z, b and alpha, from the terms of the active samples
@@ -119,12 +122,12 @@ class CocoaState:
 
 @dataclass(frozen=True)
 class Cocoa(Solver[RegularizedSVM, CocoaState]):
-    r"""CoCoA+ for many features: coordinate ascent on all units of the data at once, for clusters.
+    r"""CoCoA+, for many features on a cluster: dual coordinate ascent on all parts of the data at the same time.
 
-    The data is cut into units, each of which stays on one worker. An iteration is a round: each unit makes two
-    passes of dual coordinate ascent over its own samples, and w moves towards where they agree. Only changes of w are
-    sent, as sparse vectors if few features have changed. How far a unit may go, and how far w moves, are adapted to how
-    much the units disagree.
+    The data is divided into units, each of which stays on one worker. An iteration is a round: each unit makes two
+    passes of dual coordinate ascent over its own samples, and w moves towards a point on which the units agree. Only
+    changes of w are sent, as sparse vectors if few features have changed. How far a unit and w may move is adapted to
+    how much the units disagree.
 
     Samples become inactive as with `sdca`. On one machine, `sdca` needs fewer passes; use this solver there to get the
     bits of a fit on a cluster.
@@ -196,7 +199,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         return state
 
     def _placed(self, problem: RegularizedSVM, rho: float, seed: int, z: Vector, alpha: Vector | None) -> Parts:
-        """Objects of all units, at these dual variables or at zero, with w = 0 until they are told of a change."""
+        """New objects of all units, at these dual variables or at zero, with w = 0 until they receive a change."""
         return in_parts(problem.X).place(
             CocoaPart,
             Scattered(problem.y),
@@ -255,7 +258,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         self._choose_active(state, gap, refresh)
 
     def _change_v(self, state: CocoaState, before: Vector, change: SparseVector) -> None:
-        """Change v as the units will change their w, to the bit; they have it as it was `before`."""
+        """Add a change to v, to the same bits as the units, which have v as it was `before`."""
         state.change, state.v = change, before.copy()
         change.add_to(state.v)
 
@@ -265,8 +268,8 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
     def _refresh(self, problem: RegularizedSVM, state: CocoaState) -> None:
         """Make the objects of the units anew.
 
-        Rounding that has added up is gone. And a unit that is lost with its worker has to repeat no round before this
-        one, nor does the driver have to remember its messages.
+        This removes rounding errors that have added up. Also, a unit that is lost with its worker need not repeat
+        rounds before this one, and the driver need not remember their messages.
         """
         alpha = np.concatenate(state.parts.collect("dual_variables"))
         state.parts = self._placed(problem, state.rho, state.seed, state.z, alpha)
@@ -278,7 +281,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         self._change_v(state, np.zeros_like(state.v), v)
 
     def _gap_of_driver(self, state: CocoaState) -> float:
-        """What the gap of z, b and alpha has beside the terms of the samples."""
+        """The terms of the gap of z, b and alpha that do not belong to samples."""
         off = state.z - state.v
         gap = 0.5 * float(off @ off)
         if state.kappa:
@@ -305,7 +308,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         state.sigma = min(max(sigma * factor, LEAST_SIGMA * K), float(K))
 
     def _choose_active(self, state: CocoaState, gap: float, refreshed: bool) -> None:
-        """Let all samples become active next if those that are active are nearly solved, or after many rounds."""
+        """Let all samples become active next if the active ones are nearly solved, or after many rounds."""
         state.rounds_since_all += 1
         if state.all_active:
             state.gap_of_all, state.rounds_since_all = gap, 0

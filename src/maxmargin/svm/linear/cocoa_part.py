@@ -1,4 +1,4 @@
-"""What CoCoA+ keeps of the samples of a unit, and does with them. Symbols as in `cocoa.py`."""
+"""What CoCoA+ stores and computes for the samples of a unit. Symbols as in `cocoa.py`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class CocoaPart:
     y, s, sq_norms : arrays
         Labels -1 and +1, weights and squared norms of the rows.
     C, loss :
-        Those of the problem.
+        C and loss of the problem.
     rho : float
         The square of the feature whose weight is the bias; 0 without a bias.
     seed : int
-        Decides, with the numbers of the unit and of the round, in which order samples are visited.
+        Decides, together with the numbers of the unit and of the round, the order in which samples are visited.
     z : array
-        z to begin with; v is 0 until the first round.
+        The first z; v is 0 until the first round.
     start : array or None
-        Dual variables to begin at; None: zeros.
+        The first dual variables; None: zeros.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class CocoaPart:
         self.f, self.g = np.zeros_like(self.v), 0.0
         self.usable: Indices = np.flatnonzero((s > 0) & ~fixed)
         self.active = self.usable
-        self.clearly_out = math.inf  # gradients beyond which samples at a bound become inactive
+        self.clearly_out = math.inf  # samples at a bound with a gradient beyond this become inactive
 
     def count(self) -> Sums:
-        """One unit, and the number of entries that are stored of its samples."""
+        """The number 1 for this unit, and the number of stored entries of its samples."""
         return 1, self._stored(self.usable)
 
     def sums(self) -> Sums:
@@ -93,13 +93,13 @@ class CocoaPart:
         number : int
             The number of the round.
         change : SparseVector
-            What v has changed by since the last call.
+            The change of v since the last call.
         share : float
             The share of the distance to v by which z moves.
         recall : float
             The factor of f and g: 1 - omega, or 0 in the first round.
         sigma : float
-            How many times as far the unit's own changes move its w and its bias.
+            The factor of the unit's own changes in its w and its bias.
         units : int
             K.
         b : float
@@ -107,7 +107,7 @@ class CocoaPart:
         pull : float
             (m - kappa b) / K.
         imbalance_change : float
-            What m has changed by in the last round, divided by K.
+            The change of m in the last round, divided by K.
         passes : int
             Passes over the active samples.
         all_active : bool
@@ -122,11 +122,11 @@ class CocoaPart:
         separable : float
             The change of sum alpha_i - q_i alpha_i^2 / 2.
         square : float
-            |w_k - z|^2 after the round, of which the driver has the sum over units.
+            |w_k - z|^2 after the round; the driver receives the sum over units.
         gap : float
             The terms of the active samples in the gap of z, b and the dual variables before the round.
         stored : int
-            The entries that are stored of the samples which are active now.
+            The number of stored entries of the samples that are active now.
         """
         change.add_to(self.v)
         self.z += share * (self.v - self.z)

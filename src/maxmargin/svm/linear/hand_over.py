@@ -1,11 +1,11 @@
-r"""Dual coordinate ascent that hands over to Newton's method where it turns out to be slow.
+r"""Dual coordinate ascent that hands over to Newton's method if it turns out to be slow.
 
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
 dual point that proves how good they are.
 
-How many sweeps coordinate ascent needs depends on the labels as much as on the shape of the data. So it begins, which
-is cheap, and the fall of its gap from sweep to sweep tells how many more it needs. If these would cost more than
-Newton's method, that one takes over.
+How many sweeps coordinate ascent needs depends on the labels as much as on the shape of the data. So the solver begins
+with coordinate ascent, which is cheap, and estimates from the fall of the gap how many more sweeps are needed. If these
+would cost more than Newton's method, Newton's method takes over.
 """
 
 from __future__ import annotations
@@ -26,46 +26,47 @@ from maxmargin.svm.linear.sdca import Sdca, sweeps_between_checks
 from maxmargin.svm.regularized import RegularizedSVM
 
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
-LOOK_GROWTH = 1.05  # the gap is recorded after a sweep if the passes have grown by this factor since it last was
-FEWEST_LOOKS = 3  # recorded gaps before their fall tells anything
-MOST_PASSES, MOST_NEWTON_ITERATIONS = 2000, 1000  # a fit without any limit ends then, as it does by either solver alone
-WORTH_KEEPING = 0.5  # relative gap above which Newton's method begins at 0: on subsets that grow, it is as fast there
-# C, in units of one at which sweeps were given up, above which they are not tried again: a smaller C takes fewer.
+LOOK_GROWTH = 1.05  # the gap is recorded after a sweep if the passes have grown by this factor since the last record
+FEWEST_LOOKS = 3  # recorded gaps that are needed to judge their fall
+MOST_PASSES, MOST_NEWTON_ITERATIONS = 2000, 1000  # limits of a fit without stop rules, as in either solver
+WORTH_KEEPING = 0.5  # relative gap above which Newton's method begins at 0, on growing subsets, which is then as fast
+# Ratio of C to a C at which sweeps were given up; above this ratio they are not tried again. A smaller C takes fewer.
 STILL_SLOW = 0.2
-# Both are the best of a few on 150 problems of random shapes (`benchmarks/auto_linear.py --shapes`): with less, sweeps
-# were given up that would soon have ended. The unit is the cost of Newton's method.
-TRIAL = 0.3  # what sweeps cost before they may be given up: so much is lost if they are
-MARGIN = 1.5  # sweeps are given up if more than this seems to be left of them
+# Both are the best of a few values on 150 problems of random shapes (`benchmarks/auto_linear.py --shapes`). With
+# smaller values, sweeps were given up that would soon have ended. The unit is the cost of Newton's method.
+TRIAL = 0.3  # smallest cost of sweeps before they may be given up; this much is then lost
+MARGIN = 1.5  # sweeps are given up if the remaining ones are estimated to cost more than this
 
 
 @dataclass
 class HandOverState:
     """The state of coordinate ascent and what its sweeps have shown; after the hand-over, also that of Newton."""
 
-    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
+    dual_signature: tuple[Any, ...]  # signature of the problem, to recognise it in a warm start
     total_weight: float  # the sum of C s_i of the problem
     descent: Descent
     newton: NewtonState | None = None
     newton_iterations: int = 0
     read: int = 0  # entries that coordinate ascent has read
-    passes: list[float] = field(default_factory=list)  # the same at the end of some sweeps; unit: all stored entries
+    passes: list[float] = field(default_factory=list)  # `read` at the end of some sweeps; unit: all stored entries
     gaps: list[float] = field(default_factory=list)  # the estimated relative gap at the end of these sweeps
     slow: bool = False  # whether the gap has fallen so slowly that Newton's method is to take over
 
 
 @dataclass(frozen=True)
 class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
-    r"""Dual coordinate ascent that hands over to Newton's method if it is the slower one on this data.
+    r"""Dual coordinate ascent that hands over to Newton's method if that is estimated to be faster.
 
     An iteration is a sweep of :class:`~maxmargin.solvers.Sdca` over its active samples, or an iteration of
-    :class:`~maxmargin.solvers.Newton`. From sweep to sweep, what is left to read until the default tolerance is
-    extrapolated from the fall of the gap; beyond it, until a thousandth of the present gap. The clock plays no part.
+    :class:`~maxmargin.solvers.Newton`. After each sweep, the solver extrapolates from the fall of the gap how much is
+    left to read until the gap is at the default tolerance, or, if it is already, at a thousandth of its present value.
+    The clock plays no part.
 
     Parameters
     ----------
     newton_passes : float, default=100
-        What Newton's method is expected to cost; unit: a pass of coordinate ascent, in which each stored entry is read
-        once. ``auto_solver`` estimates it from the shape of the data.
+        The expected cost of Newton's method, in passes of coordinate ascent; a pass reads each stored entry once.
+        ``auto_solver`` estimates it from the shape of the data.
 
     Examples
     --------
@@ -119,7 +120,7 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
         return Step(iterations)
 
     def _sweep(self, problem: RegularizedSVM, state: HandOverState, budget: float) -> bool:
-        """Make a sweep, or what is left of one that a budget ended; False if this budget ends it, too."""
+        """Make a sweep, or the rest of one that a budget ended; False if this budget ends it too."""
         before = problem.X.ledger.entries_read
         made = state.descent.sweep(budget)
         state.read += problem.X.ledger.entries_read - before
@@ -135,7 +136,7 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
         return Newton().start(problem, state.descent.rng, here)
 
     def _is_slow(self, state: HandOverState) -> bool:
-        """Whether coordinate ascent is expected to cost more from here on than Newton's method."""
+        """Whether the rest of coordinate ascent is expected to cost more than Newton's method."""
         if len(state.gaps) < FEWEST_LOOKS or state.passes[-1] < TRIAL * self.newton_passes:
             return False
         return passes_left(state.passes, state.gaps, USUAL_TOL) > MARGIN * self.newton_passes
@@ -162,9 +163,9 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
 
 
 def passes_left(passes: list[float], gaps: list[float], tol: float) -> float:
-    """How many passes are left until the relative gap is `tol`, or if it is already, a thousandth of what it is.
+    """How many passes are left until the relative gap is `tol` or, if it is already, a thousandth of its present value.
 
-    The gap divided by the dual value falls by about equal factors: it goes on as in the second half of the passes.
+    The gap divided by the dual value is assumed to fall by equal factors, as in the second half of the passes.
 
     Parameters
     ----------
@@ -173,7 +174,7 @@ def passes_left(passes: list[float], gaps: list[float], tol: float) -> float:
     gaps : list of float
         The relative gap at these times: the gap divided by its sum with the dual value.
     tol : float
-        The relative gap to come to.
+        The relative gap to reach.
     """
     now = gaps[-1]
     if now <= 0:

@@ -7,8 +7,9 @@ form with the squared hinge at :math:`\lambda = 1/C`, divided by C. (As a mean o
 paper, it is divided by n once more: :math:`\lambda = 1/(Cn)`.)
 Given: the data by rows. Returned: w, b, and the dual point :math:`\alpha_i = 2 C s_i [1 - c_i]_+` of the margins c.
 
-It starts like a stochastic method, with gradients of few samples, and ends like a deterministic one, with quasi-Newton
-(L-BFGS) steps on a batch that grows until it holds all samples. Samples that provably have no loss are not read.
+The method starts like a stochastic method, with gradients of few samples, and ends like a deterministic method, with
+quasi-Newton (L-BFGS) steps on a batch that grows until it holds all samples. Samples that provably have no loss are not
+read.
 
 Symbols here and in the papers: w is their x, y_i their b_i, x_i their a_i, n their M. A point is the vector of
 all variables: w and, with a bias, a last coordinate z: b = B z for a penalised bias, b = z for a free one.
@@ -32,19 +33,19 @@ from maxmargin.svm.regularized import RegularizedSVM
 
 SHRINKING = ("tight", "sum", "none")
 ARMIJO = 1e-4  # the line search accepts a step that decreases the objective by this share of t times the slope
-MOST_BACKTRACKS = 30  # steps tried in a line search; after these the L-BFGS pairs are dropped
+MOST_BACKTRACKS = 30  # steps tried in a line search, after which the L-BFGS pairs are dropped
 
 
 @dataclass(frozen=True)
 class Hybrid(Solver[RegularizedSVM, "HybridState"]):
-    r"""Quasi-Newton steps on a growing batch, which read only the samples that may have a loss.
+    r"""Quasi-Newton steps on a growing batch of samples, without reading samples that provably have no loss.
 
     Parameters
     ----------
     shrinking : {"tight", "sum", "none"}, default="tight"
-        The bound that shows that a sample has no loss: that of section 2, by the distance from the point where it was
-        last read; that of equation (1), by the sum of the steps since then; or none: the whole batch is read.
-        See :mod:`maxmargin.svm.linear.shrinking`.
+        The bound that shows that a sample has no loss. "tight": the bound of section 2, by the distance from the point
+        where the sample was last read. "sum": the bound of equation (1), by the sum of the steps since then. "none": no
+        bound; the whole batch is read. See :mod:`maxmargin.svm.linear.shrinking`.
     growth : float, default=1.1
         The batch grows as :math:`|B_{k+1}| = \lceil\min(\text{growth}\,|B_k| + 1, n)\rceil`, in a random order.
         Infinite: the batch holds all samples from the start (the deterministic method).
@@ -100,7 +101,7 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         if isinstance(warm, HybridState):
             warm.reader = Reader(problem.features)
             if warm.C != problem.C:
-                # Sums over samples do not contain C, but the L-BFGS pairs do.
+                # Sums over samples do not depend on C, but the L-BFGS pairs do.
                 warm.C, warm.search = problem.C, None
                 warm.pairs.clear()
             return warm
@@ -218,7 +219,7 @@ class Hybrid(Solver[RegularizedSVM, "HybridState"]):
         last: float,
         known: Rows | None = None,
     ) -> Visit | None:
-        """Read some samples at a point: their terms of the objective. None if that exceeds the budget."""
+        """Read some samples at a point and return their terms of the objective; None if that exceeds the budget."""
         w, b = _split(problem, point)
         seen = state.reader.visit(rows, problem.y, problem.s, w, b, last - problem.X.ledger.cost)
         if seen is None:
@@ -321,7 +322,7 @@ class HybridState:
 
     @property
     def factor(self) -> float:
-        """The factor of the losses of the batch: C times the ratio of all samples to those in the batch."""
+        """The factor of the losses of the batch: C times the number of samples over that of the batch."""
         return self.C * self.order.size / max(self.batch.size, 1)
 
     def value(self, problem: RegularizedSVM, point: Vector, visit: Visit) -> float:

@@ -3,10 +3,11 @@ r"""Newton's method on a growing subset of the samples, for data with few featur
 Problem: the regularised form with C, either loss, any kind of bias. Given: the data by rows. Returned: w, b and the
 dual point that proves how good they are. Each iteration solves a system of d equations, d the number of features.
 
-The hinge is not smooth, and with a large C the squared hinge is so hardly: where few samples have a loss, a full step
-goes far beyond the kinks of the others. So the dual :math:`\max_{0 \le a \le U} \sum a_i - \frac12 q_i a_i^2 -
-\frac12 |v(a)|^2` is solved by the proximal point method (Rockafellar 1976; for the primal it is the method of
-multipliers): from a centre :math:`\alpha`, Newton's method is applied to the primal of
+The hinge is not smooth, and with a large C the squared hinge is hardly smooth: if few samples have a loss, a full step
+goes far beyond the kinks of the others. So the dual
+:math:`\max_{0 \le a \le U} \sum a_i - \frac12 q_i a_i^2 - \frac12 |v(a)|^2` is solved by the proximal point method
+(Rockafellar 1976; for the primal it is the method of multipliers): from a centre :math:`\alpha`, Newton's method is
+applied to the primal of
 
 .. math:: \max_{0 \le a \le U} \sum_i a_i - \tfrac12 q_i a_i^2 - \tfrac\tau2 m_i (a_i - \alpha_i)^2 - \tfrac12 |v(a)|^2,
 
@@ -37,24 +38,26 @@ from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear.newton_part import NewtonPart
 from maxmargin.svm.regularized import RegularizedSVM
 
-MOST_FEATURES = 5000  # data with more features is refused: the dense Hessian has this many rows and columns
-ROWS_PER_FEATURE = 10  # rows of the first subset per feature, at least
-KINK_SAMPLES_PER_FEATURE = 3  # samples per feature within the smoothed kink of the hinge at the start, at least
+MOST_FEATURES = 5000  # largest number of features; the dense Hessian has as many rows and columns
+ROWS_PER_FEATURE = 10  # smallest number of rows of the first subset per feature
+# Samples within the smoothed kink of the hinge at the start: at least this many per feature,
+KINK_SAMPLES_PER_FEATURE = 3
 KINK_SHARE = 20  # and at least one in this many samples of the subset
 GROWTH = 6  # factor by which the subset grows
-SOLVED = 0.5  # the centre moves once the norm of the gradient is at most this share of the distance to the new centre
-FIRST_CURVATURE = 1e-2  # q + softness m at the start, at least; unit: the mean |x_i|^2
-MANY_STEPS = 12  # with fewer from one centre to the next, the softness is multiplied by their number over this one
-SHORT_STEP = 0.1  # share of Newton's step below which the squared hinge is softened
-LEAST_KINK = 1e-9  # softness times m times the mean dual variable, at least: an error of a margin is divided by it
-STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness stays as it is: less would only add rounding
+SOLVED = 0.5  # the centre moves when the norm of the gradient is at most this share of the distance to the new centre
+FIRST_CURVATURE = 1e-2  # smallest q + softness m at the start, in units of the mean |x_i|^2
+# If fewer steps than this led from one centre to the next, the softness is multiplied by their number over this number.
+MANY_STEPS = 12
+SHORT_STEP = 0.1  # share of Newton's step; after a shorter step, the squared hinge is softened
+LEAST_KINK = 1e-9  # smallest softness times m times the mean dual variable; errors of margins are divided by it
+STIFF_ENOUGH = 1e-8  # relative duality gap below which the softness no longer falls; that would only add rounding
 LEAST_GAIN = 1e-16  # share of the objective; a step that gains less is below rounding and is not made
 SPARSE_DENSITY = 0.25  # below this share of stored entries the Hessian is built from sparse outer products
 
 
 @dataclass
 class DualSums:
-    """Sums over the samples in use, of their dual variables a and what follows from them."""
+    """Sums over the samples in use: of their dual variables a, and of quantities that follow from a."""
 
     v: Vector  # sum a_i y_i x_i
     imbalance: float  # sum a_i y_i
@@ -65,40 +68,40 @@ class DualSums:
     kink: float  # sum m_i a_i
     support: int  # the number of a_i > 0
     inside: int  # the number of samples strictly between their bounds
-    changed: int  # samples by which the products differ from the sum over those
-    crossed: int  # samples that came between their bounds, or left, in the last step
+    changed: int  # samples by which `products` differs from the sum over these samples
+    crossed: int  # samples that came between their bounds, or left them, in the last step
 
     def after(self, sums: Sums) -> DualSums:
-        """The sums after a change, of which v is given and all others are given anew."""
+        """The sums after a change: `sums` holds the change of v and the new values of all others."""
         return DualSums(self.v + sums[0], *sums[1:])
 
 
 @dataclass
 class NewtonState:
-    """The state of Newton's method, but for what it keeps of the samples: that is in `parts`."""
+    """The state of Newton's method, except what it keeps about the samples, which is in `parts`."""
 
-    dual_signature: tuple[Any, ...]  # of the problem, to recognise the same problem in a warm start
+    dual_signature: tuple[Any, ...]  # signature of the problem, to recognise it in a warm start
     parts: Parts  # of NewtonPart
-    n: int  # the number of samples that count
+    n: int  # the number of samples with positive weight
     weight: float  # the sum of their weights
-    size: int  # how many of them are to be in use
+    size: int  # how many samples are to be in use
     w: Vector
-    products: Vector  # the sum of (x_i - shift, 1)(x_i - shift, 1)^T / m_i, of which the lower triangle is valid
+    products: Vector  # the lower triangle of the sum of (x_i - shift, 1)(x_i - shift, 1)^T / m_i
     b: float = 0.0
     softness: float = 0.0  # tau
-    reserve: float = 0.0  # softness that the squared hinge is given at the first short step
+    reserve: float = 0.0  # softness of the squared hinge from the first short step on
     taken: int = 0  # `size` when samples were last taken into use; 0 before
-    in_use: int = 0  # how many samples are, which may be a few more than `size`
+    in_use: int = 0  # the number of samples in use, perhaps a few more than `size`
     share: float = 1.0  # their share of the weight
     mean_square: float = 0.0  # the mean of their |x_i|^2
-    stored: int = 0  # how many entries of them are stored
-    shift: Vector | None = None  # 0, or with dense rows and a free bias about their mean: products keep their digits
+    stored: int = 0  # the number of their stored entries
+    shift: Vector | None = None  # 0, or about the mean of dense rows with a free bias, so that products keep digits
     dual_sums: DualSums | None = None
-    exact: bool = True  # whether `products` seems to be exact: samples that leave it take digits with them
+    exact: bool = True  # whether `products` seems to be exact; it loses digits when samples are subtracted
     solved: bool = False  # whether the smoothed problem is solved, so that the centre moves next
-    fresh: bool = True  # whether margins, dual variables and v have been computed from w and b since the last step
-    steps: int = 0  # since the centre last moved
-    decrease: float = math.inf  # of the objective in the last step
+    fresh: bool = True  # whether margins, dual variables and v were recomputed from w and b since the last step
+    steps: int = 0  # steps since the centre last moved
+    decrease: float = math.inf  # decrease of the objective in the last step
     gap: float = math.inf
     dual: float = -math.inf
 
@@ -112,15 +115,16 @@ class NewtonState:
 class Newton(Solver[RegularizedSVM, NewtonState]):
     r"""Newton's method for few features, on a growing subset of the data.
 
-    An iteration reads the active rows once for the change of their margins, and those whose dual variable changes once
-    more. It begins on a small subset of the data, where iterations are cheap, and grows the subset once further steps
-    would gain less than the sampling error of the subset. Rows whose dual variable provably stays at a bound are not
-    read.
+    The solver begins on a small subset of the data, where iterations are cheap, and enlarges the subset once further
+    steps would gain less than the sampling error of the subset. An iteration reads the active rows once for the change
+    of their margins, and once more the rows whose dual variable changes. Rows whose dual variable provably stays at a
+    bound are not read.
 
     Parameters
     ----------
     first : int, default=2000
-        Rows of the first subset, at least (and ten per feature); the subset then grows sixfold.
+        The smallest number of rows of the first subset, which also has at least ten rows per feature; the subset then
+        grows sixfold.
 
     References
     ----------
@@ -164,7 +168,8 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             return warm
         centre, whole, w, b = None, False, np.zeros(d), 0.0
         if isinstance(warm, NewtonState):
-            # Dual variables at C stay at C. So w leaves the optimum only as far as the others do not grow with C.
+            # Dual variables at C stay at C. So w leaves the optimum only as far as the other variables are not
+            # proportional to C.
             if warm.whole and not problem.loss.smooth:
                 centre = np.concatenate(warm.parts.collect("dual_shares"))
             whole, w, b = True, warm.w, warm.b
@@ -202,8 +207,8 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
             if state.taken != state.size:
                 self._take_samples(state)
             left = budget - (problem.X.ledger.cost - before)
-            # An iteration makes seven passes at most: margins, v and mean of a new subset, Hessian, changes of margins,
-            # and of v by the step and by more softness.
+            # An iteration makes at most seven passes: margins, v and mean of a new subset, Hessian, change of margins,
+            # and changes of v by the step and by more softness.
             if left < 7 * state.stored:
                 return Step(done, Reason.BUDGET)
             with np.errstate(over="ignore", invalid="ignore"):  # norms of rows may differ by any factor
@@ -211,7 +216,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         return Step(iterations)
 
     def _take_samples(self, state: NewtonState) -> None:
-        """Take `size` samples into use, or a few more, with the losses scaled up to all samples."""
+        """Start to use `size` samples, or a few more, with losses scaled up to all samples."""
         state.taken, state.dual_sums = state.size, None
         state.in_use, weight, square, state.stored = state.parts.update("take", state.size, state.n)
         state.share, state.mean_square = weight / state.weight, square / state.in_use
@@ -241,7 +246,8 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         state.w = state.w + t * s
         state.b += t * s_b
         sums = sums.after(state.parts.update("move", t))
-        # If no sample came between its bounds or left, Newton's step ends at the minimum, if the products are exact.
+        # If no sample came between its bounds or left them, Newton's step ends at the minimum if the products are
+        # exact.
         state.exact = t == 1 or sums.crossed > 0
         if t < SHORT_STEP and state.reserve:
             state.softness, state.reserve = state.reserve, 0.0
@@ -249,7 +255,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         self._end_iteration(problem, state, sums)
 
     def _go_on_without_step(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> None:
-        """What is left to gain is below rounding: compute all anew, or else let the subset grow or the centre move."""
+        """Further gains are below rounding: recompute everything, or else let the subset grow or the centre move."""
         if not state.fresh:
             sums = DualSums(*state.parts.update("refresh", state.w, state.b))
             state.fresh = True
@@ -258,7 +264,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         state.solved = state.softness > 0
 
     def _begin(self, problem: RegularizedSVM, state: NewtonState) -> DualSums:
-        """The margins and the first dual variables of the samples that were taken into use."""
+        """Compute the margins and the first dual variables of the samples in use."""
         enough = max(KINK_SAMPLES_PER_FEATURE * state.w.size, state.in_use // KINK_SHARE)
         m, upper, width, total, rows = state.parts.update("begin", state.w, state.b, state.share, enough / state.in_use)
         state.shift = total / max(1, rows)
@@ -270,7 +276,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         else:
             # The kink of the hinge is smoothed over an interval that holds enough samples.
             softness = 2 * max(1.5 * width / state.in_use, 1e-9) / (upper / state.in_use)
-            if softness >= least:  # else C is so large that U / 2 is no estimate of the dual variables
+            if softness >= least:  # otherwise C is so large that U / 2 is no estimate of the dual variables
                 state.softness, centre_share = softness, 0.5
         return DualSums(*state.parts.update("soften", state.softness, centre_share, state.shift))
 
@@ -297,7 +303,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         H[np.arange(d), np.arange(d)] += 1.0
         g_b = _stiffness(problem) * state.b - sums.imbalance
         g = np.append(state.w - sums.v - g_b * state.shift, g_b)  # in w and b + <w, shift>
-        # With no sample between the bounds nothing holds a free bias: let its step be one margin.
+        # If no sample is between its bounds, nothing limits a free bias: let its step be one margin.
         H[d, d] = ((1 + 1e-9) * held if held > 0 else abs(g[d]) or 1.0) + _stiffness(problem)
         if not problem.bias:
             H[d, d], g[d] = 1.0, 0.0
@@ -318,7 +324,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         )
         quadratic = sums.curvature + float(sums.v @ sums.v) + (B * imbalance) ** 2
         state.dual = sums.a - 0.5 * quadratic
-        # The subset grows once a step gains less than the sampling error of its objective.
+        # The subset grows when a step gains less than the sampling error of its objective.
         if state.taken < state.n and state.decrease <= (state.dual + state.gap) / math.sqrt(state.in_use):
             state.size = GROWTH * state.size if 2 * GROWTH * state.size < state.n else state.n
         elif state.softness > 0:

@@ -1,4 +1,4 @@
-"""What Newton's method keeps of the samples of a part, and does with them. Symbols as in `newton.py`."""
+"""What Newton's method stores and computes for the samples of a part. Symbols as in `newton.py`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from maxmargin.svm.linear import _newton
 from maxmargin.svm.losses import Loss
 
 T = TypeVar("T", bound=np.generic)
-Flags = NDArray[np.uint8]  # 1 for the samples that something holds of, else 0
+Flags = NDArray[np.uint8]  # 1 for samples with some property, else 0
 
-DENSE_ENTRIES = 1 << 16  # entries of a dense block whose products a thread adds to the Hessian at a time
-DENSE_ROWS = 256  # rows of such a block, at least: with fewer, adding to the Hessian takes longer than their products
-SHIFT_ROWS = 64  # rows of each part, at most, whose mean is subtracted from rows to keep the digits of their products
+DENSE_ENTRIES = 1 << 16  # entries of a dense block; a thread adds the products of one block to the Hessian at a time
+DENSE_ROWS = 256  # smallest number of rows of a block; with fewer, adding to the Hessian takes longer than the products
+SHIFT_ROWS = 64  # largest number of rows of each part whose mean is subtracted from rows, so that products keep digits
 MOST_ACTIVE = 0.6  # if more than this share of the samples are active, all margins are recomputed
 
 
@@ -26,7 +26,7 @@ class NewtonPart:
     """The samples of a part that are in use, their dual variables and their margins.
 
     A sample at a bound is inactive as long as w has moved too little, since all margins were last known, to change its
-    dual variable: its margin need not be known. This is the tighter bound of `shrinking.py`, applied to both bounds.
+    dual variable; its margin is then not needed. This is the tighter bound of `shrinking.py`, applied to both bounds.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ class NewtonPart:
     y, s, sq_norms : arrays
         Labels -1 and +1, weights and squared norms of the rows.
     C, loss, bias, free_bias :
-        Those of the problem.
+        Parameters of the problem.
     sparse : bool
         Whether the Hessian is built from outer products of sparse rows.
     seed : int
-        Decides, with the number of the part, in which order its samples come into use.
+        Decides, together with the number of the part, the order in which its samples come into use.
     centre : array or None
-        Dual variables to begin at, for all samples of the part.
+        The first dual variables, for all samples of the part; None: none are known.
     in_units_of_u : bool
         Whether `centre` is in units of the weights C s_i of the losses.
     """
@@ -66,29 +66,29 @@ class NewtonPart:
         self.order = np.random.default_rng([seed, rows.number]).permutation(np.flatnonzero(s))
         self.first_centre = centre if centre is None or not in_units_of_u else centre * self.u
         nothing, nowhere = np.zeros(0), np.zeros(0, dtype=np.uint8)
-        self.places: Indices = np.zeros(0, dtype=np.int64)  # of the samples in use, in the part
-        self.numbers: Indices = self.places  # of their rows in the matrix
+        self.places: Indices = np.zeros(0, dtype=np.int64)  # positions of the samples in use, in the part
+        self.numbers: Indices = self.places  # numbers of their rows in the matrix
         self.y = self.upper = self.q = self.norms = nothing
         self.centre, self.softness = nothing, 0.0  # alpha and tau
         self.c, self.a = nothing, nothing  # margins, valid where `known`, and dual variables
-        self.known: Flags = nowhere  # whether c_i is the margin at the present (w, b): so it is for active samples
+        self.known: Flags = nowhere  # whether c_i is the margin at the present (w, b), as for active samples
         self.reach = nothing  # distance of (w, b) from `reference` up to which an inactive dual variable is fixed
         self.reference = nothing  # (w, b) when all margins were last known
-        self.inside: Flags = nowhere  # the samples strictly between the bounds that the products sum over
+        self.inside: Flags = nowhere  # the samples strictly between their bounds, over which the products sum
         self.shift = nothing  # the mean of some rows, or zeros
-        self.active: Indices | None = None  # the samples whose dual variable the step at hand may change; None: all
+        self.active: Indices | None = None  # samples whose dual variable this step may change; None: all
         self.along = nothing  # the change of their margins by the whole step
 
     # The samples in use
 
     def count(self) -> Sums:
-        """The number of samples that count, and their weight."""
+        """The number of samples with positive weight, and the sum of their weights."""
         return self.order.size, float(self.s.sum())
 
     def take(self, size: int, n: int) -> Sums:
-        """Take the share size / n of the samples into use. Nothing is read.
+        """Start to use the share size / n of the samples. Nothing is read.
 
-        Returned: how many they are, their weight, the sum of their |x_i|^2, and the number of their stored entries.
+        Returned: their number, their weight, the sum of their |x_i|^2, and the number of their stored entries.
         """
         self.places = np.sort(self.order[: -(-self.order.size * size // n)])
         self.numbers, self.y = self.rows.rows(self.places), self.all_y[self.places]
@@ -98,9 +98,9 @@ class NewtonPart:
     def begin(self, w: Vector, b: float, share: float, kink_share: float) -> Sums:
         """Compute the margins, with losses that are scaled up from this share of the weight to all samples.
 
-        Returned: the sums of m and of the upper bounds; the number of samples times the distance of a margin from 1
-        within which the share `kink_share` of them lie; and the sum of a few rows, and how many they are: none, unless
-        the products need a shift.
+        Returned: the sums of m and of the upper bounds; the number of samples times the distance from 1 within which
+        the share `kink_share` of the margins lie; the sum of a few rows, and the number of these rows, which is 0
+        unless the products need a shift.
         """
         size = self.places.size
         self.upper, self.q = self.loss.dual_box(self.u[self.places] / share)
@@ -119,9 +119,9 @@ class NewtonPart:
         return float(size), float(self.upper.sum()), size * width, *rows
 
     def soften(self, softness: float, centre_share: float, shift: Vector) -> Sums:
-        """The first dual variables, with this share of the upper bounds as the centre, or with the given centre.
+        """Compute the first dual variables; the centre is the given one, or this share of the upper bounds.
 
-        The shift is what is subtracted from rows in the products.
+        The shift is subtracted from rows in the products.
         """
         self.shift = shift
         if self.first_centre is not None:
@@ -132,7 +132,7 @@ class NewtonPart:
         return self._weigh_anew()
 
     def recentre(self, softness: float, at_zero: bool) -> Sums:
-        """Let the dual variables be the next centre, or zero, and set the softness.
+        """Let the dual variables, or zero, be the next centre, and set the softness.
 
         Inactive samples stay at their bounds.
         """
@@ -143,7 +143,7 @@ class NewtonPart:
         return self._sums(self._sum_of_rows(change * _some(self.y, active), active), 0)
 
     def refresh(self, w: Vector, b: float) -> Sums:
-        """Compute margins, dual variables and their sum of rows anew."""
+        """Recompute the margins, the dual variables and their sum of rows."""
         self.known[:] = True
         self.c = self._margins(w, b)
         return self._weigh_anew()
@@ -158,7 +158,8 @@ class NewtonPart:
     def products(self, anew: bool) -> Sums:
         """The sum of (x_i - shift, 1)(x_i - shift, 1)^T / m_i over the samples strictly between their bounds.
 
-        Or else its change since the last call, by the samples that came between their bounds or left.
+        Without `anew`: the change of this sum since the last call, by samples that came between their bounds or left
+        them.
         """
         changed, weights = _newton.change_inside(self.a, self.upper, self.q, self.loss.smooth, anew, self.inside)
         if not changed.size:
@@ -187,8 +188,8 @@ class NewtonPart:
     def look(self, s: Vector, s_b: float, w: Vector, b: float) -> Sums:
         """Find the samples whose dual variable a step (s, s_b) could change, and the change of their margins.
 
-        Returned: the sum of a_i times that change, before the step and after the whole of it; and how many samples are
-        inactive.
+        Returned: the sum of a_i times that change, before the step and after the whole step; and the number of inactive
+        samples.
         """
         self.active = self._activate(s, s_b, w, b)
         self.along = self.rows.X.dot(s, _some(self.numbers, self.active))
@@ -205,11 +206,11 @@ class NewtonPart:
         return self._sums(self._sum_of_rows(self.along, self.active), crossed)
 
     def _sums(self, v: Vector, crossed: int) -> Sums:
-        """What the driver needs to know after the dual variables changed, as `newton.DualSums` has it."""
+        """The sums that the driver needs after a change of the dual variables, in the order of `newton.DualSums`."""
         return v, *_newton.dual_sums(self.c, self.a, self.y, *self._parameters, self.known, self.inside), crossed
 
     def _activate(self, s: Vector, s_b: float, w: Vector, b: float) -> Indices | None:
-        """The samples whose dual variable a step could change, None for all; their margins are computed."""
+        """The samples whose dual variable a step could change; None means all. Their margins are computed."""
         here, step = np.append(w, b), math.hypot(float(np.linalg.norm(s)), s_b)
         most = MOST_ACTIVE * self.places.size
         known = self.known.view(np.bool_)
@@ -245,10 +246,10 @@ class NewtonPart:
 
     @property
     def _parameters(self) -> tuple[Vector, Vector, Vector, float, bool]:
-        """What maps margins to dual variables."""
+        """The parameters that map margins to dual variables."""
         return self.centre, self.upper, self.q, self.softness, self.loss.smooth
 
-    # The answer
+    # The solution
 
     def dual_variables(self) -> Vector:
         """The dual variables of all samples of the part."""
@@ -257,7 +258,7 @@ class NewtonPart:
         return p
 
     def dual_shares(self) -> Vector:
-        """The same in units of the upper bounds, for the hinge."""
+        """The dual variables of all samples in units of the upper bounds, for the hinge."""
         p = np.zeros(self.all_y.size)
         p[self.places] = self.a / self.upper
         return p

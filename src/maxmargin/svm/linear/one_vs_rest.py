@@ -1,12 +1,13 @@
 r"""Many binary problems on samples that they share, each by Newton's method, in few compiled calls.
 
 Problem: the regularised form with C, either loss, any kind of bias, for each of several classes against the rest.
-Given: a small dense matrix and the class of each sample. Returned: for each problem its w and b, and what a certificate
-is made of.
+Given: a small dense matrix and the class of each sample. Returned: for each problem its w and b, and the numbers from
+which a certificate is made.
 
-This is the path of small problems, which are entries of a few arrays. The method is that of
-:class:`maxmargin.solvers.Newton` on all samples from the first iteration on. There all of them are between their
-bounds, and the Hessian is the same for all problems but for the weights of the classes: it is computed once.
+This code is for small problems, which are entries of a few arrays. The method is that of
+:class:`maxmargin.solvers.Newton`, with all samples from the first iteration on. In the first iteration, all dual
+variables are between their bounds, and the Hessian is the same for all problems except for the class weights, so that
+it is computed once.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from maxmargin.svm.linear._one_vs_rest import LANES, NewtonRun
 from maxmargin.svm.losses import Loss, loss_of
 from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets, go_on, solve_in_groups
 
-# Multiply-adds that one compiled call may do: it takes about 50 ms, which is how long Ctrl-C may have to wait.
+# Multiply-adds of one compiled call. They take about 50 ms, which is how long Ctrl-C may have to wait.
 OPERATIONS_PER_CALL = 100_000_000
-# Entries of the matrix, counted once for each problem, up to which the problems of one group are solved by one thread:
-# starting another one takes as long as they do.
+# Entries of the matrix, counted once for each problem, that justify another thread: solving so many takes as long as
+# starting the thread.
 LEAST_GROUP = 50_000
-ITERATIONS_AFTER_STOP = 1  # of each problem that has not ended when the fit has to stop
+ITERATIONS_AFTER_STOP = 1  # further iterations of each unsolved problem when the fit has to stop
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class OneVsRestProblems:
     classes : array of shape (n_problems,)
         The class whose samples have the label +1.
     positive_weight, rest_weight : arrays of shape (n_problems,)
-        By what the weights of the samples of this class, and of all others, are multiplied.
+        The factors of the sample weights of this class, and of all other classes.
     """
 
     classes: Indices
@@ -48,13 +49,13 @@ class OneVsRestProblems:
 
 @dataclass(frozen=True)
 class SharedSamples:
-    """What all problems need of the samples.
+    """What all problems share of the samples.
 
     Attributes
     ----------
     X : array of shape (n, d)
     by_feature : array of shape (d, n_filled)
-        The same transposed, the number of samples filled up to a multiple of `LANES` by zeros.
+        X transposed, with the number of samples filled up to a multiple of `LANES` by zeros.
     label : array of shape (n,)
         The class of each sample.
     weights : array of shape (n,)
@@ -62,8 +63,8 @@ class SharedSamples:
         The norms of the rows.
     mean_sq_norm, largest_sq_norm : float
     products : array of shape (d + 1, d + 1)
-        The sum of (x_i, 1)(x_i, 1)^T over the samples with weight, times the weights where the loss is smooth; zeros
-        in place of the 1 if there is no bias.
+        The sum of (x_i, 1)(x_i, 1)^T over the samples with positive weight, multiplied by the weights if the loss is
+        smooth; with 0 in place of 1 if there is no bias.
     """
 
     X: Vector
@@ -109,31 +110,31 @@ def solve_many(
     threads: int = 1,
     stop: Stop = go_on,
 ) -> SolvedProblems:
-    """Solve the problems of some classes, each against the rest. To be called inside `limit_blas`.
+    """Solve the problems of some classes, each against the rest. Call it inside `limit_blas`.
 
     Parameters
     ----------
     samples : SharedSamples
-        Up to about 500 features: an iteration solves a system of as many equations.
+        The samples, of up to about 500 features: an iteration solves a system of as many equations.
     problems : OneVsRestProblems
     targets : Targets
-        What is asked of each problem; its tolerance is reached with allowances for rounding.
+        The targets of each problem; tolerances are reached with allowances for rounding.
     results : SolvedProblems
-        Where the results go, and where the solutions are that problems begin at, if any do: these with the hinge only,
-        and with points of the dual.
+        The results are written here. If problems begin at earlier solutions, these are here too; that needs the hinge
+        and dual points.
     which : array of int or None
-        The problems to be solved; None: all.
+        The problems to solve; None: all.
     loss : {"hinge", "squared_hinge"} or Loss
     bias : bool
         Whether there is a bias.
     bias_feature : float
-        0: a bias is free. Else B: it is penalised as the weight of one more feature of the value B.
+        0: the bias is free. A number B: the bias is penalised as the weight of a further feature of value B.
     max_iter : int
         Iterations after which a problem ends.
     threads : int
-        How many threads share the problems. The results are the same to the bit, whatever the number.
+        The number of threads that share the problems. The results are the same to the bit for any number.
     stop : callable
-        Called after each compiled call, see :data:`maxmargin.svm.many_problems.Stop`. If it returns True, problems that
+        Called after each compiled call; see :data:`maxmargin.svm.many_problems.Stop`. If it returns True, problems that
         are not solved end soon.
 
     Returns
@@ -175,7 +176,7 @@ def solve_many(
 
 
 def room_for(samples: SharedSamples, problems: OneVsRestProblems, *, with_alpha: bool = False) -> SolvedProblems:
-    """Room for the results of problems; `with_alpha`: with points of the dual."""
+    """Room for the results of problems, with dual points if `with_alpha`."""
     n_problems, (n, d) = problems.classes.size, samples.X.shape
     alpha = np.empty((n_problems, n)) if with_alpha else None
     return SolvedProblems.empty(n_problems, np.empty((n_problems, d)), alpha)

@@ -15,7 +15,7 @@ LearnerT = TypeVar("LearnerT", bound=Learner)
 
 
 class OnlineSolver(Solver[ProblemT, LearnerT]):
-    """A solver that visits rows and can continue on others: ``solve(problem, solver, warm=solver.learned(...))``.
+    """A solver that visits rows and can continue with other rows: ``solve(problem, solver, warm=solver.learned(...))``.
 
     Examples
     --------

@@ -11,8 +11,8 @@ Section 2 of the paper, from w_1 = 0, for t = 1, ..., T:
 3. :math:`w_{t+1/2} = (1 - \eta_t\lambda) w_t + \frac{\eta_t}{k} \sum_{A_t^+} y x`, over the samples with a loss;
 4. :math:`w_{t+1} = \min\{1, 1 / (\sqrt\lambda |w_{t+1/2}|)\}\ w_{t+1/2}`.
 
-The vector w is kept as the triple (v, a, nu) of the end of section 2: an iteration takes time
-in proportion to the stored entries of its samples.
+The vector w is stored as the triple (v, a, nu) described at the end of section 2. So an iteration takes time in
+proportion to the stored entries of its samples.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FREE_BIASES = ("step", "batch", "search", "feature")
 
 @dataclass(frozen=True)
 class Pegasos(OnlineSolver[RegularizedSVM, Descent]):
-    r"""Steps along sub-gradients of the loss of a few samples, each step followed by a projection.
+    r"""Stochastic sub-gradient steps on the loss of a few samples, each step followed by a projection.
 
     As in the paper: ``Pegasos(order="iid", average=None)``. The projected sub-gradient method: ``Pegasos(batch=None)``.
 
@@ -44,31 +44,31 @@ class Pegasos(OnlineSolver[RegularizedSVM, Descent]):
     batch : int or None, default=1
         k, the samples of an iteration; None means all of them.
     order : {"permuted", "iid", "given"}, default="permuted"
-        All samples in a new random order each pass, each drawn from all (the paper), or in the given order. A sample is
-        visited in proportion to its weight.
+        "permuted": all samples in a new random order each pass; "iid": each sample is drawn from all (the paper);
+        "given": the order of the data. A sample is visited in proportion to its weight.
     average : float or None, default=3
-        The answer is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and larger
+        The solution is the average of the iterates with weights :math:`t^\text{average}`: 0 is the mean, and larger
         values favour late iterates. None: the last iterate (the paper).
     project : bool, default=True
         Whether to project (step 4).
     free_bias : {"step", "batch", "search", "feature"} or None, default=None
-        How a free bias is learned (a penalised one is the weight of a constant feature). "step", the default: by a
-        sub-gradient step of its own, of :math:`\min\{\eta_t, 1/\sqrt t\}`. "batch", the default if the batch is all
-        samples: b is the best one for the samples of the iteration, a biased estimate if they are few. "search": b
-        is constant during a pass, then moves by the sign of the mean gradient, in steps that become shorter when the
-        sign changes. "feature": as if it were penalised with `intercept_scaling=1`.
+        How a free bias is learned (a penalised bias is the weight of a constant feature). "step", the default: by a
+        sub-gradient step of its own, of length :math:`\min\{\eta_t, 1/\sqrt t\}`. "batch", the default if the batch is
+        all samples: b is the best bias for the samples of the iteration, which is a biased estimate if they are few.
+        "search": b is constant during a pass and then moves by the sign of the mean gradient, in steps that become
+        shorter when the sign changes. "feature": b is learned as if it were penalised with `intercept_scaling=1`.
 
     Notes
     -----
-    The paper has the hinge loss. With the squared hinge loss the steps are :math:`\eta_t = 1/(\lambda t + L)`, where
+    The paper uses the hinge loss. With the squared hinge loss, the steps are :math:`\eta_t = 1/(\lambda t + L)`, where
     L is the mean curvature of the losses, :math:`2\,\text{mean}|x_i|^2` (which takes a pass over the data); the step of
     a sample is limited so that it does not overshoot margin 1; and the ball of step 4 has the radius
     :math:`1/\sqrt{2\lambda}`.
 
-    The steps of b are not :math:`\eta_t`, as the objective is not strongly convex in b: the first steps would move b
-    by up to :math:`1/\lambda`, and the later ones may be too short to correct that.
+    The steps of b are not :math:`\eta_t`, because the objective is not strongly convex in b: the first steps would move
+    b by up to :math:`1/\lambda`, and later steps may be too short to correct that.
 
-    An iteration reads its samples once; if the batch is all samples, those with a loss twice.
+    An iteration reads its samples once; if the batch is all samples, it reads those with a loss twice.
 
     References
     ----------
@@ -121,7 +121,7 @@ class Pegasos(OnlineSolver[RegularizedSVM, Descent]):
         return Descent(problem, rng, self.order, self.batch or 0, feature, self.average, learned, bias, self.project)
 
     def _bias(self, problem: RegularizedSVM) -> tuple[str, float]:
-        """How b is updated, and the value of the constant feature whose weight it is; one of them is empty or 0."""
+        """How b is updated, or the value of the constant feature whose weight b is; the other one is empty or 0."""
         if not problem.free_bias:
             return "", problem.bias_feature
         chosen = self.free_bias or ("step" if self.batch else "batch")

@@ -25,23 +25,24 @@ from maxmargin.svm.slack import SlackSVM
 
 @dataclass(frozen=True)
 class Perceptron(PerceptronPasses[Mistakes], OnlineSolver[SlackSVM, Mistakes]):
-    """Rows that are misclassified are added to w, one at a time.
+    """The online perceptron: adds misclassified samples to w, one at a time.
 
     Parameters
     ----------
     passes : int or None, default=None
-        The number of passes over the rows. None: until a stop rule ends the run, or one pass if there is none. More
-        than one pass may overfit data that is not separable.
+        The number of passes over the rows. None: passes until a stop rule ends the run, or one pass if there is no
+        rule. More than one pass may overfit data that is not separable.
     order : {"permuted", "given", "iid"}, default="permuted"
-        Rows in a new random order each pass, in the given order, or each drawn from all rows. A row is visited in
-        proportion to its weight.
+        "permuted": the rows in a new random order each pass; "given": in the order of the data; "iid": each row is
+        drawn from all rows. A row is visited in proportion to its weight.
     average : bool, default=True
-        Whether the answer is the mean of w over all visits, or the last w.
+        Whether the solution is the mean of w over all visits, or the last w.
 
     Notes
     -----
-    The bias, if the problem has one, is the weight of a constant feature, 1 for every row of the scaled data. The
-    algorithm does not use the slack: the certificate gives the margin at that slack, which may be far from the best.
+    If the problem has a bias, the bias is the weight of a constant feature, which is 1 for every row of the scaled
+    data. The algorithm does not use the slack: the certificate gives the margin at that slack, which may be far from
+    the best.
 
     References
     ----------

@@ -18,9 +18,9 @@ from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.svm.linear._sdca import Descent
 from maxmargin.svm.regularized import RegularizedSVM
 
-ENTRIES_BETWEEN_CHECKS = 300_000  # entries read between two checks, about: a check takes 50 us, far less than these
-MOST_SWEEPS_BETWEEN_CHECKS = 10  # sweeps between two checks, at most, however few entries they read
-LONG_W = 0.05  # features per stored entry above which extrapolation, with two vectors as long as w, starts later
+ENTRIES_BETWEEN_CHECKS = 300_000  # about how many entries are read between two checks; a check takes only 50 us
+MOST_SWEEPS_BETWEEN_CHECKS = 10  # largest number of sweeps between two checks, however few entries they read
+LONG_W = 0.05  # features per stored entry above which extrapolation, with its two vectors as long as w, starts later
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Sdca(Solver[RegularizedSVM, Descent]):
     - *an estimate of the gap* without a pass over the data: each visit yields the term of its sample. The gap is
       measured only once the estimate is small enough.
 
-    Of a store that does not fit in its cache, the rows of as many blocks as fill half of the cache are visited several
-    times before the next ones are fetched. All visits to a sample in a sweep count as one iteration there. Once the
-    rows of all active samples fit in half of the cache, they are copied together, and nothing more is fetched until
-    all become active again.
+    If the data is in a store that does not fit in its cache, the rows of as many blocks as fill half of the cache are
+    visited several times before the next blocks are fetched. There, all visits to a sample in a sweep count as one
+    iteration. Once the rows of all active samples fit in half of the cache, they are copied together, and nothing more
+    is fetched until all samples become active again.
 
     A free bias is found by the method of multipliers: its distance from a centre is penalised, and the centre moves to
     the bias after each sweep.
@@ -52,8 +52,7 @@ class Sdca(Solver[RegularizedSVM, Descent]):
     shrink : bool, default=True
         Whether samples that seem to stay at a bound become inactive.
     extrapolate : int, default=12
-        The sweep from which on sweeps are extrapolated, or twice that if w is long compared with the data; 0 means
-        never.
+        The first sweep that is extrapolated; twice as late if w is long compared with the data. 0 means never.
 
     References
     ----------
@@ -113,11 +112,11 @@ class Sdca(Solver[RegularizedSVM, Descent]):
         return done + (state.active - state.counted) + (sweeps_between_checks(problem, state) - 1) * state.active
 
     def estimated_gap(self, problem: RegularizedSVM, state: Descent) -> float:
-        """From the gap terms of the last sweep, each at its visit: an overestimate, as the gap falls during a sweep."""
+        """The gap from the terms of the last sweep, each at its visit: an overestimate, as the gap falls in a sweep."""
         return state.gap / (abs(state.dual()) + state.gap) if np.isfinite(state.gap) else np.inf
 
 
 def sweeps_between_checks(problem: RegularizedSVM, state: Descent) -> int:
-    """The number of sweeps until the next check: several if they are short, and the more, the more were made."""
+    """The number of sweeps until the next check: several if sweeps are short, and more after many sweeps."""
     entries = problem.features.n_stored / problem.y.size * max(1, state.active)
     return 1 + min(state.sweeps // 4, MOST_SWEEPS_BETWEEN_CHECKS, int(ENTRIES_BETWEEN_CHECKS / (1 + entries)))

@@ -1,4 +1,4 @@
-r"""Lower bounds of the responses, by which samples without a loss need not be read.
+r"""Lower bounds of the responses, which show that some samples have no loss and need not be read.
 
 Sections 1 and 2 of the addendum of Schmidt and Joulin (2012). A sample with the response
 :math:`r_i = y_i\langle w, x_i\rangle` at a point w has, at any other point w',
@@ -31,14 +31,14 @@ EPS = float(np.finfo(np.float64).eps)  # the distance from 1 to the next float64
 
 
 class Bounds:
-    """Lower bounds of the responses of n samples at any point, from the points where they were read.
+    """Lower bounds of the responses of n samples at any point, from their responses at points where they were read.
 
     Samples that were read together share a point.
 
     Parameters
     ----------
     n : int
-        The number of samples. The bound of one that was not read yet is minus infinity.
+        The number of samples. The bound of a sample that was not read yet is minus infinity.
     capacity : int
         The largest number of stored points; 1 gives the bound (1).
 
@@ -65,7 +65,7 @@ class Bounds:
         return np.asarray(self.floor[rows] - self.norm[rows] * reach[self.point_of[rows]])
 
     def read(self, rows: Rows, w: Vector, responses: Vector, sq_norms: Vector, known: Rows) -> None:
-        """Store the responses of samples that were read at w; `known` are all samples read so far, with these."""
+        """Store the responses of samples that were read at w; `known` are all samples read so far, including these."""
         if rows.size == 0:
             return
         self.floor[rows], self.norm[rows] = responses, np.sqrt(sq_norms)
@@ -84,6 +84,6 @@ class Bounds:
 
 
 def distance(one: Vector, other: Vector) -> float:
-    """|one - other|, enlarged by the rounding error of a response at either, so that the bounds hold exactly."""
+    """|one - other|, enlarged by the rounding error of a response at either point, so that the bounds hold exactly."""
     away = float(np.linalg.norm(one - other))
     return away + (one.size + 10) * EPS * (2 * float(np.linalg.norm(one)) + away)

@@ -3,11 +3,12 @@ r"""SIMBA, the sublinear importance-sampling bi-stochastic algorithm of Hazan, K
 It is Algorithm 1 of that paper, with the adaptive rates of its section 6; Irpan and Kwan (2015) survey it as
 Algorithm 4.
 
-Problem: the slack form (3), the largest margin at mean slack nu. Given: the data by rows and by columns. Returned: a
-direction w in the unit ball. An iteration reads about a row and a column instead of all of the data.
+Problem: the slack form, problem (3) of the paper: the largest margin at mean slack nu. Given: the data by rows and by
+columns. Returned: a direction w in the unit ball. An iteration reads about a row and a column instead of all of the
+data.
 
-The rounds of Algorithm 1, line by line and in its symbols, are in `_game.pyx`; the variant that tracks the responses,
-and its symbols, in `_simba.pyx`.
+The rounds of Algorithm 1, line by line and in its symbols, are in `_game.pyx`; the variant that tracks the responses is
+in `_simba.pyx`, with its own symbols.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
     method : {"tracked", "paper"}, default="tracked"
         "paper" is Algorithm 1: rows are drawn by multiplicative weights, which are updated by one-column estimates of
         the responses. "tracked" keeps the exact responses to a vector near the direction, draws rows below their water
-        level, and moves the direction by the amount that a row falls short of the margin. The gap of either goes to
-        zero as reads go on. `docs/simba.md` compares them.
+        level, and moves the direction by the amount that a row falls short of the margin. With either method, the gap
+        goes to zero as more entries are read. `docs/simba.md` compares the methods.
     columns : float, default=1
-        With "paper", the columns read per round. With "tracked", the entries read in columns per entry read in wet
-        rows.
+        With "paper", the columns read per round. With "tracked", the entries read in columns per entry read in wet rows
+        (rows below their water level).
     rows : int, default=1
         With "paper", the rows read per round.
     eps : float or None, default=None
@@ -51,18 +52,18 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
         \sqrt{\log(n)/t}`, until a stop rule ends the run.
     lagged : bool, default=False
         With "paper": whether w_t is taken before row i_t is added to u, as in Algorithm 4 of Irpan and Kwan (2015), or
-        after, as in Algorithm 1 of Hazan, Koren and Srebro (2011). T and the rates of both are the same.
+        after, as in Algorithm 1 of Hazan, Koren and Srebro (2011). T and the rates are the same in both.
     tolerance : float, default=0
         With "paper": how far the logarithms of weights may be on the wrong side of the boundary of the slack step. The
         exact step, 0, moves many of the n weights over the boundary in each round, as the weights of all rows with
         slack fall at once; 0.1 keeps at least 90 % of the gain of the exact step and moves few weights.
     average : float, default=5
-        With "tracked": the answer is the average of the iterates with weights :math:`t^\text{average}`.
+        With "tracked": the solution is the average of the iterates with weights :math:`t^\text{average}`.
 
     Notes
     -----
-    Both papers also return the mean of the slacks :math:`\xi_t`. With "paper", it is `mean_slack()` of the state of a
-    result. An answer is judged without it, by the best slacks for its w.
+    Both papers also return the mean of the slacks :math:`\xi_t`. With "paper", `mean_slack()` of the state of a result
+    returns it. The certificate does not use it: it judges w with the best slacks for that w.
 
     References
     ----------
@@ -138,7 +139,7 @@ class Simba(Solver[SlackSVM, Game | Tracker]):
         return max(1000, 5 * problem.y.size)
 
     def promise(self, problem: SlackSVM) -> dict[str, float]:
-        """That of Theorem 4.3, which takes the exact slack step."""
+        """The promise of Theorem 4.3, which requires the exact slack step."""
         if self.eps is None or self.tolerance > 0 or not is_covered(problem):
             return {}
         return {"eps": self.eps, "failure_probability": 0.5}

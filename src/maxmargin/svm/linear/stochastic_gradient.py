@@ -23,12 +23,12 @@ from maxmargin.svm.linear.hybrid import bias_feature
 from maxmargin.svm.linear.shrinking import Rows
 from maxmargin.svm.regularized import RegularizedSVM
 
-DRAWS = 1024  # samples drawn at a time, which makes a draw cheap; the results do not depend on it
+DRAWS = 1024  # samples drawn at a time, to make draws cheap; results do not depend on it
 
 
 @dataclass(frozen=True)
 class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
-    r"""Steps by the gradient of one random sample: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
+    r"""Gradient steps, each on one random sample: :math:`w \leftarrow w + \eta\,(2[1 - c_i]_+ y_i x_i - \lambda w)`.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class StochasticGradient(Solver[RegularizedSVM, "StochasticGradientState"]):
 
     Notes
     -----
-    A penalised bias is the weight of a constant feature; a free one takes the same steps without :math:`\lambda`.
-    Either feature counts in :math:`|x_i|^2`.
+    A penalised bias is the weight of a constant feature; a free bias takes the same steps without :math:`\lambda`. In
+    both cases, the constant feature counts in :math:`|x_i|^2`.
 
     Examples
     --------
@@ -120,13 +120,13 @@ class StochasticGradientState:
     Attributes
     ----------
     v, factor, b : array, float, float
-        w = factor v, so that scaling w takes O(1); and the bias.
+        w is factor times v, so that scaling w takes O(1); and the bias.
     up_to : array
         Cumulative sums of the sample weights, from which samples are drawn.
     sq_norm : float
-        The mean of |x_i|^2, with the constant feature of the bias.
+        The mean of |x_i|^2, including the constant feature of the bias.
     drawn : array
-        Samples that were drawn and not visited yet.
+        Samples that were drawn but not yet visited.
     evaluations : int
         The number of samples read, with repetitions: n of them are an effective pass.
     """

@@ -23,22 +23,22 @@ from maxmargin.svm.sublinear_rounds import SublinearRounds
 
 @dataclass(frozen=True)
 class SublinearPerceptron(SublinearRounds[Game]):
-    r"""Algorithm 1 of the survey, by the compiled rounds of SIMBA.
+    r"""The sublinear perceptron, Algorithm 1 of the survey of Irpan and Kwan (2015), in the compiled rounds of SIMBA.
 
     Parameters
     ----------
     eps : float, default=0.25
-        The margin of the answer may be this far below the best margin of the scaled data.
+        The margin of the solution may be this far below the best margin of the scaled data.
     constant : float, default=30
-        The number of rounds is :math:`T = \text{constant}^2 \varepsilon^{-2} \log n`. The survey has 200 and
-        says that about 30 should suffice. It does: the last inequality of the survey bounds the error by
-        :math:`23\sqrt{\log n / T} + 2\sqrt{2/T}`, which is below eps from 30 on. Smaller constants promise
-        nothing.
+        The number of rounds is :math:`T = \text{constant}^2 \varepsilon^{-2} \log n`. The survey uses 200 and says that
+        about 30 should suffice. It does: the last inequality of the survey bounds the error by
+        :math:`23\sqrt{\log n / T} + 2\sqrt{2/T}`, which is below eps if the constant is at least 30. With smaller
+        constants, nothing is promised.
 
     Notes
     -----
-    If the problem has a bias, it is chosen as in SIMBA: b_t = sign(p_t'y). The theorem is about problems without a bias
-    and without sample weights: for others nothing is promised.
+    If the problem has a bias, it is chosen as in SIMBA: b_t = sign(p_t'y). The theorem covers problems without a bias
+    and without sample weights; for others, nothing is promised.
 
     References
     ----------
