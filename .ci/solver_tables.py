@@ -61,7 +61,7 @@ def end_of(solver: Solver, X: object) -> str:
 
 
 def warm_start_of(solver: Solver) -> str:
-    return "goes on" if solver.online else "yes" if solver.resumes else "no"
+    return "continues" if solver.online else "yes" if solver.resumes else "no"
 
 
 def summary_of(solver: type[Solver]) -> str:
@@ -77,7 +77,7 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def of_margin_problems(solvers: Mapping[str, type[Solver]], X: object) -> str:
-    columns = ["solver", "class", "problem", "loss", "bias", "`max_iter`", "ends by itself", "warm start", "what it is"]
+    columns = ["solver", "class", "problem", "loss", "bias", "`max_iter`", "default stop", "warm start", "description"]
     rows = []
     for name, kind in sorted(solvers.items()):
         solver = kind()
@@ -92,7 +92,7 @@ def of_other_problems(solvers: Mapping[str, type[Solver]]) -> str:
     rows = []
     for name, kind in sorted(solvers.items()):
         rows.append([f"`{name}`", f"`{kind.__name__}`", f"`{kind.solves.__name__}`", summary_of(kind)])
-    return table(["solver", "class", "problem", "what it is"], rows)
+    return table(["solver", "class", "problem", "description"], rows)
 
 
 def tables() -> dict[str, str]:
