@@ -94,7 +94,7 @@ def test_not_finite(quick_of_each_form, what, storage):
         ({"C": 0.0}, "'C' parameter of LinearSVC must be.*Got 0"),
         ({"slack": -0.1}, "'slack' parameter of LinearSVC must be.*Got -0.1"),
         ({"C": 2.0, "slack": 0.1}, r"both C=2\.0 and slack=0\.1 were given.*give one"),
-        ({"slack": 1.9}, r"slack=1\.9 is outside of its range for this data, which is 0 to 0\.\d+"),
+        ({"slack": 1.9}, r"slack=1\.9 is outside its range for this data, which is 0 to 0\.\d+"),
         ({"budget": 3}, "budget of 3 entries is too small for one iteration"),
         ({"budget": 0}, "'budget' parameter of LinearSVC must be"),
         ({"max_iter": 0}, "'max_iter' parameter of LinearSVC must be"),

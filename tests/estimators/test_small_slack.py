@@ -159,9 +159,9 @@ def test_too_little_slack_gives_the_least_there_is_and_a_warning(estimator, slac
 
 def test_a_slack_beyond_its_range_is_refused_as_by_the_general_path(monkeypatch):
     X, y = clouds(n=60, classes=3)
-    with pytest.raises(ValueError, match="outside of its range") as ours:
+    with pytest.raises(ValueError, match="outside its range") as ours:
         LinearSVC(slack=5.0).fit(X, y)
-    with pytest.raises(ValueError, match="outside of its range") as theirs:
+    with pytest.raises(ValueError, match="outside its range") as theirs:
         general(monkeypatch, LinearSVC(slack=5.0, n_jobs=1)).fit(X, y)
     assert str(ours.value) == str(theirs.value)
 

@@ -49,7 +49,7 @@ def test_the_budget_of_a_kernel_model_is_never_exceeded(multi_class):
 
 
 def test_a_budget_that_leaves_a_problem_nothing_is_refused():
-    with pytest.raises(ValueError, match="budget=3 is shared by 6 binary problems"):
+    with pytest.raises(ValueError, match="budget=3 is too small to be shared by 6 binary problems"):
         budget_shares(3, [10] * 6)
 
 

@@ -44,6 +44,7 @@ from maxmargin.cli.common import (
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.samples import LOCAL, cluster_samples, local_samples
 from maxmargin.cli.summary import lines, summary
+from maxmargin.core.optional import import_optional
 from maxmargin.data import atomic_write, required_labels
 from maxmargin.data.stores import store_kind
 from maxmargin.display import ConvergenceDisplay, SearchDisplay
@@ -191,7 +192,7 @@ def train(
     }
     linear_options = {"loss": loss, "intercept_scaling": intercept_scaling}
     if C is not None and slack is not None:
-        raise ValueError(f"both --C {C!r} and --slack {slack!r} were given, which say the same thing: give one")
+        raise ValueError(f"both --C {C!r} and --slack {slack!r} were given: give one, as each determines the other")
     if kernel is None:
         refuse_without_kernel(kernel_options, cached_blocks=dask is None and store_kind(first) is not None)
     else:
@@ -285,12 +286,9 @@ def chosen(search: LinearSVCCV | SVCCV) -> dict[str, Any]:
 def _check_can_plot(path: Path, *, something: bool) -> None:
     if not something:
         raise ValueError("--plot has nothing to draw with --no-certify; drop that, or add --early-stopping")
-    try:
-        import matplotlib
-        from matplotlib.backend_bases import FigureCanvasBase
-    except ImportError:
-        raise ValueError("--plot needs matplotlib; install it: pip install 'maxmargin[plot]'") from None
-    if path.suffix[1:] not in (known := FigureCanvasBase.get_supported_filetypes()):
+    matplotlib = import_optional("matplotlib", "--plot")
+    known = import_optional("matplotlib.backend_bases", "--plot").FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:] not in known:
         raise ValueError(f"--plot {path}: the name must end in one of .{', .'.join(known)}")
     matplotlib.use("agg")  # draw to the file, without a window
 

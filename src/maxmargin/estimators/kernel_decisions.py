@@ -1,4 +1,4 @@
-"""The decision values of a model with a kernel: what depends on the model alone is computed once."""
+"""The decision values of a kernel model. Everything that depends only on the model is computed once."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from maxmargin.kernels.functions import Kernel, Precomputed
 from maxmargin.kernels.mixed_rows import Floats, far_from_zero
 from maxmargin.kernels.packed_rows import in_safe_range
 
-# Multiply-adds of a prediction, up to which its rows are decided one by one in compiled code: a matrix product may have
-# twice the speed, but it begins 0.15 ms later. Chosen with benchmarks/everyday.py.
+# Up to this many multiply-adds, compiled code predicts row by row: a matrix product may be twice as fast, but starts
+# 0.15 ms later. Chosen with benchmarks/everyday.py.
 FEW_OPERATIONS = 8e6
-# Sparse rows, up to which each is multiplied with the support vectors on its own: more of them share the tables that
-# `sparse_products` makes of the support vectors, which takes as long as about ten such products.
+# Up to this many sparse rows, each is multiplied with the support vectors separately. More rows share the tables that
+# `sparse_products` makes of the support vectors, which take as long as about ten such products.
 FEW_SPARSE_ROWS = 8
-# The share of the rows of a chunk beyond which float32 is given up for a model, if so many had to be decided again in
-# float64: it takes half of the time of float64.
+# If more than this share of the rows of a chunk had to be recomputed in float64, the model stops using float32, which
+# would take half the time.
 LARGEST_UNSURE_SHARE = 0.5
-CHUNK_VALUES = 500_000  # decision values of a chunk of rows, 4 MB: where classes are many, a chunk has fewer rows
+CHUNK_VALUES = 500_000  # maximum decision values of a chunk of rows, 4 MB: with many classes, chunks have fewer rows
 
 
 class KernelDecisions:
@@ -43,16 +43,19 @@ class KernelDecisions:
     Parameters
     ----------
     vectors : array or CSR matrix of shape (n, d)
-        The support vectors, those of the first class first; of shape (0, n_samples) for a precomputed kernel.
+        The support vectors, grouped by class; of shape (0, n_samples) for a precomputed kernel.
     support : array of shape (n,)
         The positions of the support vectors among the training samples.
     coefficients : array of shape (rows, n)
         Their coefficients in the layout of LIBSVM.
     n_support : array of shape (n_classes,)
-        How many support vectors each class has.
+        The number of support vectors of each class.
     intercept : array of shape (n_models,)
+        The intercepts of the binary models.
     kernel : Kernel
+        The kernel function.
     strategy : MulticlassStrategy
+        The multiclass strategy.
     """
 
     def __init__(
@@ -71,11 +74,11 @@ class KernelDecisions:
     def __call__(
         self, X: Any, n_jobs: int | None, outcome: Callable[[Vector], NDArray[Any]], *, only_classes: bool = False
     ) -> NDArray[Any]:
-        """What `outcome` makes of the decision values of rows of X, validated, of shape (some rows, n_models).
+        """Apply `outcome` to the decision values of validated rows X, of shape (some rows, n_models).
 
-        The decision values of many classes take far more memory than their outcome: only a few rows have theirs at a
-        time. With `only_classes` the outcome is that of `predict` of the strategy, to which the signs of most values
-        matter and their last digits do not.
+        With many classes, decision values take far more memory than their outcome, so they exist only for a few rows at
+        a time. With `only_classes`, the outcome is that of `predict` of the strategy, which depends on the signs of
+        most values but not on their last digits.
         """
         if issparse(self.vectors) and not issparse(X):
             X = csr_array(X)
@@ -102,14 +105,14 @@ class KernelDecisions:
 
     @cached_property
     def sums(self) -> Callable[[Floats], Vector]:
-        """Decision values, without intercepts, from a block of kernels with all support vectors."""
+        """Function from a block of kernels with all support vectors to decision values without intercepts."""
         return self.strategy.decision_sums(self.coefficients, self.n_support)
 
     @cached_property
     def centred_vectors(self) -> tuple[Vector, Vector] | None:
-        """The support vectors less a centre, in float64, with fillers up to whole blocks; and the centre.
+        """The support vectors minus a centre, in float64, padded to whole blocks; and the centre.
 
-        None where they are sparse, or need the care of packed rows.
+        None if they are sparse, or if their size requires packed rows.
         """
         if not (self.kernel.of_products and self.support.size) or issparse(self.vectors):
             return None
@@ -123,7 +126,7 @@ class KernelDecisions:
 
     @cached_property
     def by_rows(self) -> Callable[[Any], Vector] | None:
-        """Decides a row at a time; None where that needs the care of packed rows, or kernels have no compiled form."""
+        """Function that predicts one row at a time; None if packed rows are required or the kernel is not compiled."""
         kernels = self._sparse_kernels() if issparse(self.vectors) else self._dense_kernels()
         return None if kernels is None else lambda X: np.asarray(self.sums(kernels(X)) + self.intercept)
 
@@ -143,14 +146,14 @@ class KernelDecisions:
         vectors = as_matrix(self.vectors)
         sq_norms = vectors.row_sq_norms()
         largest = float(sq_norms.max())
-        # Sparse rows are not centred: far from zero, their products may lose the digits that tell them apart.
+        # Sparse rows are not centred: far from zero, their products may lose the digits in which they differ.
         _, lost = self.kernel.rounding(np.array([largest]), self.vectors.shape[1], unit_roundoff(np.float64))
         safe = in_safe_range([largest, *self.kernel.magnitudes(largest)], 8)
         if not safe or lost[0] > unit_roundoff(np.float32):
             return None
 
         def kernels(X: Any) -> Vector:
-            rows, own = as_matrix(X), vectors.fork()  # threads of the user may predict at the same time
+            rows, own = as_matrix(X), vectors.fork()  # the user may predict in several threads at the same time
             K = np.array([own.dot(rows.dense(np.array([i]))[0]) for i in range(X.shape[0])])
             self.kernel.from_products(K, rows.row_sq_norms(), sq_norms)
             return K
@@ -159,12 +162,12 @@ class KernelDecisions:
 
     @cached_property
     def by_blocks(self) -> Callable[[Any], Vector]:
-        """Decides a few rows by a block of their kernels with all support vectors; threads may share it."""
+        """Function that predicts a few rows from a block of their kernels with all support vectors; thread-safe."""
         block, sums = self._blocks(), self.sums
         return lambda X: np.asarray(sums(block(X)) + self.intercept)
 
     def for_classes(self, X: Any) -> Vector:
-        """Decides a few rows as precisely as their classes require: in float32, and in float64 where that is unsure."""
+        """Predict a few rows as precisely as their classes require: in float32, and in float64 if that is unsure."""
         decide = self.in_float32
         if decide is None:
             return self.by_blocks(X)
@@ -178,10 +181,10 @@ class KernelDecisions:
 
     @cached_property
     def in_float32(self) -> Callable[[Vector], tuple[Vector, Vector]] | None:
-        """Decides a few rows of float64 in float32; returns their values and bounds of the errors of these.
+        """Function that predicts a few float64 rows in float32 and returns their values and error bounds.
 
-        Sums are taken in float64, so that the errors are those of the kernels, which `Kernel.rounding` bounds. None
-        where float32 does not suffice for the support vectors.
+        Sums are computed in float64, so the only errors are those of the kernels, which `Kernel.rounding` bounds. None
+        if float32 is not precise enough for the support vectors.
         """
         if self.vectors.dtype != np.float64 or self.centred_vectors is None:
             return None
@@ -214,7 +217,7 @@ class KernelDecisions:
         return decide
 
     def _blocks(self) -> Callable[[Any], Floats]:
-        """Computes the kernels of a few rows with all support vectors."""
+        """Return a function that computes the kernels of a few rows with all support vectors."""
         if isinstance(self.kernel, Precomputed):
             return lambda X: np.ascontiguousarray(X[:, self.support], dtype=np.float64)
         if self.vectors.dtype == np.float64 and self.centred_vectors is not None:
@@ -226,10 +229,10 @@ class KernelDecisions:
 
     @cached_property
     def by_weights(self) -> Callable[[Any], Vector]:
-        """Decides rows by the weights of the features, where the kernel is linear.
+        """Function that predicts rows from the weights of the features, for the linear kernel.
 
-        Far from zero, sums of products of rows would lose the digits that tell one row from another: there the mean of
-        the support vectors is subtracted from rows and support vectors.
+        Far from zero, sums of products of rows would lose the digits in which rows differ. Then the mean of the support
+        vectors is subtracted from rows and support vectors.
         """
         models, vectors = self.strategy.coefficients_by_model(self.coefficients, self.n_support), self.vectors
         if issparse(vectors):
@@ -239,8 +242,8 @@ class KernelDecisions:
             weights = np.asarray(models @ vectors).T
             return lambda X: np.asarray(X @ weights + self.intercept)
         centre = vectors.mean(axis=0, dtype=np.float64)
-        # The coefficients of a model may sum to next to nothing, which times the square of the centre is much: the sum
-        # must be exact to the last digit.
+        # The coefficients of a model may sum to almost zero, and the sum is multiplied by the squared centre, which is
+        # large: so the sum must be exact to the last digit.
         sums = [math.fsum(models.data[start:end]) for start, end in pairwise(models.indptr)]
         weights = np.asarray(models @ (vectors - centre)).T + np.outer(centre, sums)
         intercepts = self.intercept + centre @ weights
@@ -248,9 +251,9 @@ class KernelDecisions:
 
 
 class DecisionCache:
-    """Keeps the `KernelDecisions` of a model from its first prediction on; copies and pickles begin without."""
+    """Caches the `KernelDecisions` of a model from its first prediction on; copies and pickles start empty."""
 
-    _kept: tuple[tuple[Any, ...], KernelDecisions] | None = None  # what they were made of, and the decisions
+    _kept: tuple[tuple[Any, ...], KernelDecisions] | None = None  # their arguments, and the decisions
 
     def of(
         self,
@@ -262,7 +265,7 @@ class DecisionCache:
         kernel: Kernel,
         strategy: Callable[[], MulticlassStrategy],
     ) -> KernelDecisions:
-        """The decisions of these very objects; `strategy` makes the strategy where they are not kept already."""
+        """Return the decisions made of exactly these objects; `strategy` is called only if they are not cached."""
         parts = vectors, support, coefficients, n_support, intercept, kernel
         if self._kept is None or not all(map(is_, self._kept[0], parts)):
             self._kept = parts, KernelDecisions(*parts, strategy())

@@ -11,14 +11,14 @@ LONGEST = 1e18  # seconds; a longer `max_time` is no limit
 
 
 class Deadline:
-    """When a fit has to end: `max_time` seconds after it began.
+    """The time at which a fit must end: `max_time` seconds after it began.
 
     Parameters
     ----------
     max_time : float or None
-        None: never.
+        The time limit in seconds; None means no limit.
     began : float or None
-        When it began, by `time.perf_counter`; None: now.
+        The time at which the fit began, by `time.perf_counter`; None means now.
     """
 
     def __init__(self, max_time: float | None, began: float | None = None) -> None:
@@ -28,7 +28,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether the time is up."""
+        """Whether the deadline has passed."""
         return time.perf_counter() >= self.at
 
     @property
@@ -37,27 +37,27 @@ class Deadline:
         return math.isinf(self.at)
 
     def seconds_left(self) -> float:
-        """The seconds until then; a tiny number where the time is up, as a limit must be positive."""
+        """Return the seconds until the deadline; a tiny number if it has passed, because limits must be positive."""
         return max(self.at - time.perf_counter(), 1e-9)
 
     def share(self, size: int, waiting: int, threads: int) -> float | None:
-        """The seconds for a problem of so many samples, where all that wait have `waiting` samples together.
+        """Return the seconds for a problem of `size` samples, if all waiting problems together have `waiting` samples.
 
-        As many problems run at once as there are threads. What one problem leaves over goes to those that come after
-        it. None: there is no limit.
+        As many problems run at once as there are threads. Time that one problem does not use goes to later ones. None
+        means no limit.
         """
         if self.never:
             return None
-        # A solver accepts a positive time only, and makes one iteration in any case.
+        # A solver accepts only a positive time, and always makes one iteration.
         return self.seconds_left() * min(1.0, threads * size / waiting)
 
 
 def budget_shares(budget: float | None, sizes: Sequence[int]) -> list[float | None]:
-    """A budget shared among binary problems in proportion to their numbers of samples; together they never exceed it.
+    """Divide a budget among binary problems in proportion to their numbers of samples; the sum never exceeds it.
 
-    A whole number, of entries for instance, is shared in whole numbers.
-    What one problem leaves over is not given to another: which one would get it depends on the order in which threads
-    finish, and the same seed must give the same model.
+    A whole number, for example of entries, is divided into whole numbers. What one problem does not use is not given to
+    another, because the receiver would depend on the order in which threads finish, and the same seed must give the
+    same model.
 
     Examples
     --------
@@ -74,6 +74,7 @@ def budget_shares(budget: float | None, sizes: Sequence[int]) -> list[float | No
     shares = [divide(budget * size, total) for size in sizes]
     if min(shares) == 0:
         raise ValueError(
-            f"budget={budget:,} is shared by {len(sizes):,} binary problems and leaves some of them nothing; give more"
+            f"budget={budget:,} is too small to be shared by {len(sizes):,} binary problems: some get nothing; give "
+            "a larger budget"
         )
     return list(shares)

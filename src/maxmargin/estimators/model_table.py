@@ -17,35 +17,36 @@ from maxmargin.solvers import Learned, Resume, Trace
 
 @dataclass(frozen=True)
 class ModelTable:
-    """What is known of the binary models of a fit: of hundreds of thousands of them, no object is made for each.
+    """The binary models of a fit, in columns, because there may be hundreds of thousands of models.
 
     Attributes
     ----------
     coefficients : array of shape (n_models, d) or (rows, n)
         The weights of the features, or of the samples in the layout of LIBSVM.
     intercept : array of shape (n_models,)
+        The intercepts.
     margin, slack, C : arrays of shape (n_models,)
         See :class:`maxmargin.LinearSVC`.
     n_iter : array of int
-        Passes over the samples of a solver that visits them one by one, else iterations.
+        The number of passes over the samples for a solver that visits them one by one, otherwise of iterations.
     stopped : sequence of str
         The stop rule that ended each problem.
     certificates, traces : sequences
         The certificate and the trace of each problem.
     missed_tol : array of shape (n_models,)
-        The tolerance that a problem ended short of by its limit of iterations; NaN where it did not.
+        The tolerance that a problem did not reach before its limit of iterations; NaN if there is no such tolerance.
     decision_ranges : array of shape (n_models, 2)
-        The least and the largest decision value of a training sample; NaN where they were not computed.
+        The smallest and the largest decision value of a training sample; NaN if they were not computed.
     promises : sequence of dict
-        What the solver's theorem promises of each.
+        What the solver's theorem promises for each problem.
     alpha : array of shape (n_models, n) or None
-        The weight of each sample in the coefficients of the features, signed by its label; None where it is not known.
+        The weight of each sample in the coefficients of the features, signed by its label; None if not known.
     learned : sequence of (Learned or None, float)
-        What an online solver has learned and can go on from, and the total weight of the rows that it has seen.
+        What an online solver has learned and can continue from, and the total weight of the rows that it has seen.
     resumes : sequence of Resume or None
-        Where the run of each has ended; empty where no run can go on from there.
+        The end of each run, from which another run can continue; empty if none can.
     decisions : sequence of array or None
-        The decision value of each sample of each problem; empty or None where they were not computed.
+        The decision value of each sample of each problem; empty or None if they were not computed.
     """
 
     coefficients: Vector
@@ -67,7 +68,7 @@ class ModelTable:
 
     @classmethod
     def of(cls, models: Sequence[BinaryModel], coefficients: Vector, intercept: Vector) -> ModelTable:
-        """The table of models that were found one by one; coefficients and intercepts are in the units of the data."""
+        """Make the table of separately found models; coefficients and intercepts are in the units of the data."""
 
         def column(name: str) -> Vector:
             return np.array([getattr(model, name) for model in models], dtype=np.float64)

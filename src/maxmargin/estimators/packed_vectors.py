@@ -1,4 +1,4 @@
-"""Support vectors packed for predictions, and rows to predict taken a chunk at a time."""
+"""Support vectors packed for predictions, and predictions in chunks of rows."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from maxmargin.kernels.mixed_rows import Floats
 from maxmargin.kernels.packed_rows import PackedRows
 from maxmargin.problems import Kernel
 
-CHUNK = 256  # rows that are predicted at a time: enough for matrix products at full speed
+CHUNK = 256  # rows to predict at a time: enough for matrix products at full speed
 
 
 class PackedVectors:
-    """The support vectors of a model, packed by the first prediction for all that follow.
+    """The support vectors of a model, packed in the first prediction and reused in later ones.
 
-    Copies and pickles begin without the packed rows.
+    Copies and pickles do not contain the packed rows.
     """
 
-    _packed: tuple[Any, PackedRows] | None = None  # the vectors, and what was packed of them
+    _packed: tuple[Any, PackedRows] | None = None  # the vectors and their packed rows
 
     def pack(self, vectors: Any, kernel: Kernel) -> Self:
-        """Pack these vectors, unless they are packed already: to be called before threads share the work."""
+        """Pack these vectors, unless they are already packed. Call this before threads share the work."""
         if self._packed is None or self._packed[0] is not vectors:
             self._packed = vectors, PackedRows(vectors, kernel)
         return self
 
     def block(self, X: Any) -> Floats:
-        """The kernel of each row of X, a few of any, with each of the packed vectors, in the precision of X."""
+        """Compute the kernels between the rows of X, a few rows, and the packed vectors, in the precision of X."""
         assert self._packed is not None
         vectors, rows = self._packed
         block = np.empty((X.shape[0], vectors.shape[0]), dtype=X.dtype)
@@ -50,14 +50,15 @@ def by_chunks(
     Parameters
     ----------
     work : callable
-        Takes the rows of the chunk and where in X they are.
+        Takes the rows of the chunk and their positions in X.
     X : array or CSR matrix of shape (n, d)
+        The rows.
     operations : float
-        About how many multiply-adds a row takes.
+        The approximate number of multiply-adds per row.
     n_jobs : int or None
         See `thread_count`.
     size : int
-        How many rows a chunk has.
+        The number of rows of a chunk.
     """
     n = X.shape[0]
     if n <= size:

@@ -1,4 +1,4 @@
-"""From the parameters of an estimator to what is solved and how."""
+"""The problem and the solver that follow from the parameters of an estimator."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from maxmargin.svm.slack import checked_scale
 if TYPE_CHECKING:
     from maxmargin.engine.checkpoint import Checkpoint
 
-DEFAULT_C = 1.0  # the default of the parameter C: next to `slack`, which takes its place, any other value is refused
+DEFAULT_C = 1.0  # the default of the parameter C; together with `slack`, any other value is refused
 
 
 class SolverParameters(Protocol):
-    """The parameters of an estimator that a recipe depends on, and the solvers that it offers by name."""
+    """The parameters of an estimator that a recipe depends on, and the solvers that the estimator supports by name."""
 
     solver: str | AnySolver
     C: float
@@ -52,26 +52,28 @@ class SolverParameters(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A solver and the problem to give it, in one of two forms.
+    """A solver and the problem that it solves, in one of two forms.
 
-    A solver of the regularised form takes C and a loss; one of the slack form takes the slack, or is led to the one
-    that goes with C.
+    A solver of the regularised form takes C and a loss. A solver of the slack form takes the slack; given C, it
+    searches for the corresponding slack.
 
     Attributes
     ----------
     solver : Solver
+        The solver.
     loss : str
         The name of the loss.
     C, slack : float or None
-        One of them.
+        Exactly one of them is given.
     bias : bool
+        Whether there is an intercept.
     intercept_scaling : float or None
-        None: the bias is free.
+        None means that the intercept is not regularised.
     scale : float or None
-        What rows are divided by in the slack form, where the user said so.
+        The divisor of the rows in the slack form, if the user gave it.
     in_range : bool
-        Whether a slack is refused with which every sample lies inside the margin; else the model is that of the largest
-        slack that matters.
+        Whether to refuse a slack with which every sample lies inside the margin. If False, the model is that of the
+        largest slack that matters.
     """
 
     solver: AnySolver
@@ -93,10 +95,9 @@ class Recipe:
         intercept_scaling: float | None = None,
         scale: float | None = None,
     ) -> Recipe:
-        """The recipe for these parameters; parameters that do not go together are refused.
+        """Make the recipe for these parameters; refuse parameters that contradict each other.
 
-        `auto_solver` gives the solver for a form of the problem, a budget, C, slack and a loss, where the user names
-        none.
+        If the user names no solver, `auto_solver` chooses one for a form of the problem, a budget, C, slack and a loss.
         """
         slack, solvers = estimator.slack, estimator._solvers
 
@@ -106,7 +107,7 @@ class Recipe:
         solver = solver_named(estimator.solver, solvers)
         if solver is None:
             form: type[MarginProblem] = RegularizedSVM if slack is None else SlackSVM
-            # A fit with a slack that a holdout may end is one with a budget that nobody knows.
+            # If a holdout may end a fit with a slack, treat the fit as one with a budget of unknown size.
             budget = UNLIMITED if estimator.early_stopping and slack is not None else estimator.budget
             solver = auto_solver(form, budget, estimator.C, slack, loss or "squared_hinge")
         slack_form = slack is not None or issubclass(solver.solves, SlackSVM)
@@ -120,13 +121,13 @@ class Recipe:
                     'For data with noise use solver="auto".'
                 )
             raise ValueError(
-                f"both C={estimator.C!r} and slack={slack!r} were given, which say the same thing: give one"
+                f"both C={estimator.C!r} and slack={slack!r} were given: give one of them, as each determines the other"
             )
         if slack is not None and not (issubclass(solver.solves, SlackSVM) or _finds_C(type(solver))):
             exact = [name for name, other in solvers.items() if _finds_C(other)]
             raise ValueError(
-                f"solver {solver.name!r} solves the form with C and does not find the C of a slack; got slack="
-                f"{slack!r}. Give C instead, or one of {', '.join(exact)}, {names(SlackSVM)}."
+                f"solver {solver.name!r} solves the form with C and cannot search for the C of a slack; got slack="
+                f"{slack!r}. Give C instead, or one of the solvers {', '.join(exact)}, {names(SlackSVM)}."
             )
         if loss is None:
             loss = "hinge" if slack_form else "squared_hinge"
@@ -134,7 +135,7 @@ class Recipe:
             what = f"slack={slack!r}" if slack is not None else f"solver {solver.name!r}"
             raise ValueError(
                 f"{what} is of the form with slack, whose loss is the hinge; got loss={loss!r}. Give loss='hinge', or "
-                f"C and one of {names(RegularizedSVM)}."
+                f"C and one of the solvers {names(RegularizedSVM)}."
             )
         if Trait.SMOOTH_LOSS in solver.requires and not LOSSES[loss].smooth:
             smooth = " or ".join(repr(name) for name, other in LOSSES.items() if other.smooth)
@@ -143,7 +144,8 @@ class Recipe:
             what = f"slack={slack!r}" if slack is not None else f"solver {solver.name!r}"
             raise ValueError(
                 f"{what} is of the form with slack, whose intercept is free; got intercept_scaling="
-                f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of {names(RegularizedSVM)}."
+                f"{intercept_scaling!r}. Give intercept_scaling=None, or C and one of the solvers "
+                f"{names(RegularizedSVM)}."
             )
         scale = None if scale is None else checked_scale(scale)
         return cls(solver, loss, C, slack, estimator.fit_intercept, intercept_scaling, scale)
@@ -157,9 +159,9 @@ class Recipe:
         scale: float | None = None,
         part: bool = False,
     ) -> MarginProblem:
-        """The problem for these labels and weights.
+        """Return the problem for these labels and weights.
 
-        `scale` is given where it is known, though the user did not say; `part` is as in the problems.
+        `scale` is used if the user gave none; `part` has the same meaning as in the problems.
         """
         if self.slack is None and issubclass(self.solver.solves, RegularizedSVM):
             assert self.C is not None
@@ -190,11 +192,11 @@ class Recipe:
         random_state: int,
         checkpoint: Checkpoint | None = None,
     ) -> BinaryModel:
-        """The model of one binary problem; see :func:`maxmargin.solvers.solve` for the parameters by name.
+        """Fit the model of one binary problem; see :func:`maxmargin.solvers.solve` for the keyword parameters.
 
-        `scale` is what rows are divided by in the slack form: the slack of a model of either form is in its units.
-        `stop.max_iter` counts passes over the samples where the solver visits them one by one, else iterations; so does
-        `n_iter` of the model. A solver of the slack form that is led to a C cannot begin at `warm`.
+        `scale` is the divisor of the rows in the slack form; the slack of a model of either form is in its units.
+        `stop.max_iter` and `n_iter` of the model count passes over the samples if the solver visits them one by one,
+        and otherwise iterations. A solver of the slack form that searches for the slack of a C cannot start at `warm`.
         """
         per_pass = self.solver.iterations_per_pass(problem)
         if stop.max_iter is not None:
@@ -254,10 +256,10 @@ class Recipe:
         stop: StopRules,
         random_state: int,
     ) -> BinaryModel:
-        """Go on with other rows by an online solver: one pass over them.
+        """Continue an online solver with one pass over other rows.
 
-        `seen` is the total weight of the rows before them. C weighs the losses of all rows so far, as though these were
-        a sample of them.
+        `seen` is the total weight of the earlier rows. C weighs the losses of all rows so far, as if the new rows were
+        a sample of all of them.
         """
         here = float(problem.s.sum())
         seen += here
@@ -268,13 +270,13 @@ class Recipe:
         result = solve(problem, self.solver, stop=stop, certify=False, warm=learned, random_state=random_state)
         model = BinaryModel.of(problem, result, self.C, problem.scale)
         learned = self.solver.learned(problem, result.state)
-        no_proof = Certificate.missing("partial_fit sees a part of the data only")
+        no_proof = Certificate.missing("partial_fit sees only a part of the data")
         return replace(model, learned=learned, seen=seen, certificate=no_proof, n_iter=1, alpha=None)
 
     def _refuse_out_of_range(self, problem: MarginProblem, stop: StopRules) -> None:
         """Refuse a slack with which every sample lies inside the margin.
 
-        To find the range takes two passes over the data, which is too much where the user limits what is read.
+        Computing the range takes two passes over the data, which is too much if the user limits what is read.
         """
         checked = self.in_range and self.scale is None and stop.budget is None and problem.sums_are_cheap
         if not (isinstance(problem, SlackSVM) and problem.slack > 0 and checked):
@@ -282,7 +284,7 @@ class Recipe:
         refuse_beyond(problem.slack, problem.largest_slack())
 
     def _missed_tol(self, result: Result, tol: float | None) -> float | None:
-        """The tolerance that a run ended short of by its limit of iterations; None where it did not."""
+        """Return the tolerance that a run did not reach before its limit of iterations; None if there is none."""
         tol = self.solver.default_tol if tol is None else tol
         if tol is None or result.status != "max_iter":
             return None
@@ -293,13 +295,13 @@ def refuse_beyond(slack: float, largest: float) -> None:
     """Refuse a slack beyond the largest one that matters."""
     if slack > largest:
         raise ValueError(
-            f"slack={slack:.6g} is outside of its range for this data, which is 0 to {largest:.6g}: with "
-            "more slack than that every sample lies inside the margin and the model no longer changes"
+            f"slack={slack:.6g} is outside its range for this data, which is 0 to {largest:.6g}: with more slack, "
+            "every sample lies inside the margin and the model no longer changes"
         )
 
 
 def solver_named(solver: str | AnySolver, solvers: Mapping[str, type[AnySolver]]) -> AnySolver | None:
-    """The solver itself, by its name in the table where one was given; None for "auto"."""
+    """Return the solver, which may be given by its name in the table; None for "auto"."""
     kernel = solvers is KERNEL_SOLVERS
     if isinstance(solver, Solver) and (Trait.KERNEL in solver.requires) == kernel:
         return solver
@@ -311,11 +313,11 @@ def solver_named(solver: str | AnySolver, solvers: Mapping[str, type[AnySolver]]
     choices = f"'auto', a Solver, or one of {', '.join(solvers)}"
     if name in (SOLVERS if kernel else KERNEL_SOLVERS):
         whose = "LinearSVC" if kernel else "SVC"
-        raise ValueError(f"solver {name!r} is one of {whose}; here it must be {choices}")
+        raise ValueError(f"solver {name!r} is a solver of {whose}; here it must be {choices}")
     raise ValueError(f"solver must be {choices}; got {name!r}")
 
 
 def _finds_C(solver: type[AnySolver]) -> bool:
-    """Whether a solver of the form with C can be led to a slack: it must reach small gaps with the hinge."""
+    """Whether a solver of the form with C can find the C of a slack: it must reach small gaps with the hinge."""
     form_with_C = issubclass(solver.solves, RegularizedSVM) and Trait.SMOOTH_LOSS not in solver.requires
     return form_with_C and isinstance(solver.default_tol, float)
