@@ -1,7 +1,7 @@
 """The binary problems of a fit with several classes, solved in rounds.
 
-The first rounds use a small part of the samples and the last one all of them, so that a fit that is stopped early, by
-Ctrl-C or `max_time`, has a sensible model of every binary problem and not a good one of the first few only.
+The first rounds use a small part of the samples, and the last round uses all samples. So a fit that is stopped early,
+by Ctrl-C or `max_time`, has a reasonable model of every binary problem, not just good models of the first few.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from maxmargin.estimators.training_rows import RowsOfProblems
 
 SHRINK = 32  # a round uses this many times fewer samples than the next one, and takes at most about 3 % of its time
-FEWEST_SAMPLES = 1000  # a round on fewer samples is left out: the next one takes a few seconds at most without it
-FEWEST_OF_A_CLASS = 20  # samples of each class in a preliminary round; all samples of a class that has fewer
-PRELIMINARY_TOL = 1e-2  # the relative gap at which a preliminary round stops, unless the user asks for less
-LAST_SECONDS = 5.0  # time after an early end for preliminary models of the binary problems that have none yet
-COMPARED = 1000  # samples on which a preliminary and an unfinished model are compared: tells 30 % of errors from 33 %
+FEWEST_SAMPLES = 1000  # rounds on fewer samples are skipped: the next round takes only a few seconds without them
+FEWEST_OF_A_CLASS = 20  # minimum samples of each class in a preliminary round; smaller classes are used completely
+PRELIMINARY_TOL = 1e-2  # relative gap at which a preliminary round stops, unless the user's tolerance is larger
+LAST_SECONDS = 5.0  # after an early end, seconds for preliminary models of binary problems that have no model yet
+COMPARED = 1000  # samples for comparing a preliminary with an unfinished model: enough to tell 30 % of errors from 33 %
 
 
 def round_sizes(n: int) -> list[int]:
-    """The numbers of samples of the rounds before the last one, which uses all n.
+    """Return the numbers of samples of the rounds before the last round, which uses all n samples.
 
     Examples
     --------
@@ -53,9 +53,9 @@ def round_sizes(n: int) -> list[int]:
 
 
 def sample_of_each_class(label: Indices, usable: NDArray[np.bool_], size: int) -> Indices:
-    """About `size` of the usable samples, in ascending order: of each class its share, but at least a few.
+    """Draw about `size` of the usable samples: from each class its share, but at least a few; in ascending order.
 
-    The draw is the same each time: only preliminary models depend on it, and it must not use up the seed of the fit.
+    The draw is the same each time: only preliminary models depend on it, and it must not change the seed of the fit.
 
     Examples
     --------
@@ -74,10 +74,10 @@ def sample_of_each_class(label: Indices, usable: NDArray[np.bool_], size: int) -
 
 
 def better_model(problem: MarginProblem, preliminary: BinaryModel, unfinished: BinaryModel) -> BinaryModel:
-    """Which of two models of a binary problem errs less: one of a part of its samples, or one that was stopped early.
+    """Return the better of two models of a binary problem: one found on a part of its samples, or one stopped early.
 
-    The two are compared on a few samples that the preliminary model was not fitted on. Of equals the unfinished model
-    is returned, as it is closer to the optimum.
+    Their errors are compared on a few samples that the preliminary model was not fitted on. If they are equal, the
+    unfinished model is returned, because it is closer to the optimum.
     """
     seen = np.zeros(problem.y.size, dtype=bool)
     seen[preliminary.positions] = True
@@ -94,17 +94,17 @@ def better_model(problem: MarginProblem, preliminary: BinaryModel, unfinished: B
 
 @dataclass(frozen=True)
 class Start:
-    """What one binary problem begins with.
+    """What one binary problem starts from.
 
     Attributes
     ----------
     warm : Solution, Learned, Resume or None
-        The solution to begin at, what an online solver has learned, or where a run with other parameters has ended;
-        None: from scratch.
+        The solution to start from, what an online solver has learned, or the end of a run with other parameters; None
+        means from scratch.
     seed : int
         The seed of its random generator.
     budget : int or None
-        The entries or kernel evaluations that it may use; None: no limit.
+        The maximum number of entries or kernel evaluations; None means no limit.
     """
 
     warm: Solution | Learned | Resume | None
@@ -113,16 +113,16 @@ class Start:
 
 
 class Rounds:
-    """Solves the binary problems of a fit: each on parts of the samples first, where there are many, then on all.
+    """Solves the binary problems of a fit: first on parts of the samples if there are many, then on all samples.
 
     Parameters
     ----------
     fit : Fit
-        All samples.
+        The fit on all samples.
     rules : FitRules
-        When the fit ends, and with what it begins.
+        Its stop rules, callbacks and starting points.
     threads : int
-        How many binary problems are solved at the same time.
+        The number of binary problems that are solved at the same time.
     """
 
     def __init__(self, fit: Fit[RowsOfProblems], rules: FitRules, threads: int) -> None:
@@ -132,7 +132,7 @@ class Rounds:
         self.models: list[BinaryModel | None] = [None] * len(self.starts)  # the best model of each problem so far
 
     def run(self) -> list[BinaryModel]:
-        """The models of all binary problems."""
+        """Solve all binary problems and return their models."""
         every = range(len(self.models))
         with listen_for_interrupt() as self.interrupt:
             for size in self._preliminary_sizes():
@@ -144,7 +144,7 @@ class Rounds:
             missing = [k for k in every if self.models[k] is None]
             if missing:
                 if len(every) == 1:
-                    raise NoModelYet("before the first iteration: there is no model to keep")
+                    raise NoModelYet("the fit was interrupted before its first iteration: there is no model to keep")
                 self.deadline = Deadline(LAST_SECONDS)
                 self._solve_on_a_part(missing, FEWEST_SAMPLES)
         models = [model for model in self.models if model is not None]
@@ -156,10 +156,10 @@ class Rounds:
         return [replace(model, stopped=stopped) if model.preliminary else model for model in models]
 
     def _preliminary_sizes(self) -> list[int]:
-        """The numbers of samples of the preliminary rounds.
+        """Return the numbers of samples of the preliminary rounds.
 
-        There are none for a single problem, which has a model after its first iteration; after a warm start, where
-        there are models to begin with; and with a budget, which leaves nothing for samples that are read twice.
+        There are no preliminary rounds for a single problem, which has a model after its first iteration; after a warm
+        start, which begins with models; and with a budget, which should not be spent on reading samples twice.
         """
         alone = len(self.starts) == 1
         if alone or any(start.warm is not None or start.budget is not None for start in self.starts):
@@ -196,7 +196,7 @@ class Rounds:
             try:
                 waiting = sum(sizes[other] for other in order[position:])
                 keep(k, self._solve(fit, k, self.deadline.share(sizes[k], waiting, self.threads)))
-            except NoModelYet:  # Ctrl-C came before the first iteration: an earlier model of this problem is kept
+            except NoModelYet:  # Ctrl-C before the first iteration: an earlier model of this problem is kept
                 pass
             except BaseException:
                 self.callbacks.failed = True
@@ -205,13 +205,13 @@ class Rounds:
         run_parallel([partial(solve, position, k) for position, k in enumerate(order)], self.threads)
 
     def _solve(self, fit: Fit[RowsOfProblems], k: int, max_time: float | None) -> BinaryModel:
-        """The model of binary problem k on all samples, or on a part of them, within so many seconds."""
+        """Return the model of binary problem k on the samples of `fit`, found within `max_time` seconds."""
         whole = fit is self.fit
         stop = replace(self.stop, max_time=max_time, budget=self.starts[k].budget)
         if not whole:
             stop = replace(stop, tol=max(PRELIMINARY_TOL, stop.tol or 0.0), early_stopping=False)
         problem = fit.problem(k)
-        checkpoint = self.checkpoint if whole else None  # a preliminary round is short: it is made again
+        checkpoint = self.checkpoint if whole else None  # a preliminary round is short enough to be repeated
         model = None if checkpoint is None else checkpoint.model_of(k, problem, fit.rows)
         if model is None:
             model = self._found(fit, k, problem, stop, checkpoint)
@@ -227,7 +227,7 @@ class Rounds:
         stop: StopRules,
         checkpoint: FitCheckpoint | None,
     ) -> BinaryModel:
-        """The model that a run of the solver finds."""
+        """Run the solver and return the model that it finds."""
         whole, start, held_out = fit is self.fit, self.starts[k], fit.problems[k].held_out
         model = fit.recipe.fit(
             problem,
@@ -252,7 +252,7 @@ class Rounds:
         return model
 
     def _attributes_so_far(self, k: int, scale: float, solution: Solution) -> dict[str, Any]:
-        """The attributes with which the estimator could predict, if problem k ended with this solution now."""
+        """Return the attributes with which the estimator could predict if problem k ended now with this solution."""
         models = list(self.models)
         models[k] = BinaryModel(solution.w / scale, solution.b)
         fit, n = self.fit, self.fit.label.size

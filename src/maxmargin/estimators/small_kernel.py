@@ -1,4 +1,4 @@
-"""The fit of a kernel classifier on few samples: all of its binary problems in few compiled calls."""
+"""The fit of a kernel classifier on few samples, which solves all its binary problems in a few compiled calls."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from maxmargin.solvers import Smo
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder, SampleTerms, solve_many
 from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets
 
-# Bytes of kernel rows of one problem, up to which rows are computed one at a time and kept until it is solved. A larger
-# problem gains more from blocks of rows, which are matrix products, than it loses by the work between the blocks.
+# Up to this many bytes of kernel rows of one problem, rows are computed one at a time and kept until it is solved. A
+# larger problem gains more from blocks of rows, which are matrix products, than it loses in the work between blocks.
 MOST_ROW_BYTES = 200e6
-# Bytes of the samples of one problem: beyond, they leave the processor's cache, and each row waits for the memory.
+# Maximum bytes of the samples of one problem: more do not fit in the processor's cache, so each row waits for memory.
 MOST_SAMPLE_BYTES = 4e6
-# Bytes of the kernel matrix of all samples, up to which it is computed as a whole, if rows are not computed one by one.
+# Up to this many bytes, the kernel matrix of all samples is computed at once, if rows are not computed one by one.
 MOST_MATRIX_BYTES = 128e6
-# Multiply-adds that a problem takes for each two of its samples, about: tells whether several threads pay.
+# Approximate multiply-adds of a problem per pair of its samples; used to decide whether several threads pay off.
 OPERATIONS_PER_PAIR = 4.0
 
 
@@ -43,22 +43,25 @@ class SmallKernelRows(SmallRows):
     Parameters
     ----------
     order : ClassOrder
+        The order of the samples by class.
     source : RowSource
+        The source of the kernel rows.
     kernel : Kernel
+        The kernel function.
     diagonal, sq_norms : arrays of shape (n_filled,)
         The kernel of each sample with itself, and the squared norm that its rounding depends on.
     width : int
         The number of features.
     inner_product : bool or None
-        Whether the kernel is an inner product; None: not known.
+        Whether the kernel is an inner product; None if not known.
     ledger : Ledger
         Counts kernel evaluations.
     cache_bytes : float
-        Memory for kernel rows: as many threads share the problems as have room for those of one.
+        Memory for kernel rows. It limits the number of threads: each needs room for the rows of one problem.
     general : callable
         Makes the rows of the general path.
     samples : array of shape (n_filled, d) or None
-        The dense samples that the source computes rows from; None where it has the whole kernel matrix.
+        The dense samples from which the source computes rows; None if it has the whole kernel matrix.
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class SmallKernelRows(SmallRows):
         self.ranges.multiply(results.coefficients, factors)
 
     def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
-        """Passes over the samples: a step is on two of them, or on one without a bias."""
+        """Return the number of passes over the samples; a step is on two samples, or on one if there is no bias."""
         samples = self.ranges.samples
         return np.asarray(np.ceil(found.iterations / (np.ceil(samples / 2) if fit.recipe.bias else samples)))
 
@@ -173,7 +176,7 @@ def small_kernel_rows(
     n_jobs: int | None,
     general: Callable[[], KernelRows],
 ) -> SmallKernelRows | None:
-    """The rows of few samples; None where the samples are many, or their numbers need the care of the general path.
+    """Make the rows of few samples; None if there are too many samples, or their values require the general path.
 
     `u` is C times the weight of each sample, and `general` makes the rows of the general path.
     """
@@ -205,7 +208,7 @@ def _rows_of_samples(
     n_jobs: int | None,
     general: Callable[[], KernelRows],
 ) -> SmallKernelRows | None:
-    """Rows that are computed from dense samples: each when a step needs it, or all of them now."""
+    """Make rows that are computed from dense samples, each when a step needs it, or all of them now."""
     Z = np.asarray(X, dtype=np.float64)[order.samples]
     if kernel.of_differences:
         Z -= Z[order.places].mean(axis=0)
@@ -239,7 +242,7 @@ def _rows_of_samples(
 
 
 def _whole_matrix(kernel: Kernel, Z: Vector, n_jobs: int | None, ledger: Ledger) -> WholeMatrix | None:
-    """The kernel matrix of dense samples, if the kernel can compute it at once."""
+    """Compute the kernel matrix of dense samples; None if the kernel cannot compute it at once."""
     matrix = kernel.dense_matrix(Z, thread_count(n_jobs, 0.5 * len(Z) * Z.size))
     if matrix is None:
         return None
@@ -255,7 +258,7 @@ def _rows_of_matrix(
     n_jobs: int | None,
     general: Callable[[], KernelRows],
 ) -> SmallKernelRows | None:
-    """Rows of the kernel matrix of all samples, for sparse data and for kernels that are given by the user."""
+    """Make rows from the kernel matrix of all samples, for sparse data and for callable kernels."""
     if not _matrix_fits(order, cache_bytes):
         return None
     n = order.samples.size

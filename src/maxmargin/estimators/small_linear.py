@@ -1,4 +1,4 @@
-"""The fit of a linear classifier on few samples of few features: all of its binary problems in few compiled calls."""
+"""The fit of a linear classifier on few samples of few features, in a few compiled calls for all binary problems."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from maxmargin.svm.many_problems import SolvedProblems, Stop, Targets
 from maxmargin.svm.many_slacks import LARGEST_STRENGTH
 from maxmargin.svm.slack import covering_slack
 
-# Entries of the matrix, up to which it is copied and all binary problems are solved on all of its rows. Larger data
-# gains more from the growing parts of the general path than it loses by the work around each binary problem.
+# Up to this many entries, the matrix is copied and all binary problems are solved on all its rows. Larger data gains
+# more from the growing parts of the general path than it loses in the work around each binary problem.
 MOST_ENTRIES = 500_000
-# The same for dense data of no more rows than this, on which the general path would not begin with a part of them.
+# The same limit for dense data with at most this many rows, for which the general path would not start with a part.
 FEW_ROWS, MOST_DENSE_ENTRIES = 5000, 2_500_000
-MOST_FEATURES = 500  # a system of as many equations is solved in each iteration
-# Estimated cost of `newton` without its Python code, in units of that of a fit by `sdca`, above which the general path
-# is taken: here, an iteration of Newton's method takes 0.4 to 0.9 of what it takes there (benchmarks/auto_linear.py).
+MOST_FEATURES = 500  # each iteration solves a system of this many equations
+# If `newton` without its Python code is estimated to take longer than this many times a fit by `sdca`, use the general
+# path. An iteration of Newton's method takes 0.4 to 0.9 times as long here as there (benchmarks/auto_linear.py).
 SLOWER_BY = 1.5
-SAFE_SQ_NORMS = 1e-100, 1e100  # of the largest row; beyond, the general path says what cannot be computed with
-UNEVEN = 1e6  # norm of the largest row, in units of the median: beyond, Newton's steps are led by that row alone
-ITERATIONS = 10  # of a binary problem, about, each a few passes over the entries: tells whether several threads pay
-# Multiply-adds of a Hessian up to which BLAS libraries use one thread by themselves: to look them up takes longer.
+SAFE_SQ_NORMS = 1e-100, 1e100  # range of the largest squared norm; outside it, the general path reports the problem
+UNEVEN = 1e6  # largest norm of a row in units of the median; beyond it, that row alone determines Newton's steps
+ITERATIONS = 10  # approximate iterations of a binary problem, each a few passes; used to decide on several threads
+# Up to this many multiply-adds of a Hessian, BLAS libraries use one thread anyway, and limiting them would take longer.
 ONE_THREAD_OF_BLAS = 100_000
-DEFAULT_MAX_ITER = 1000  # iterations after which a problem ends that does not come to its tolerance
+DEFAULT_MAX_ITER = 1000  # maximum number of iterations of a problem that does not reach its tolerance
 
 
 class SmallFeatureRows(SmallRows):
@@ -45,11 +45,11 @@ class SmallFeatureRows(SmallRows):
     Parameters
     ----------
     rows : FeatureRows
-        The samples as given.
+        The given samples.
     strategy : OneVsRest
         The binary problems.
     keep_alpha : bool
-        Whether the dual variables are wanted.
+        Whether to keep the dual variables.
     """
 
     def __init__(self, rows: FeatureRows, strategy: OneVsRest, keep_alpha: bool) -> None:
@@ -78,7 +78,7 @@ class SmallFeatureRows(SmallRows):
                 refuse_beyond(fit.recipe.slack, largest)
 
     def _largest_slacks(self, fit: Fit[Self]) -> Vector:
-        """`SlackSVM.largest_slack` of all binary problems at once."""
+        """Compute `SlackSVM.largest_slack` of all binary problems at once."""
         own = fit.label == self.problems.classes[:, None]
         s = fit.weights * np.where(own, self.problems.positive_weight[:, None], self.problems.rest_weight[:, None])
         up, down = np.where(own, s, 0.0), np.where(own, 0.0, s)
@@ -102,7 +102,7 @@ class SmallFeatureRows(SmallRows):
         return limit_blas() if n * d * d > ONE_THREAD_OF_BLAS else nullcontext()
 
     def _finish(self, fit: Fit[Self], found: SolvedProblems) -> None:
-        if found.alpha is not None:  # signed by label, as published
+        if found.alpha is not None:  # the published dual variables are signed by label
             found.alpha[fit.label != self.problems.classes[:, None]] *= -1
 
     def _solve(
@@ -156,10 +156,10 @@ def small_feature_rows(
     smooth: bool,
     keep_alpha: bool,
 ) -> SmallFeatureRows | None:
-    """The rows of few samples; None where they are many, or their numbers need the care of the general path.
+    """Make the rows of few samples; None if there are too many samples, or their values require the general path.
 
-    None too where coordinate ascent is estimated to be faster than Newton's method. C is None where a slack is given,
-    and `smooth` tells whether the loss is.
+    Also None if coordinate ascent is estimated to be faster than Newton's method. C is None if a slack is given, and
+    `smooth` says whether the loss is smooth.
     """
     n, d = rows.matrix.shape
     dense = rows.matrix.n_stored == n * d

@@ -1,4 +1,4 @@
-"""Fits on few samples: all binary problems are solved together, in few compiled calls."""
+"""Fits on few samples, in which all binary problems are solved together in a few compiled calls."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from maxmargin.svm.search_for_C import SearchForC
 if TYPE_CHECKING:
     from maxmargin.engine.checkpoint import Checkpoint
 
-SAFE_WEIGHTS = 1e-50, 1e50  # C times the weight of a sample
-# By the numbers of `svm/many_problems.py`; the status of a problem that is unfinished is what stopped the fit.
+SAFE_WEIGHTS = 1e-50, 1e50  # range of C times the weight of a sample
+# Indexed by the status codes of `svm/many_problems.py`; the status of an unfinished problem is what stopped the fit.
 STATUS = ("tol", "max_iter", "finished")
 
 
@@ -42,8 +42,9 @@ class SolvedTogether:
     Attributes
     ----------
     results : SolvedProblems
+        The results of the compiled calls.
     margin, slack, C : arrays of shape (n_problems,)
-        Of each model, see :class:`maxmargin.LinearSVC`.
+        The values of each model, see :class:`maxmargin.LinearSVC`.
     """
 
     results: SolvedProblems
@@ -53,16 +54,16 @@ class SolvedTogether:
 
 
 class SolvedSoFar:
-    """The binary problems that are solved, in a checkpoint. They do not depend on each other.
+    """The solved binary problems in a checkpoint. The problems do not depend on each other.
 
     Attributes
     ----------
     together : SolvedTogether or None
-        The models, where a fit has ended before.
+        The models, if the saved fit is complete.
     results : SolvedProblems or None
-        The results, where it was cut off; of those that are not solved they may be anything.
+        The results, if the saved fit was cut off; the results of unsolved problems are arbitrary.
     solved : array of bool
-        Which problems are solved.
+        Mask of the solved problems.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -72,7 +73,7 @@ class SolvedSoFar:
         self.solved: NDArray[np.bool_] = found.get("solved", np.zeros(0, dtype=bool))
 
     def add(self, solved: Sequence[int], results: SolvedProblems) -> None:
-        """Note that these are solved, and save all results if it is time to."""
+        """Record that these problems are solved, and save all results if it is time."""
         if not self.solved.size:
             self.solved = np.zeros(len(results.table), dtype=bool)
         self.solved[solved] = True
@@ -80,18 +81,18 @@ class SolvedSoFar:
             self.checkpoint.save({"results": results, "solved": self.solved}, {}, {})
 
     def end(self, together: SolvedTogether, seconds: float) -> None:
-        """Save the models, unless that was done or so few seconds were needed for them."""
+        """Save the models, unless they are already saved or took too few seconds to be worth saving."""
         if self.together is None and self.checkpoint.worth_saving(seconds):
             self.checkpoint.save({"together": together}, {}, {})
 
 
 class SmallRows(TrainingRows):
-    """The samples of a fit that are so few that all binary problems are solved together.
+    """The samples of a fit, few enough for all binary problems to be solved together.
 
-    A subclass says how they are solved (`_solve`), and what follows for the ledger and the table of models.
+    A subclass defines how they are solved (`_solve`), and what follows for the ledger and the table of models.
     """
 
-    C_times_slack: Vector | None = None  # of each binary problem, where the last fit with a slack has ended
+    C_times_slack: Vector | None = None  # this product of each binary problem at the end of the last fit with a slack
 
     def kept(self) -> dict[str, Any]:
         return {"C_times_slack": self.C_times_slack}
@@ -101,56 +102,56 @@ class SmallRows(TrainingRows):
 
     @abstractmethod
     def general(self) -> RowsOfProblems:
-        """The same samples as rows of which each binary problem is made one by one."""
+        """Return the same samples as rows from which each binary problem is made separately."""
 
     @abstractmethod
     def _room(self, fit: Fit[Self]) -> SolvedProblems:
-        """Room for the results of all binary problems."""
+        """Return empty arrays for the results of all binary problems."""
 
     @abstractmethod
     def _solve(
         self, fit: Fit[Self], rules: FitRules, targets: Targets, results: SolvedProblems, which: Indices, stop: Stop
     ) -> SolvedProblems:
-        """Solve some of the binary problems; `stop` is called now and then."""
+        """Solve some of the binary problems; `stop` is called from time to time."""
 
     @abstractmethod
     def _operations(self, fit: Fit[Self]) -> float:
-        """About how many multiply-adds it takes to solve all binary problems: tells whether several threads pay."""
+        """Estimate the multiply-adds for all binary problems, to decide whether several threads pay off."""
 
     @abstractmethod
     def _coefficients(self, found: SolvedProblems) -> Vector:
-        """The coefficients of all binary models, those of samples in the order of X."""
+        """Return the coefficients of all binary models; coefficients of samples are in the order of X."""
 
     @abstractmethod
     def _total_weights(self, fit: Fit[Self]) -> Vector:
-        """The sum of the weights of the samples of each binary problem."""
+        """Return the sum of the sample weights of each binary problem."""
 
     @abstractmethod
     def _multiply(self, results: SolvedProblems, factors: Vector) -> None:
-        """Multiply the coefficients of each binary model by a number."""
+        """Multiply the coefficients of each binary model by its factor."""
 
     @abstractmethod
     def _n_iter(self, fit: Fit[Self], found: SolvedProblems) -> Vector:
-        """Iterations as `max_iter` counts them."""
+        """Return the iterations of each binary problem, counted as `max_iter` counts them."""
 
     @abstractmethod
     def _proof_terms(self, found: SolvedProblems) -> dict[str, str]:
-        """What the certificates of the results say of the kernel."""
+        """Return what the certificates of the results say about the kernel."""
 
     @abstractmethod
     def _prepare(self, fit: Fit[Self]) -> None:
-        """Called first, to compute what several of the above need."""
+        """Compute what several of the other methods need; called first."""
 
     @abstractmethod
     def _finish(self, fit: Fit[Self], found: SolvedProblems) -> None:
-        """Called with the results of all binary problems, for what is to be done once."""
+        """Process the results of all binary problems; called once, at the end."""
 
     def _while_solving(self) -> AbstractContextManager[object]:
-        """Context in which all binary problems are solved."""
+        """Return the context in which all binary problems are solved."""
         return nullcontext()
 
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
-        """The models of all binary problems; where one does not come to its tolerance, the better of two paths."""
+        """Solve all binary problems. If one misses its tolerance, also try the general path, and use the better one."""
         models = self._solve_together(fit, rules)
         if rules.stop.max_iter is not None or not self._needs_general_path(fit, models):
             return models
@@ -159,7 +160,7 @@ class SmallRows(TrainingRows):
         return min(models, others, key=_loosest_gap)
 
     def _needs_general_path(self, fit: Fit[Self], models: ModelTable) -> bool:
-        """Whether a problem ended before its tolerance, for a reason that may not stop the general path."""
+        """Whether a problem ended before it reached its tolerance, for a reason that may not stop the general path."""
         return bool({"max_iter", "finished"}.intersection(models.stopped))
 
     def _solve_together(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
@@ -217,14 +218,14 @@ class SmallRows(TrainingRows):
     def _find(
         self, fit: Fit[Self], rules: FitRules, tol: float, stop: Stop, saved: SolvedSoFar | None
     ) -> SolvedTogether:
-        """The models of all binary problems."""
+        """Find the models of all binary problems."""
         results, recipe, weights = self._room(fit), fit.recipe, self._total_weights(fit)
         which = np.arange(weights.size)
         if saved is not None and saved.together is not None:
             return saved.together
         if saved is not None and saved.results is not None:
             results, which = saved.results, np.flatnonzero(~saved.solved)
-            # What those that are not solved have written by then is not what they begin with.
+            # Unsolved problems must not start from what they had written when the fit was cut off.
             self._multiply(results, saved.solved.astype(np.float64))
             results.table[which] = 0.0
         if recipe.slack is None:
@@ -237,7 +238,7 @@ class SmallRows(TrainingRows):
             return SolvedTogether(results, margin, slack, targets.C)
         slack = np.full(weights.size, recipe.slack)
         first_C = first_strength(recipe.slack, weights) / fit.scale**2
-        if self.C_times_slack is not None and recipe.slack > 0:  # this product is about the same at other slacks
+        if self.C_times_slack is not None and recipe.slack > 0:  # this product is similar at other slacks
             first_C = self.C_times_slack / recipe.slack
         search = SearchForC(slack, first_C, tol)
 
@@ -251,9 +252,9 @@ class SmallRows(TrainingRows):
         return SolvedTogether(results, results.value.copy(), search.slack, C)
 
     def _scale_to_margin(self, results: SolvedProblems, C: Vector, scale: float) -> Vector:
-        """Scale models that were found with these C to the margin at their slack, by Lemma 2.1; returns the new C.
+        """Scale models that were found with these C to the margin at their slack, by Lemma 2.1; return the new C.
 
-        A model whose margin is not positive has the length 1.
+        A model whose margin is not positive is scaled to the length 1.
         """
         norm = np.sqrt(np.maximum(results.sq_norm, 0.0))
         level = results.value * norm
@@ -281,14 +282,14 @@ class SmallRows(TrainingRows):
 
 
 def _loosest_gap(models: ModelTable) -> float:
-    """The largest relative gap of the models; infinite where one is not certified."""
+    """Return the largest relative gap of the models; infinity if a model is not certified."""
     return max(proof.relative_gap if proof else math.inf for proof in models.certificates)
 
 
 def weights_are_safe(u: Vector, label: Indices, n_classes: int) -> bool:
-    """Whether each class has a sample with weight, and numbers with these weights, times C, can be computed with.
+    """Whether each class has a sample of positive weight, and all weights times C are in a numerically safe range.
 
-    The general path refuses what cannot, and says why.
+    For other weights, the general path raises an error that gives the reason.
     """
     heaviest = np.zeros(n_classes)
     np.maximum.at(heaviest, label, u)

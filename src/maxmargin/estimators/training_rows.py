@@ -1,4 +1,4 @@
-"""What the binary problems of a fit read: rows of X, or rows of a kernel matrix."""
+"""The rows that the binary problems of a fit read: rows of X, or rows of a kernel matrix."""
 
 from __future__ import annotations
 
@@ -27,63 +27,63 @@ from maxmargin.kernels.rows import kernel_rows
 from maxmargin.problems import Expansion, Kernel, KernelMatrix, MarginProblem
 from maxmargin.solvers import auto_solver
 
-# Passes over the stored entries that a binary fit takes, about: tells whether several threads pay.
+# Approximate passes over the stored entries in a binary fit; used to decide whether several threads pay off.
 PASSES = 10
-# The time of a multiply-add inside the matrix products that kernels are computed by; unit: one outside of them.
+# The time of a multiply-add in the matrix products that compute kernels; unit: a multiply-add outside of them.
 KERNEL_OPERATION_COST = 0.1
 
 
 class TrainingRows(ABC):
-    """The rows that binary problems read, and the ledger that counts what all of them have read."""
+    """The rows that binary problems read, and the ledger that counts their reads."""
 
     ledger: Ledger
     shares_cache: ClassVar[bool] = False  # whether fits on these rows share a cache, which serves one thread at a time
-    most_threads: int = sys.maxsize  # how many may read these rows at the same time
+    most_threads: int = sys.maxsize  # maximum number of threads that may read these rows at the same time
 
     @abstractmethod
     def auto_solver(
         self, form: type[MarginProblem], budget: float | None, C: float, slack: float | None, loss: str
     ) -> AnySolver:
-        """The solver that is taken for a form of the problem where the user names none."""
+        """Return the solver for a form of the problem if the user names none."""
 
     def largest_norm(self) -> float:
-        """The largest norm of a row; 1 where all rows are zero."""
+        """Return the largest norm of a row; 1 if all rows are zero."""
         return float(np.sqrt(np.abs(self.sq_norms()).max())) or 1.0
 
     @abstractmethod
     def sq_norms(self) -> Vector:
-        """The squared norms of the rows."""
+        """Return the squared norms of the rows."""
 
     @abstractmethod
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
-        """The models of all binary problems of a fit on these rows."""
+        """Solve all binary problems of a fit on these rows and return their models."""
 
     def fork(self) -> Self:
-        """The same rows for the fits of another thread, with what a fit keeps there for itself."""
+        """Return the same rows for the fits of another thread, with separate copies of what a fit modifies."""
         return copy.copy(self)
 
     def given_data(self) -> dict[str, object]:
-        """The data that the checkpoint of several fits refers to by name."""
+        """Return the data that the checkpoint of several fits refers to by name."""
         return {}
 
     def kept(self) -> dict[str, Any]:
-        """For the checkpoint of several fits on these rows, what one leaves to the next."""
+        """Return what one of several fits on these rows leaves to the next, for their checkpoint."""
         return {}
 
     def take(self, kept: Mapping[str, Any]) -> None:  # noqa: B027, most rows keep nothing
-        """Go on from a checkpoint."""
+        """Restore what :meth:`kept` returned, to continue from a checkpoint."""
 
     def expect_more_fits(self, n_jobs: int | None) -> None:  # noqa: B027, most rows have nothing to keep
-        """Called before the first of several fits on these rows: keep what the later ones need again."""
+        """Keep what later fits on these rows need again; called before the first of several fits."""
 
     @property
     def zero_rows(self) -> int | None:
-        """How many rows are all zero; None where nobody looked."""
+        """The number of rows whose entries are all zero; None if not known."""
         return None
 
 
 class RowsOfProblems(TrainingRows):
-    """Rows of which each binary problem is made one by one.
+    """Rows from which each binary problem is made separately.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class RowsOfProblems(TrainingRows):
 
     matrix: Matrix | KernelMatrix
     parallel: bool
-    most_preliminary: int = sys.maxsize  # samples of a preliminary round, at most: `part` makes a copy of them
+    most_preliminary: int = sys.maxsize  # maximum samples of a preliminary round, because `part` copies them
 
     @property
     def ledger(self) -> Ledger:  # type: ignore[override]
@@ -108,23 +108,23 @@ class RowsOfProblems(TrainingRows):
 
     @abstractmethod
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float) -> MarginProblem:
-        """A binary problem for the calling thread to solve; `scale` is what rows are divided by in the slack form."""
+        """Return a binary problem for the calling thread; `scale` is the divisor of the rows in the slack form."""
 
     @abstractmethod
     def part(self, samples: Indices) -> Self:
-        """The rows of some of the samples, with a ledger of their own."""
+        """Return the rows of some of the samples, with a separate ledger."""
 
     @abstractmethod
     def zero(self, samples: BinaryProblem) -> Point:
-        """The direction w = 0 of a binary problem."""
+        """Return the direction w = 0 of a binary problem."""
 
     @abstractmethod
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
-        """About how many multiply-adds it takes to fit one binary model, on average."""
+        """Estimate the average number of multiply-adds to fit one binary model."""
 
     @abstractmethod
     def predictors(self, problems: Sequence[BinaryProblem], models: Sequence[BinaryModel]) -> tuple[Vector, Vector]:
-        """The coefficients of all binary models in one array, and their intercepts."""
+        """Return the coefficients of all binary models in one array, and their intercepts."""
 
     def sq_norms(self) -> Vector:
         return read_sq_norms(self.matrix)
@@ -144,7 +144,7 @@ class RowsOfProblems(TrainingRows):
         return fit.table(Rounds(fit, rules, min(threads, self.most_threads)).run())
 
     def counts(self, matrix: Rows) -> dict[str, Any]:
-        """What was read of the matrix of a binary problem, for a checkpoint."""
+        """Return the counts of what was read of the matrix of a binary problem, for a checkpoint."""
         return {"ledger": matrix.ledger.kept()}
 
     def take_counts(self, matrix: Rows, counts: Mapping[str, Any]) -> None:
@@ -152,19 +152,20 @@ class RowsOfProblems(TrainingRows):
         matrix.ledger.take(counts["ledger"])
 
     def add_reads(self, matrix: Rows) -> None:
-        """Count what was read of another matrix of these rows; what was read of this one is counted already."""
+        """Count what was read of another matrix of these rows; reads of this matrix are counted already."""
         if matrix is not self.matrix:
             self.matrix.ledger.add(matrix.ledger)
 
 
 class FeatureRows(RowsOfProblems):
-    """Rows of X, of which each binary problem reads all.
+    """Rows of X, all of which are read by each binary problem.
 
     Parameters
     ----------
     X : array, np.memmap, CSR or CSC matrix of shape (n, d), or Matrix
+        The samples.
     threads : int
-        How many threads may read the rows of one problem at the same time.
+        The number of threads that may read the rows of one problem at the same time.
     """
 
     matrix: Matrix
@@ -173,13 +174,13 @@ class FeatureRows(RowsOfProblems):
     def __init__(self, X: Any, threads: int = 1) -> None:
         self.matrix = as_matrix(X, threads)
         if self.matrix.checks_entries:
-            # It lies elsewhere: each thread has a block of it in memory. Problems that are solved at the same time
-            # would take the room in the cache from each other.
+            # The data is outside memory, and each thread has a block of it in memory. Problems that are solved at the
+            # same time would compete for the cache.
             self.most_threads = 1 if self.matrix.exceeds_cache else READERS
         self.known_sq_norms: Vector | None = None
 
     def problem(self, recipe: Recipe, samples: BinaryProblem, scale: float, *, part: bool = False) -> MarginProblem:
-        """A binary problem; `part`: on a part of the samples only, as in the problems."""
+        """Return a binary problem; `part` says that these are only a part of the samples, as in the problems."""
         problem = recipe.problem(self.matrix.fork(), samples.y, samples.weights, scale=scale, part=part)
         return problem if self.known_sq_norms is None else problem.with_sq_norms(self.known_sq_norms)
 
@@ -188,7 +189,7 @@ class FeatureRows(RowsOfProblems):
 
     def fork(self) -> Self:
         other = super().fork()
-        other.matrix = self.matrix.fork()  # of data that lies elsewhere, each thread has a block at hand
+        other.matrix = self.matrix.fork()  # of data outside memory, each thread has a block in memory
         return other
 
     def zero(self, samples: BinaryProblem) -> Vector:
@@ -198,20 +199,20 @@ class FeatureRows(RowsOfProblems):
         return PASSES * float(self.matrix.n_stored)
 
     def predictors(self, problems: Sequence[BinaryProblem], models: Sequence[BinaryModel]) -> tuple[Vector, Vector]:
-        """The weights of the features. Those of a single model are not copied: they may be as large as the data."""
+        """Return the weights of the features; those of a single model are not copied, as they may be very large."""
         weights = [np.asarray(model.coef) for model in models]
         intercepts = np.array([model.intercept for model in models])
         return np.stack(weights) if len(weights) > 1 else weights[0].reshape(1, -1), intercepts
 
     def sq_norms(self) -> Vector:
-        """The squared norms of the rows: a pass over the data, the first time."""
+        """Return the squared norms of the rows, which take one pass over the data in the first call."""
         if self.known_sq_norms is None:
             self.known_sq_norms = super().sq_norms()
         return self.known_sq_norms
 
     @property
     def zero_rows(self) -> int | None:
-        """How many rows are all zero; None where no norm was read."""
+        """The number of rows whose entries are all zero; None if no norms were computed."""
         return None if self.known_sq_norms is None else int(np.count_nonzero(self.known_sq_norms == 0))
 
 
@@ -221,12 +222,13 @@ class KernelRows(RowsOfProblems):
     Parameters
     ----------
     K : KernelMatrix
+        The kernel matrix.
     operations_per_evaluation : float
-        How many multiply-adds one evaluation of the kernel takes.
+        The multiply-adds of one kernel evaluation.
     strategy : MulticlassStrategy
-        Says which rows the binary problems share.
+        The multiclass strategy, which determines the rows that binary problems share.
     ahead : bool
-        Whether rows may be computed before a binary problem needs them; not where a budget limits the evaluations.
+        Whether rows may be computed before a binary problem needs them; False if a budget limits the evaluations.
     """
 
     matrix: KernelMatrix
@@ -237,7 +239,7 @@ class KernelRows(RowsOfProblems):
     ) -> None:
         self.matrix, self.operations_per_evaluation = K, operations_per_evaluation
         self.strategy, self.ahead = strategy, ahead
-        # One cache serves one thread, and a kernel that is a function of the user may be made for one thread only.
+        # A cache serves one thread, and a callable kernel may not be thread-safe.
         self.parallel = strategy.own_samples and K.kernel.parallel
         if ahead:
             strategy.compute_shared_rows(K)
@@ -258,14 +260,14 @@ class KernelRows(RowsOfProblems):
         return Expansion(nothing, nothing)
 
     def predictors(self, problems: Sequence[BinaryProblem], models: Sequence[BinaryModel]) -> tuple[Vector, Vector]:
-        """The weights of the samples, in the layout of LIBSVM."""
+        """Return the weights of the samples, in the layout of LIBSVM."""
         betas = [Expansion.of(model.coef).beta for model in models]
         each = zip(problems, betas, models, strict=True)
         intercepts = [model.intercept - self.shift(problem, beta) for problem, beta, model in each]
         return self.strategy.coefficients(problems, betas, self.matrix.shape[0]), np.array(intercepts)
 
     def shift(self, samples: BinaryProblem, beta: Vector) -> float:
-        """What subtracting the mean of the rows has added to the intercept of a model with these coefficients."""
+        """Return what subtracting the mean of the rows added to the intercept of a model with these coefficients."""
         return float(self.matrix.shift(samples.coefficients_of_all(beta, self.matrix.shape[0])))
 
     @property
@@ -275,11 +277,11 @@ class KernelRows(RowsOfProblems):
 
     @property
     def saved(self) -> int:
-        """Kernels that were needed again and found in the cache."""
+        """The number of kernel values that were needed again and found in the cache."""
         return self.matrix.saved
 
     def operations(self, problems: Sequence[BinaryProblem]) -> float:
-        # The evaluations between all samples of a problem: some are computed twice, and some are not needed.
+        # The number of pairs of samples of a problem; some kernels are computed twice, and some are not needed.
         evaluations = float(np.mean([problem.size**2 for problem in problems]))
         return KERNEL_OPERATION_COST * evaluations * self.operations_per_evaluation
 

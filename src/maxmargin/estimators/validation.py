@@ -1,4 +1,4 @@
-"""Validation of what users give: plain arrays and CSR matrices at once, anything else as scikit-learn does it."""
+"""Validation of arguments: plain arrays and CSR matrices directly, anything else by scikit-learn."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.data.matrices import as_matrix
 from maxmargin.data.stores import is_store
 
-PLAIN = (np.ndarray, csr_matrix, csr_array)  # types whose objects scikit-learn would take as they are
+PLAIN = (np.ndarray, csr_matrix, csr_array)  # types that scikit-learn accepts without conversion
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
-SELECTED_BYTES = 1 << 24  # of rows that are copied at a time to predict: as in a block of a store, some MB
-LARGEST_SHARE_OF_CLASSES = 0.5  # classes as a share of the samples; beyond, scikit-learn warns of a regression
+SELECTED_BYTES = 1 << 24  # bytes of rows copied at a time for predictions: some MB, like a block of a store
+LARGEST_SHARE_OF_CLASSES = 0.5  # maximum classes per sample; beyond, scikit-learn warns of a regression target
 
 
 def training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True, **readable: Any) -> tuple[Any, NDArray[Any]]:
-    """X and y of a fit, validated but for NaN and infinity in X; `readable` is what `validate_data` is given.
+    """Validate X and y of a fit, except for NaN and infinity in X; `readable` is passed on to `validate_data`.
 
-    Arrays and CSR matrices of floats with whole numbers or strings for labels have nothing that scikit-learn would have
-    to convert. Without `reset`, X must have the features of an earlier call.
+    Arrays and CSR matrices of floats with integer or string labels need no conversion by scikit-learn. Without `reset`,
+    X must have the same features as in an earlier call.
     """
     if type(X) is np.ndarray and not X.flags.aligned:
-        X = X.copy()  # what has come over a network, as a result of Dask, may begin where no number can
+        X = X.copy()  # an array received over a network, such as a result of Dask, may be misaligned
     if reset and _plain_rows(X) and _plain_labels(y) and X.shape[0] == y.size:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
@@ -51,14 +51,14 @@ def training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True, **reada
         X = rows_elsewhere(estimator, X, reset=reset)
         y = _check_y(y, estimator=estimator)
         if X.shape[0] != y.size:
-            raise ValueError(f"X has {X.shape[0]:,} rows, but y has {y.size:,} labels; give a label for each row")
+            raise ValueError(f"X has {X.shape[0]:,} rows, but y has {y.size:,} labels; give one label for each row")
         return X, y
     X, y = validate_data(estimator, X, y, reset=reset, **readable)
     return X, y
 
 
 def rows_elsewhere(estimator: Any, X: Any, *, reset: bool = True) -> Matrix:
-    """X of a fit that lies elsewhere, as a Matrix with a ledger for this fit alone."""
+    """Return X of a fit, which is outside memory, as a Matrix with a ledger for this fit only."""
     matrix = as_matrix(X, thread_count(estimator.n_jobs)).fork()
     if not reset:
         _refuse_other_features(estimator, matrix)
@@ -68,17 +68,20 @@ def rows_elsewhere(estimator: Any, X: Any, *, reset: bool = True) -> Matrix:
 
 
 def keep_feature_names(estimator: Any, names: Sequence[str] | None, *, reset: bool = True) -> None:
-    """Set `feature_names_in_` to the names of a store's columns; without `reset` compare them, as with data frames."""
+    """Set `feature_names_in_` to the column names of a store; without `reset`, compare them, as with data frames."""
     header = None
+    if names is not None and reset:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        return
     if names is not None:
-        import pyarrow as pa  # which has read the names
+        import pyarrow as pa  # available, because it has read the names
 
         header = pa.schema([(name, pa.null()) for name in names]).empty_table()
     _check_feature_names(estimator, header, reset=reset)
 
 
 def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
-    """The rows that a fitted estimator is asked about, validated; in this data type, or any of floats for "numeric"."""
+    """Validate the rows that a fitted estimator predicts, in this data type, or in any float type for "numeric"."""
     fitted = vars(estimator)
     if "intercept_" not in fitted:
         check_is_fitted(estimator)
@@ -90,18 +93,19 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
 
 
 def lies_elsewhere(X: Any) -> bool:
-    """Whether X is a matrix that lies elsewhere, which is read in blocks as far as it is needed."""
+    """Whether X is a matrix outside memory, which is read in blocks as needed."""
     return type(X) not in PLAIN and (isinstance(X, (Matrix, RowsToPredict)) or is_source(X) or is_store(X))
 
 
 class RowsToPredict:
-    """Some rows of a matrix that lies elsewhere, or in a mapped file, which are read in blocks to predict.
+    """Some rows of a matrix outside memory, or in a mapped file, which are read in blocks for predictions.
 
     Parameters
     ----------
     X : Matrix
+        The matrix.
     rows : array of int
-        Which of its rows.
+        The positions of the rows.
     """
 
     def __init__(self, X: Matrix, rows: Indices) -> None:
@@ -109,7 +113,7 @@ class RowsToPredict:
         self.shape, self.feature_names = (rows.size, X.shape[1]), X.feature_names
 
     def blocks(self) -> Iterator[tuple[int, Any]]:
-        """All rows, a block at a time: the position of the first one, and the rows."""
+        """Yield all rows in blocks: the position of the first row of a block, and its rows."""
         n, d = self.X.shape
         entries = self.X.n_stored // max(n, 1) if self.X.sparse else d
         height = max(1, SELECTED_BYTES // max(entries * self.X.dtype.itemsize, 1))
@@ -118,7 +122,7 @@ class RowsToPredict:
 
 
 def blocks_to_predict(estimator: Any, X: Any) -> Iterator[Any]:
-    """The rows of a matrix that lies elsewhere, which a fitted estimator is asked about, a block at a time."""
+    """Yield the rows that a fitted estimator predicts from a matrix outside memory, in blocks."""
     check_is_fitted(estimator)
     if not isinstance(X, RowsToPredict):
         X = as_matrix(X)
@@ -139,21 +143,21 @@ def _refuse_other_features(estimator: Any, X: Matrix | RowsToPredict) -> None:
 
 
 def _plain_rows(X: Any) -> bool:
-    """Whether X is an array or a CSR matrix of floats that scikit-learn would take as it is, if its entries are finite.
+    """Whether X is an array or CSR matrix of floats that scikit-learn would not convert, if its entries are finite.
 
-    It has rows and columns; whether entries are stored, or are zero, does not matter.
+    It must have rows and columns; it does not matter whether entries are stored or zero.
     """
     return type(X) in PLAIN and X.ndim == 2 and X.dtype in FLOATS and min(X.shape) > 0
 
 
 def _plain_labels(y: Any) -> bool:
-    """Whether y is an array of numbers or strings that scikit-learn would take as it is."""
+    """Whether y is an array of numbers or strings that scikit-learn would not convert."""
     plain = type(y) is np.ndarray and y.ndim == 1
     return plain and (y.dtype.kind in "biuU" or (y.dtype in FLOATS and _finite_sum(y)))
 
 
 def _finite_sum(values: NDArray[Any]) -> bool:
-    """Whether all values are finite, for sure: a sum is not finite if one of them is not, or if they are very large."""
+    """Whether all values are certainly finite: a sum is not finite if a value is not, or if values are very large."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum()))
 
@@ -163,20 +167,20 @@ def _assumed_finite() -> bool:
 
 
 def sample_weights(sample_weight: Any, X: Any) -> Vector:
-    """The weight of each sample: 1, or what the user gave, validated."""
+    """Return the validated weight of each sample; 1 if the user gave no weights."""
     if sample_weight is None:
         return np.ones(X.shape[0])
     return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
 def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], Indices]:
-    """The classes, and the class of each sample by its index among them."""
+    """Return the classes, and the class of each sample as an index into them."""
     try:
         classes, label = np.unique(y, return_inverse=True)
-    except TypeError as error:  # None among strings, say
+    except TypeError as error:  # for example None among strings
         kinds = ", ".join(sorted({type(value).__name__ for value in y}))
         raise ValueError(f"y mixes labels of the types {kinds}; give labels of one type") from error
-    # Whole numbers and strings are classes beyond doubt, and the check of scikit-learn takes as long as a small fit.
+    # Whole numbers and strings are certainly classes, and scikit-learn's check would take as long as a small fit.
     kind = classes.dtype.kind
     whole = kind in "biuU" or (kind == "f" and bool((classes == np.floor(classes)).all()))
     few = classes.size == 2 or classes.size < LARGEST_SHARE_OF_CLASSES * y.size
@@ -189,7 +193,7 @@ def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], Indices]:
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse parameters that do not satisfy the constraints of the estimator; defaults are known to."""
+    """Refuse parameters that violate the constraints of the estimator; defaults need no check."""
     kind: Any = type(estimator)
     defaults = _valid_defaults(kind)
     own = vars(estimator)
@@ -203,7 +207,7 @@ def check_parameters(estimator: Any) -> None:
 
 @cache
 def _valid_defaults(estimator: Any) -> Mapping[str, Any]:
-    """The default of each parameter of a class of estimators; a new object in place of one that is not valid."""
+    """Return the default of each parameter of an estimator class, with a new object in place of an invalid default."""
     defaults = {}
     for name, parameter in signature(estimator).parameters.items():
         defaults[name] = parameter.default
@@ -215,7 +219,9 @@ def _valid_defaults(estimator: Any) -> Mapping[str, Any]:
 
 
 def distinct_numbers(name: str, values: Any, *, positive: bool) -> Vector:
-    """Distinct numbers in ascending order, positive or of at least 0; an error if there is none or another one.
+    """Return the distinct values in ascending order; raise an error if there are none, or a value is out of range.
+
+    Values must be positive, or at least 0 if `positive` is False.
 
     Examples
     --------
