@@ -12,6 +12,7 @@ from maxmargin import load_model
 from maxmargin.cli.app import app
 from maxmargin.cli.progress import RowProgress
 from maxmargin.data import load_table, read_table, write_libsvm
+from maxmargin.data.stores import convert as stores_convert
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 5)).round(2)
@@ -157,4 +158,19 @@ def test_a_ball_of_a_store(folder):
 def test_without_the_package_the_extra_is_named(folder, monkeypatch):
     run("convert", "rows.libsvm", "rows.h5")
     monkeypatch.setitem(sys.modules, "h5py", None)
-    assert 'pip install "maxmargin[stores]"' in run("train", "rows.h5", code=2).output
+    error = run("train", "rows.h5", code=2).output
+    assert "a store of this kind (hdf5) needs h5py, which is not installed: pip install 'maxmargin[stores]'" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("a.zarr", "zarr"), ("a.h5", "h5py"), ("a.parquet", "pyarrow"), ("a.arrow", "pyarrow")]
+)
+def test_writing_without_the_package_is_one_line(name, package, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(stores_convert, "open_rows", None)  # the source is not read
+    error = run("convert", "rows.libsvm", name, code=2).output
+    assert error == (
+        f"maxmargin: error: writing {name} needs {package}, which is not installed: pip install 'maxmargin[stores]', "
+        "or from a clone pip install '.[stores]'\n"
+    )
+    assert not (folder / name).exists()

@@ -35,7 +35,10 @@ def test_without_its_libraries_the_command_says_how_to_get_them(library):
     code = f"import sys; sys.modules[{library!r}] = None; from maxmargin.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == f"maxmargin: the command needs {library}; install it: pip install 'maxmargin[cli]'\n"
+    assert done.stderr == (
+        f"maxmargin: the command needs {library}, which is not installed: pip install 'maxmargin[cli]', or from a "
+        "clone pip install '.[cli]'\n"
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process there")

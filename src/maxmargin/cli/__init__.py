@@ -8,7 +8,9 @@ def main() -> None:
     """Run the command; if typer or rich is missing, say how to install it."""
     for library in ("typer", "rich"):
         if find_spec(library) is None:
-            print(f"maxmargin: the command needs {library}; install it: pip install 'maxmargin[cli]'", file=sys.stderr)
+            from maxmargin.core.optional import missing
+
+            print(f"maxmargin: {missing(library, 'the command')}", file=sys.stderr)
             raise SystemExit(2)
     from maxmargin.cli.app import app
 

@@ -16,9 +16,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from maxmargin.core.optional import MissingPackageError
 from maxmargin.core.source import is_source
 from maxmargin.data import Table, load_table
-from maxmargin.data.stores import DEFAULT_CACHE_SIZE, MissingPackageError, split_inside
+from maxmargin.data.stores import DEFAULT_CACHE_SIZE, split_inside
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
 from maxmargin.estimators.words import count, label_text
 

@@ -23,6 +23,7 @@ from maxmargin.cli.common import (
     source_name,
     stored_entries,
 )
+from maxmargin.core.optional import import_optional
 from maxmargin.core.threads import thread_count
 from maxmargin.data import Table, required_labels
 from maxmargin.estimators import SVC, LinearSVC
@@ -210,8 +211,8 @@ def cluster_client(address: str, processes: int | None, *, quiet: bool) -> Itera
     quiet : bool
         Whether not to say where the dashboard is.
     """
-    if find_spec("distributed") is None:
-        raise ValueError("--dask needs dask and distributed; install them: pip install 'maxmargin[dask]'")
+    for package in ("dask", "distributed"):
+        import_optional(package, "--dask")
     from distributed import Client
 
     from maxmargin.dask.local_cluster import local_cluster

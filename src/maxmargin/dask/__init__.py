@@ -7,14 +7,10 @@ Samples stay on the workers. The solvers are those of one machine: they see rows
 from typing import TYPE_CHECKING
 
 from maxmargin.core.lazy import imported_on_use
+from maxmargin.core.optional import import_optional
 
-try:
-    import distributed  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "maxmargin.dask needs dask and distributed, which are not installed; install them with "
-        "pip install 'maxmargin[dask]'"
-    ) from error
+for package in ("dask", "distributed"):
+    import_optional(package, "maxmargin.dask")
 
 if TYPE_CHECKING:
     from maxmargin.dask.client import ClusterError

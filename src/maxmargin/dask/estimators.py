@@ -15,7 +15,7 @@ from dask.base import is_dask_collection
 from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import _check_feature_names, _check_y, check_is_fitted
+from sklearn.utils.validation import _check_y, check_is_fitted
 
 from maxmargin import estimators as local
 from maxmargin.core.types import Indices, Vector
@@ -26,7 +26,7 @@ from maxmargin.dask.training_rows import ClusterFeatureRows
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.linear import weak_reference
 from maxmargin.estimators.training_rows import TrainingRows
-from maxmargin.estimators.validation import RowsToPredict, training_data
+from maxmargin.estimators.validation import RowsToPredict, keep_feature_names, training_data
 
 EstimatorT = TypeVar("EstimatorT", bound="type[OnCluster]")
 
@@ -101,12 +101,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             if parts.checked:  # the pieces have no names any more
                 rows.feature_names = getattr(self, "feature_names_in_", None)
         self.n_features_in_ = rows.shape[1]
-        header = None
-        if rows.feature_names is not None:
-            import pandas as pd  # which the partitions are data frames of
-
-            header = pd.DataFrame(columns=rows.feature_names)
-        _check_feature_names(self, header, reset=True)
+        keep_feature_names(self, rows.feature_names)
         return rows, labels, weights
 
     def _began(self, X: ClusterRows) -> float:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxmargin.core.optional import import_optional
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -17,11 +19,7 @@ LEGEND_ABOVE = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False,
 
 def pyplot() -> Any:
     """The module matplotlib.pyplot, or an error that says how to install it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("drawing needs matplotlib; install it with: pip install 'maxmargin[plot]'") from error
-    return plt
+    return import_optional("matplotlib.pyplot", "drawing")
 
 
 def panels(count: int, ax: Any, size: tuple[float, float] = PANEL_SIZE) -> tuple[Any, list[Any]]:

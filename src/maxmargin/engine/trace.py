@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.core.optional import import_optional
 from maxmargin.core.types import Vector
 from maxmargin.engine.by_name import ByName
 from maxmargin.engine.certificate import Certificate
@@ -110,7 +111,7 @@ class Trace(Sequence[Row]):
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame."""
-        import pandas
+        pandas = import_optional("pandas", "a table")
 
         return pandas.DataFrame([asdict(row) for row in self._rows], columns=[field.name for field in fields(Row)])
 
@@ -182,7 +183,7 @@ class Traces(Sequence[Trace]):
 
     def to_pandas(self) -> Any:
         """One table of all traces as a pandas DataFrame; the column "problem" names the binary problem of a row."""
-        import pandas
+        pandas = import_optional("pandas", "a table")
 
         tables = {name: trace.to_pandas() for name, trace in self._traces.items()}
         for name, table in tables.items():

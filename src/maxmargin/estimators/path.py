@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import train_test_split
 
+from maxmargin.core.optional import import_optional
 from maxmargin.core.types import Indices, Vector
 from maxmargin.engine.interrupt import Interrupt, listen_for_interrupt
 from maxmargin.engine.result import OUT_OF_TIME
@@ -105,7 +106,7 @@ class Path(Sequence[PathPoint]):
 
     def to_pandas(self) -> Any:
         """Return the points as a pandas DataFrame; its column "gap" holds the relative gap of each certificate."""
-        import pandas
+        pandas = import_optional("pandas", "a table")
 
         names = [field.name for field in fields(PathPoint) if field.name != "certificate"]
         return pandas.DataFrame({name: self.column(name) for name in [*names, "gap"]})

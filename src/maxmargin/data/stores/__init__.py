@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from maxmargin.core.optional import MissingPackageError, import_optional
 from maxmargin.core.source import Source
 from maxmargin.data.stores.arrays import DEFAULT_BLOCK_SIZE, AbsentChunks, StoredArray
 from maxmargin.data.stores.arrow import ArrowFile, ArrowTable
@@ -47,10 +47,6 @@ _SUFFIXES: dict[str, Kind] = {
 # The first bytes of files; those of Parquet are its last ones too.
 _PARQUET = b"PAR1"
 _SIGNATURES: dict[bytes, Kind] = {b"\x89HDF\r\n\x1a\n": "hdf5", _PARQUET: "parquet", b"ARROW1\0\0": "arrow"}
-
-
-class MissingPackageError(ImportError):
-    """A package that reads this kind of store is not installed."""
 
 
 def open_store(
@@ -169,6 +165,16 @@ def store_kind(path: str | os.PathLike[str]) -> Kind | None:
     return next(by_content, _SUFFIXES.get(where.suffix.lower()))
 
 
+def package_for(path: str | os.PathLike[str]) -> str | None:
+    """The package that writes a store of this name; None if it is no store.
+
+    >>> package_for("rows.h5"), package_for("rows.npy")
+    ('h5py', None)
+    """
+    kind = _SUFFIXES.get(Path(path).suffix.lower())
+    return None if kind is None else _NEEDS[kind]
+
+
 def split_inside(path: str | os.PathLike[str]) -> tuple[Path, str]:
     """The path of a store, and the place of a matrix in it.
 
@@ -237,9 +243,4 @@ def _kind_and_node(store: Any) -> tuple[Kind, Any]:
 
 
 def _import(kind: Kind) -> Any:
-    try:
-        return import_module(_NEEDS[kind])
-    except ImportError as error:
-        raise MissingPackageError(
-            f'{_NEEDS[kind]} is not installed, which reads this kind of store ({kind}): pip install "maxmargin[stores]"'
-        ) from error
+    return import_optional(_NEEDS[kind], f"a store of this kind ({kind})")

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from maxmargin.core.optional import import_optional
+from maxmargin.data.stores import package_for
 from maxmargin.data.stores.arrays import AbsentChunks
 from maxmargin.data.stores.row_streams import RowStream, open_rows
 from maxmargin.data.stores.writers import FORMATS, Layout, holds_sparse, writer_for
@@ -109,6 +111,8 @@ def _checked_target(
     write = writer_for(path)
     if write is None:
         raise ValueError(f"cannot write {path}: its name must end in one of {', '.join(FORMATS)}")
+    if package := package_for(path):
+        import_optional(package, f"writing {path}")  # before the source is read
     if path.exists():
         if os.path.exists(source) and path.samefile(source):
             raise ValueError(f"{path} is the data; give another name for what is written")
