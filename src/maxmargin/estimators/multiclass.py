@@ -1,4 +1,4 @@
-"""Several classes as binary problems: which there are, which samples they use, and how their models decide together."""
+"""Several classes as binary problems: the problems, the samples they use, and how their models predict together."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from maxmargin.kernels.mixed_rows import Floats
 from maxmargin.problems import KernelMatrix
 from maxmargin.svm.kernel.many_problems import BinaryRanges, ClassOrder
 
-# Up to this many samples a class, on average, the kernel matrix of all samples is computed before the binary problems
-# of pairs of classes begin, as each of its rows is then used by many of them. Beyond it, each problem computes its own.
+# Up to this many samples per class on average, the kernel matrix of all samples is computed before the one-vs-one
+# problems begin, because many of them use each row. With more samples, each problem computes its own rows.
 SHARED_SAMPLES_PER_CLASS = 256
 
 
@@ -34,9 +34,9 @@ class BinaryProblem:
     y, weights : arrays of shape (m,)
         Labels -1 and +1 and weights of the samples of this problem.
     held_out : array of int
-        Which of these samples are held out for early stopping; their weights are 0.
+        The samples of this problem that are held out for early stopping; their weights are 0.
     rows : array of shape (m,) or None
-        The positions of these samples among all samples; None: the problem uses all.
+        The positions of these samples among all samples; None if the problem uses all samples.
     """
 
     y: Vector
@@ -46,11 +46,11 @@ class BinaryProblem:
 
     @property
     def size(self) -> int:
-        """How many samples the problem has."""
+        """The number of samples of the problem."""
         return self.y.size
 
     def positions(self, samples: Indices, n: int) -> Indices:
-        """The positions in this problem of some of its samples, from their positions among all n samples."""
+        """Convert positions of some of this problem's samples among all n samples to positions in this problem."""
         if self.rows is None:
             return samples
         position = np.empty(n, dtype=np.int64)
@@ -58,7 +58,7 @@ class BinaryProblem:
         return position[samples]
 
     def coefficients_of_all(self, beta: Vector, n: int) -> Vector:
-        """The coefficients of all n samples from those of the samples of this problem: the others have 0."""
+        """Extend the coefficients of this problem's samples to all n samples; the others get 0."""
         if self.rows is None:
             return beta
         every = np.zeros(n)
@@ -67,15 +67,15 @@ class BinaryProblem:
 
 
 class MulticlassStrategy(ABC):
-    """How the classes are told apart by binary models.
+    """Base class of the strategies that combine binary models to predict several classes.
 
     Parameters
     ----------
     classes : array of shape (n_classes,)
-        The labels of the classes, in ascending order. Everything else names a class by its index in this array.
+        The labels of the classes, in ascending order. All methods denote a class by its index in this array.
     """
 
-    own_samples: ClassVar[bool]  # whether each binary problem uses some of the samples only
+    own_samples: ClassVar[bool]  # whether each binary problem uses only some of the samples
 
     def __init__(self, classes: NDArray[Any]) -> None:
         self.classes = classes
@@ -85,20 +85,20 @@ class MulticlassStrategy(ABC):
     @property
     @abstractmethod
     def classes_by_model(self) -> list[tuple[int, ...]]:
-        """For each binary model the class that it tells from all others, or the two classes that it tells apart."""
+        """For each binary model, the class that it separates from all others, or the two classes that it separates."""
 
     @property
     @abstractmethod
     def n_models(self) -> int:
-        """How many binary models there are."""
+        """The number of binary models."""
 
     @property
     def names(self) -> ProblemNames:
-        """A name for each binary problem, e.g. "3 against 5" or "3 against the rest"."""
+        """The name of each binary problem, e.g. "3 against 5" or "3 against the rest"."""
         return ProblemNames(self)
 
     def name(self, k: int) -> str:
-        """The name of binary problem k."""
+        """Return the name of binary problem k."""
         return " against ".join([*map(self._label, self.classes_by_model[k]), "the rest"][:2])
 
     def _label(self, k: int) -> str:
@@ -108,7 +108,7 @@ class MulticlassStrategy(ABC):
     def problems(
         self, label: Indices, weights: Vector, class_weights: Vector, held_out: Indices
     ) -> list[BinaryProblem]:
-        """The binary problems.
+        """Return the binary problems.
 
         Parameters
         ----------
@@ -119,47 +119,47 @@ class MulticlassStrategy(ABC):
         class_weights : array of shape (n_classes,)
             The weight of each class.
         held_out : array of int
-            Which samples are held out for early stopping.
+            The samples that are held out for early stopping.
         """
 
     @abstractmethod
     def ranges(self, order: ClassOrder, class_weights: Vector) -> BinaryRanges:
-        """The binary problems of samples that are sorted by class, as ranges of them."""
+        """Return the binary problems as ranges of samples that are sorted by class."""
 
     @abstractmethod
     def one_class_models(self, decision_ranges: Vector) -> list[str]:
-        """The names of models whose predictions for all training samples are of one class.
+        """Return the names of the models that predict one class for all training samples.
 
-        `decision_ranges` holds the least and the largest decision value of each model, of shape (n_models, 2).
+        `decision_ranges`, of shape (n_models, 2), holds the smallest and the largest decision value of each model.
         """
 
     # Kernel rows
 
     @abstractmethod
     def sample_order(self, label: Indices, held_out: Indices) -> Indices:
-        """The order of the samples in the kernel matrix."""
+        """Return the order of the samples in the kernel matrix."""
 
     @abstractmethod
     def compute_shared_rows(self, K: KernelMatrix) -> None:
-        """Compute the kernel rows that several binary problems will use, before the first of them begins."""
+        """Compute the kernel rows that several binary problems will use, before the first problem begins."""
 
     # The coefficients of the support vectors, in the layout of LIBSVM
 
     @property
     @abstractmethod
     def coefficient_rows(self) -> int:
-        """How many coefficients each support vector has."""
+        """The number of coefficients of each support vector."""
 
     @abstractmethod
     def coefficients(self, problems: Sequence[BinaryProblem], betas: Sequence[Vector], n: int) -> Vector:
-        """The coefficients of all n samples, of shape (coefficient_rows, n), from those of each binary model."""
+        """Arrange the coefficients of all binary models in an array of shape (coefficient_rows, n) for n samples."""
 
     @abstractmethod
     def coefficients_of_model(self, dual_coef: Vector, n_support: NDArray[np.int32], k: int) -> Vector:
-        """The coefficients of all support vectors in binary model k, where each class has so many of them."""
+        """Return the coefficients of all support vectors in binary model k; `n_support` counts those of each class."""
 
     def coefficients_by_model(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> csr_array:
-        """The coefficients as a matrix with a row for each binary model and a column for each support vector."""
+        """Return the coefficients as a matrix with one row per binary model and one column per support vector."""
         models = [self.coefficients_of_model(dual_coef, n_support, k) for k in range(len(self.classes_by_model))]
         return csr_array(vstack([csr_array(model[None]) for model in models]))
 
@@ -167,23 +167,22 @@ class MulticlassStrategy(ABC):
 
     @abstractmethod
     def decision_sums(self, dual_coef: Vector, n_support: NDArray[np.int32]) -> Callable[[Floats], Vector]:
-        """What computes decision values, without intercepts, for these coefficients.
+        """Return a function that computes decision values without intercepts for these coefficients.
 
-        It takes a block of kernels of rows with all support vectors, of shape (m, n_SV), in which the kernels of a row
-        lie side by side, in float32 or float64, and returns the value of each binary model, of shape (m, n_models).
-        Threads may share it.
+        The function takes a block of kernels between rows and all support vectors, of shape (m, n_SV), in C order and
+        in float32 or float64. It returns the values of all binary models, of shape (m, n_models). It is thread-safe.
         """
 
     @abstractmethod
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
-        """What users see of decision values of shape (m, n_models): by class where there is a choice, or by model."""
+        """Turn decision values of shape (m, n_models) into what users see: values by class, or else by model."""
 
     @abstractmethod
     def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
-        """The class of each row, from decision values of shape (m, n_models)."""
+        """Return the class of each row from decision values of shape (m, n_models)."""
 
     def certain(self, values: Vector, errors: Vector) -> NDArray[np.bool_]:
-        """Which rows `predict` gives the same class for any values that differ by at most these errors.
+        """Find the rows for which `predict` gives the same class for all values that differ by at most these errors.
 
         Values and errors have the shape (m, n_models); ties are not broken.
         """
@@ -191,9 +190,9 @@ class MulticlassStrategy(ABC):
 
 
 class OneVsRest(MulticlassStrategy):
-    """One binary model a class, which tells it from all others; the class with the largest decision value wins.
+    """One binary model per class, which separates it from all others; the largest decision value wins.
 
-    All binary problems use all samples, and so the rows of one kernel matrix.
+    All binary problems use all samples, and so share the rows of one kernel matrix.
     """
 
     own_samples: ClassVar[bool] = False
@@ -217,7 +216,7 @@ class OneVsRest(MulticlassStrategy):
         return problems
 
     def ranges(self, order: ClassOrder, class_weights: Vector) -> BinaryRanges:
-        """Each problem has the classes before its own, its own, and those after it: three ranges, or two."""
+        """Return the ranges; each problem has the classes before its own, its own, and those after it: two or three."""
         ends = [0, *order.first[1:].tolist(), order.samples.size]
         found, starts = [], [0]
         for row, (k,) in enumerate(self.classes_by_model):
@@ -230,7 +229,7 @@ class OneVsRest(MulticlassStrategy):
         return BinaryRanges(np.array(starts), first, size, label, weight.astype(np.float64), row_of)
 
     def weights_against_rest(self, class_weights: Vector) -> tuple[Vector, Vector]:
-        """By what the weights of the samples of the class of each model, and of all others, are multiplied."""
+        """Return the factors of the sample weights in each model, for its own class and for all other classes."""
         positive = class_weights[[k for (k,) in self.classes_by_model]]
         return positive, np.full(positive.size, self._weight_of_rest(class_weights))
 
@@ -246,7 +245,7 @@ class OneVsRest(MulticlassStrategy):
         return shuffled(label.size, held_out)
 
     def compute_shared_rows(self, K: KernelMatrix) -> None:
-        """Nothing: the binary problems are solved one after another, and share whatever rows are cached."""
+        """Do nothing: the binary problems are solved one after another and share the cached rows."""
 
     @property
     def coefficient_rows(self) -> int:
@@ -276,20 +275,20 @@ class OneVsRest(MulticlassStrategy):
 
 
 class TwoClasses(OneVsRest):
-    """One binary model, whose decision values are positive for the second class: the simplest form of one-vs-rest."""
+    """The simplest form of one-vs-rest: one binary model, whose decision values are positive for the second class."""
 
     @property
     def classes_by_model(self) -> list[tuple[int, ...]]:
         return [(1,)]
 
     def name(self, k: int) -> str:
-        return ""  # there is no other to tell it from
+        return ""  # the only problem needs no name
 
     def _weight_of_rest(self, class_weights: Vector) -> float:
         return float(class_weights[0])
 
     def one_class_models(self, decision_ranges: Vector) -> list[str]:
-        """The class, where there is such a model: of a single one that says more than a name."""
+        """Return the predicted class, if the only model predicts one class; this says more than a name."""
         winner = int(decision_ranges[0, 0] > 0)
         return [repr(self.classes.tolist()[winner])] if one_sided(decision_ranges)[0] else []
 
@@ -304,11 +303,11 @@ class TwoClasses(OneVsRest):
 
 
 class OneVsOne(MulticlassStrategy):
-    """One binary model for each two classes, in the order (0, 1), (0, 2), ..., (1, 2), ...; the most votes win.
+    """One binary model for each pair of classes, in the order (0, 1), (0, 2), ..., (1, 2), ...; the most votes win.
 
-    A decision value is positive for the first of its two classes. A support vector of class i has a coefficient in each
-    of the n_classes - 1 models that i takes part in. As in LIBSVM they are stored in the order of the other classes:
-    row j - 1 of the coefficients is for the model against a class j > i, and row j for the model against a class j < i.
+    A decision value is positive for the first class of its pair. A support vector of class i has a coefficient in each
+    of the n_classes - 1 models of class i. As in LIBSVM, they are stored in the order of the other classes: row j - 1
+    of the coefficients is for the model against a class j > i, and row j is for the model against a class j < i.
     """
 
     own_samples: ClassVar[bool] = True
@@ -359,7 +358,7 @@ class OneVsOne(MulticlassStrategy):
         return [self.name(k) for k in np.flatnonzero(one_sided(decision_ranges)).tolist()]
 
     def sample_order(self, label: Indices, held_out: Indices) -> Indices:
-        """By class, so that the entries that a binary problem needs of a kernel row lie close together."""
+        """Sort the samples by class, so that a binary problem needs entries of a kernel row that are close together."""
         return np.argsort(label, kind="stable")
 
     def compute_shared_rows(self, K: KernelMatrix) -> None:
@@ -390,27 +389,28 @@ class OneVsOne(MulticlassStrategy):
     def decision_function(self, values: Vector, by_class: bool) -> Vector:
         if not by_class:
             return values
-        # As in scikit-learn: the votes, and the sum of the decision values squeezed into less than a third of a vote. A
-        # value of exactly 0 is a vote for the first class here, and for the second one in `predict`, as in LIBSVM.
+        # As in scikit-learn: the votes plus the sum of the decision values, scaled to less than a third of a vote. A
+        # value of exactly 0 is a vote for the first class here, and for the second class in `predict`, as in LIBSVM.
         sums, votes = sum_decisions(values, self.classes.size), count_votes(values, self.classes.size, True)
         return np.asarray(votes + sums / (3 * (np.abs(sums) + 1)))
 
     def predict(self, values: Vector, break_ties: bool) -> NDArray[np.intp]:
-        """The class with the most votes; of equals the first, or with `break_ties` the one with clearer votes."""
+        """Return the class with the most votes; in a tie the first, or with `break_ties` the one with clearer votes."""
         ranks = self.decision_function(values, by_class=True) if break_ties else self.votes(values)
         return np.asarray(ranks.argmax(axis=1))
 
     def votes(self, values: Vector) -> NDArray[np.int64]:
-        """How many of its binary models vote for each class, of shape (m, n_classes)."""
+        """Count the votes of the binary models for each class; the result has shape (m, n_classes)."""
         return count_votes(values, self.classes.size, False)
 
 
 class ProblemNames(Sequence[str]):
-    """The names of the binary problems of a fit, each made when it is asked for.
+    """The names of the binary problems of a fit, made on demand.
 
     Parameters
     ----------
     strategy : MulticlassStrategy
+        The strategy that names its problems.
     """
 
     def __init__(self, strategy: MulticlassStrategy) -> None:
@@ -436,25 +436,25 @@ class ProblemNames(Sequence[str]):
 
 @lru_cache(maxsize=8)
 def pairs_of_classes(classes: int) -> tuple[Indices, Indices]:
-    """The first and the second class of each two of so many classes, in arrays that cannot be written to."""
+    """Return the first and the second class of each pair of classes, as read-only arrays."""
     first, second = np.triu_indices(classes, 1)
     first.flags.writeable = second.flags.writeable = False
     return first, second
 
 
 def one_sided(decision_ranges: Vector) -> NDArray[np.bool_]:
-    """Which models are known to have all training samples on the same side; NaN where nothing is known."""
+    """Find the models that have all training samples on the same side; a range of NaN counts as not known."""
     least, largest = decision_ranges.T
     return np.asarray((least > 0) | (largest < 0) | (least == largest))
 
 
 def one_vs_rest(classes: NDArray[Any]) -> OneVsRest:
-    """One model a class, or the one model of two classes."""
+    """Return the one-vs-rest strategy: one model per class, or one model for two classes."""
     return TwoClasses(classes) if classes.size == 2 else OneVsRest(classes)
 
 
 def strategy_for(classes: NDArray[Any], multi_class: str = "ovr") -> MulticlassStrategy:
-    """The strategy for these classes; `multi_class` is "ovr" or "ovo", and plays no part for two classes.
+    """Return the strategy for these classes; `multi_class` is "ovr" or "ovo" and has no effect for two classes.
 
     Examples
     --------
@@ -467,9 +467,10 @@ def strategy_for(classes: NDArray[Any], multi_class: str = "ovr") -> MulticlassS
 
 
 def shuffled(n: int, held_out: Indices) -> Indices:
-    """The order of samples for solvers that begin with the first of them: those that are held out come first.
+    """Return a random order of n samples in which the held-out samples come first.
 
-    The shuffle is the same each time, and does not use up the seed of the fit.
+    It is for solvers that begin with the first samples. It is the same each time and does not change the seed of the
+    fit.
     """
     order = np.random.default_rng(0).permutation(n)
     return np.concatenate([held_out, order[~np.isin(order, held_out)]]) if held_out.size else order

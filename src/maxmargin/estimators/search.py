@@ -1,4 +1,4 @@
-"""The choice of C, slack and gamma by cross-validation: all values read the same rows, each begins at the last one."""
+"""The choice of C or slack, and gamma, by cross-validation: all fits share rows, and start from the previous fit."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from maxmargin.solvers import NoModelYet
 if TYPE_CHECKING:
     from maxmargin.engine.checkpoint import Checkpoint
 
-SEARCH_TOL = 1e-2  # the relative gap of fits that are only compared, unless the user asks for another: scores hardly
-# change below it
-SCREENING_SAMPLES = 3000  # samples of the first comparison, of all cells; of twice as many or fewer it is the only one
-SAMPLES_GROWTH = 3  # the next comparison has so many times the samples: with a kernel, fits take nine times as long
-PROMISING = 2.0  # a cell goes on to more samples if it is at most so many standard errors worse than the best one
-# Larger values of C are left if the last one took so many times the iterations of a smaller one that is as good. With
-# coordinate ascent iterations grow in proportion to C: it is about one step of the default grid, whose ratio is 7.7.
+# Relative gap of the fits that are only compared, unless the user gives another; scores hardly change below it.
+SEARCH_TOL = 1e-2
+SCREENING_SAMPLES = 3000  # samples of the first comparison of all cells; up to twice as many, it is the only comparison
+SAMPLES_GROWTH = 3  # each comparison has this many times the samples of the last one: kernel fits take 9 times as long
+PROMISING = 2.0  # a cell is compared on more samples if it is at most this many standard errors worse than the best
+# Larger values of C are dropped if the last one took more than this many times the iterations of a smaller C that is
+# equally good. With coordinate ascent, iterations grow in proportion to C; the ratio of the default grid is 7.7.
 MOST_ITERATIONS = 8
 
-SCORES = ("scores", "n_samples", "iterations", "one_class", "seconds")  # the arrays of a search, by cell
+SCORES = ("scores", "n_samples", "iterations", "one_class", "seconds")  # the arrays of a search with one item per cell
 
 Scorer = Callable[[Any, Any, Any], float]
 
@@ -55,11 +55,11 @@ class Grid:
     Attributes
     ----------
     name : {"C", "slack"}
-        What `values` are.
+        The meaning of `values`.
     values : array of shape (n_values,)
-        In the order of rising C or falling slack, from the strongest regularisation to the weakest.
+        The values in the order of rising C or falling slack, from the strongest regularisation to the weakest.
     gammas : array of shape (n_gammas,)
-        In ascending order; NaN alone, for models without gamma.
+        The values of gamma in ascending order; a single NaN for models without gamma.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Grid:
         return self.gammas.size, self.values.size
 
     def parameters(self, cell: tuple[int, int]) -> dict[str, float]:
-        """The parameters of a cell."""
+        """Return the parameters of a cell."""
         gamma, value = float(self.gammas[cell[0]]), float(self.values[cell[1]])
         return {self.name: value} if math.isnan(gamma) else {"gamma": gamma, self.name: value}
 
@@ -91,7 +91,7 @@ class _Fold:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Of a fit on one fold: its score, its cost, and whether its models predict one class only."""
+    """The outcome of a fit on one fold: its score, its cost, and whether its models predict only one class."""
 
     score: float
     seconds: float
@@ -101,20 +101,20 @@ class _Outcome:
 
 @dataclass
 class _Place:
-    """Where a search is, in the order in which it scores cells.
+    """The position of a search in the order in which it scores cells.
 
     Attributes
     ----------
     size : int
-        The number of samples of the present comparison.
+        The number of samples of the current comparison.
     cells : list
-        The cells that take part in it.
+        The cells in the current comparison.
     gamma : int
-        The position of the present gamma.
+        The position of the current gamma.
     scored : int
-        How many groups of its values are scored: a group is one value, or all of them in a chain.
+        The number of scored groups of values of this gamma; a group is one value, or all values in a chain.
     outcomes : list
-        Of the folds that have gone through all values, in a chain that has not come to its end.
+        In an unfinished chain, the outcomes of the folds that have gone through all values.
     """
 
     size: int
@@ -125,7 +125,7 @@ class _Place:
 
 
 def comparison_sizes(n: int) -> list[int]:
-    """The numbers of samples on which cells are compared, one comparison after another, where there are n.
+    """Return the numbers of samples of the successive comparisons of cells, for n samples.
 
     Examples
     --------
@@ -143,43 +143,44 @@ def comparison_sizes(n: int) -> list[int]:
 class Search:
     """Scores the cells of a grid by cross-validation.
 
-    All cells are compared on a part of the samples first, where these are many. Those that are clearly worse than the
-    best one there are left, and the others are compared on more samples, in the end on all. For each gamma, folds and
-    values share kernel rows, and each value begins at the solution of the one before it. Values are scored in the order
-    of rising C, one after another on all folds, until they no longer pay: larger ones are left once the iterations have
-    grown many times without a better score. Only where folds share kernel rows, and after the first comparison, each
-    fold goes through all values before the next one.
+    If there are many samples, all cells are first compared on a part of them. Cells that are clearly worse than the
+    best one are dropped, and the others are compared on more samples, finally on all. For each gamma, folds and values
+    share kernel rows, and the fit of each value starts from the solution of the previous one. Values are scored in the
+    order of rising C, one after another on all folds. Larger values are dropped once the iterations have grown many
+    times without a better score. After the first comparison, and only if folds share kernel rows, each fold goes
+    through all values before the next fold begins.
 
     Parameters
     ----------
     estimator : LinearSVC or SVC
-        The parameters that are not searched.
+        An estimator with the parameters that are not searched.
     grid : Grid
+        The cells.
     splits : sequence of (train, test)
         The folds, as positions of samples.
     scorer : callable
-        The score of a fitted estimator on samples and labels, to be large.
+        The score of a fitted estimator on samples and labels; larger is better.
     deadline : Deadline
-        When the search has to end.
+        The time at which the search must end.
     verbose : int
-        1: print a line for each cell.
+        1 prints a line for each cell.
     progress : SearchProgress or None
-        Kept up to date with how far the search has come.
+        Updated with the progress of the search.
     checkpoint : Checkpoint or None
-        Where to save the scores and where the next fits begin, and to go on from.
+        Where to save the scores and the starting points of the next fits, and from which to continue.
 
     Attributes
     ----------
     scores : array of shape (n_gammas, n_values, n_folds)
-        NaN where a fit was not made.
+        The score of each cell on each fold; NaN if there was no fit.
     n_samples : array of shape (n_gammas, n_values)
-        On how many samples each cell was compared.
+        The number of samples on which each cell was compared.
     iterations : array of shape (n_gammas, n_values)
-        The iterations of the fits of a cell in the last comparison that it took part in.
+        The iterations of the fits of each cell in its last comparison.
     seconds : array of shape (n_gammas, n_values)
-        The time of all fits of a cell.
+        The time of all fits of each cell.
     stopped : str
-        What ended the search early: "interrupted" or "max_time"; empty where it is complete.
+        What ended the search early: "interrupted" or "max_time"; empty if the search is complete.
     """
 
     def __init__(
@@ -202,7 +203,7 @@ class Search:
         self.scores = np.full((*grid.shape, len(splits)), np.nan)
         self.n_samples = np.zeros(grid.shape, dtype=np.int64)
         self.iterations = np.zeros(grid.shape)
-        self.one_class = np.zeros(grid.shape, dtype=bool)  # whether all models of a cell predict one class only
+        self.one_class = np.zeros(grid.shape, dtype=bool)  # whether all models of a cell predict only one class
         self.seconds = np.zeros(grid.shape)
 
     def run(self, X: Any, y: NDArray[Any], sample_weight: Vector | None) -> None:
@@ -222,7 +223,7 @@ class Search:
                     cells = self.place.cells
                 else:
                     self.place = _Place(size, cells)
-                # A fit costs about as much as it has samples; how many cells go on to more samples is not known yet.
+                # A fit takes time in proportion to its samples; the number of cells in later comparisons is not known.
                 self.share_of_stage = (1 - self.progress.share) * size / sum(each for each in sizes if each >= size)
                 if size < n:
                     self._score_part(cells, samples, y, sample_weight, parts[size], first=size == sizes[0])
@@ -234,7 +235,7 @@ class Search:
             self.interrupt.answer()
 
     def _find_place(self) -> None:
-        """Go to the place where the search was saved, with its scores; `_score` takes the fits from there."""
+        """Restore the saved position and scores of the search; `_score` then restores its fits."""
         kept = None if self.checkpoint is None else self.checkpoint.around(self._kept)
         if kept is not None:
             self.place, self.progress.share, self.found = kept["place"], kept["share"], True
@@ -246,13 +247,13 @@ class Search:
         return {**scores, "place": self.place, "share": self.progress.share}
 
     def _save(self, folds: Sequence[_Fold]) -> None:
-        """Save all scores and where the next fits of these folds begin, if it is time to."""
+        """Save all scores and the starting points of the next fits of these folds, if it is time."""
         if self.checkpoint is not None and self.checkpoint.due and not self.stopped:
             fits, given = [fold.fits.kept() for fold in folds], folds[0].fits.fit_.rows.given_data()
             self.checkpoint.save({"fits": fits}, given, {}, {Matrix: "rows", KernelMatrix: "rows"})
 
     def _take_fits(self, folds: Sequence[_Fold]) -> None:
-        """Let the next fits begin where those of the saved search were about to."""
+        """Let the next fits start where those of the saved search would have started."""
         assert self.checkpoint is not None
         saved = self.checkpoint.run(folds[0].fits.fit_.rows.given_data(), {})
         assert saved is not None
@@ -272,14 +273,14 @@ class Search:
 
     @property
     def means(self) -> Vector:
-        """The mean score of each cell over the folds that were scored; -inf where there is none."""
+        """The mean score of each cell over the folds that were scored; -inf if there are none."""
         known = ~np.isnan(self.scores)
         total = np.where(known, self.scores, 0.0).sum(axis=2)
         count = known.sum(axis=2)
         return np.asarray(np.where(count > 0, total / np.maximum(count, 1), -np.inf))
 
     def best(self) -> tuple[int, int]:
-        """The cell with the best mean; of equals the one with the least gamma, and the strongest regularisation.
+        """Return the cell with the best mean; of equals, the one with the smallest gamma and strongest regularisation.
 
         Cells that were compared on more samples, and on more folds, come first.
         """
@@ -287,14 +288,15 @@ class Search:
         return max(self.grid.cells, key=lambda cell: (self.n_samples[cell], folds[cell], means[cell]))
 
     def standard_error(self, cell: tuple[int, int]) -> float:
-        """The standard error of the mean score of a cell."""
+        """Return the standard error of the mean score of a cell."""
         scores = self.scores[cell][~np.isnan(self.scores[cell])]
         return float(scores.std(ddof=1) / math.sqrt(scores.size)) if scores.size > 1 else 0.0
 
     def within_one_standard_error(self) -> tuple[int, int]:
-        """The cell with the strongest regularisation, and then the least gamma, that is as good as the best one.
+        """Return the cell with the strongest regularisation, then the smallest gamma, that is as good as the best cell.
 
-        As good is: compared on as many samples, and at most one standard error of the best one worse.
+        A cell is as good as the best one if it was compared on as many samples, and its mean is at most one standard
+        error of the best cell worse.
         """
         best = self.best()
         least = self.means[best] - self.standard_error(best)
@@ -306,9 +308,9 @@ class Search:
         return min(alike, key=lambda cell: (cell[1], cell[0]))
 
     def promising(self) -> list[tuple[int, int]]:
-        """The cells that may be the best: not clearly worse than the best so far, fold by fold, or its neighbours.
+        """Return the cells that may be the best: not clearly worse than the best so far, fold by fold, or next to it.
 
-        They took part in the last comparison, and do not take many times the iterations of one that is as good.
+        They took part in the last comparison, and do not take many times the iterations of an equally good cell.
         """
         best = self.best()
         found = []
@@ -324,9 +326,9 @@ class Search:
         return found
 
     def _takes_too_long(self, cell: tuple[int, int]) -> bool:
-        """Whether a smaller C, or a larger slack, is as good for far fewer iterations.
+        """Whether a smaller C or a larger slack is equally good and takes far fewer iterations.
 
-        A model that predicts one class only does not count as good: its score may stay the same over many values.
+        Models that predict only one class do not count as good, because their score may be the same for many values.
         """
         means, n_samples = self.means[cell[0]], self.n_samples[cell[0]]
         smaller = np.flatnonzero((n_samples == n_samples[cell[1]]) & ~self.one_class[cell[0]])
@@ -361,7 +363,7 @@ class Search:
         *,
         first: bool,
     ) -> None:
-        """Score these cells on samples with their folds; `first`: none was scored before."""
+        """Score these cells on samples with their folds; `first` says that no cell was scored before."""
         now = self.progress
         now.cells, now.scored, now.n_samples = len(cells), 0, len(y)
         share_of_gamma = self.share_of_stage / len({cell[0] for cell in cells})
@@ -392,7 +394,7 @@ class Search:
             now.share = done
 
     def _side_by_side(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
-        """The outcomes of some values of one gamma on each fold, in threads where folds do not share a cache."""
+        """Return the outcomes of some values of one gamma on each fold, in threads if folds do not share a cache."""
         shared = any(fold.fits.fit_.rows.shares_cache for fold in folds)
         most = min(fold.fits.fit_.rows.most_threads for fold in folds)
         threads = 1 if shared else min(thread_count(self.estimator.n_jobs), most)
@@ -400,10 +402,10 @@ class Search:
         return run_parallel([partial(self._score_fold, fold, g, values, inner) for fold in folds], threads)
 
     def _in_a_chain(self, g: int, values: Sequence[int], folds: Sequence[_Fold]) -> list[dict[int, _Outcome]]:
-        """The same, one fold after another: each begins where the one before it has ended.
+        """Return the same outcomes, one fold after another; each fold starts where the previous one ended.
 
-        Two folds have most of their training samples in common, and so most of their support vectors. The values are
-        taken in rising and in falling order in turn, and memory is needed for the state of one fold only.
+        Two folds share most of their training samples, and so most of their support vectors. The values are used
+        alternately in rising and falling order, and memory is needed for the state of only one fold.
         """
         outcomes = self.place.outcomes
         for k in range(len(outcomes), len(folds)):
@@ -414,13 +416,13 @@ class Search:
         return outcomes
 
     def _keep(self, g: int, values: Sequence[int], by_fold: Sequence[Mapping[int, _Outcome]]) -> None:
-        """Keep the outcomes of some values of one gamma."""
+        """Store the outcomes of some values of one gamma."""
         now = self.progress
         for value in values:
             cell = g, value
             outcomes = [fold.get(value) for fold in by_fold]
             made = [outcome for outcome in outcomes if outcome is not None]
-            # A cell that was stopped on its way keeps the scores of an earlier comparison.
+            # A cell whose comparison was cut off keeps the scores of an earlier comparison.
             if not made or (len(made) < len(by_fold) and self.n_samples[cell]):
                 continue
             self.scores[cell] = [math.nan if outcome is None else outcome.score for outcome in outcomes]
@@ -433,7 +435,7 @@ class Search:
                 print(self._line(cell), flush=True)
 
     def _score_fold(self, fold: _Fold, g: int, values: Sequence[int], inner: Mapping[str, Any]) -> dict[int, _Outcome]:
-        """Score some values of one gamma on one fold, each begun at the solution of the one before it."""
+        """Score some values of one gamma on one fold; each fit starts from the solution of the previous one."""
         outcomes: dict[int, _Outcome] = {}
         for value in values:
             if self.interrupt.ever_asked or self.deadline.passed:
@@ -473,17 +475,17 @@ class Search:
         return f"{_text(self.grid.parameters(cell))}: {mean:.4f} +- {error:.4f} on {self.n_samples[cell]:,} samples"
 
     def results(self) -> dict[str, Any]:
-        """All cells in the layout of `cv_results_` of scikit-learn's GridSearchCV.
+        """Return all cells in the layout of `cv_results_` of scikit-learn's GridSearchCV, with three more columns.
 
-        Beside it stand `standard_error`, that of the mean score; `n_samples`, on how many samples a cell was compared;
-        and `left_early`, whether others were compared on more.
+        `standard_error` is the standard error of the mean score, `n_samples` the number of samples on which a cell was
+        compared, and `left_early` says whether other cells were compared on more samples.
         """
         cells = self.grid.cells
         parameters = [self.grid.parameters(cell) for cell in cells]
         scores = np.array([self.scores[cell] for cell in cells])
         n_samples = np.array([self.n_samples[cell] for cell in cells])
         means = np.array([self.means[cell] for cell in cells])
-        # Cells that were compared on fewer samples come after all others.
+        # Cells that were compared on fewer samples rank after all others.
         order = means - np.where(n_samples < n_samples.max(), 1e6, 0.0)
         table: dict[str, Any] = {
             f"param_{name}": np.array([chosen[name] for chosen in parameters]) for name in parameters[0]
@@ -502,7 +504,7 @@ class Search:
 
 
 def _positions(part: Indices, samples: Indices) -> Indices:
-    """The positions, in a part in ascending order, of those samples that are in it."""
+    """Return the positions in a part, which is in ascending order, of those `samples` that are in it."""
     return np.flatnonzero(np.isin(part, samples))
 
 

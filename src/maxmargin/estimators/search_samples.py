@@ -1,8 +1,8 @@
-"""The samples of a search: in memory if there is room for them and for the copies that folds make, else where they lie.
+"""The samples of a search, in memory if there is room for them and for the copies that folds make.
 
-Each comparison of a search copies the samples that it is made on, and each fold those that it is tested on. Of data
-that lies elsewhere, or in a mapped file, a comparison copies a part only if there is room for it, and a fold reads its
-test samples when they are asked for.
+Each comparison of a search copies its samples, and each fold copies its test samples. Of data outside memory, or in a
+mapped file, a comparison copies a part only if there is room for it, and a fold reads its test samples when they are
+needed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from maxmargin.data.stores import DEFAULT_CACHE_SIZE
 from maxmargin.engine.parts import RowsInParts
 from maxmargin.estimators.validation import FLOATS, RowsToPredict
 
-COPIES = 2  # of samples in memory: themselves, and the test samples of all folds, which are as many
-PART_SHARE = 0.5  # of the cache, that a comparison on a part may take; the rest is for the blocks that it is read from
+COPIES = 2  # copies of the samples in memory: the samples, and the test samples of all folds, which are as many
+PART_SHARE = 0.5  # share of the cache for a comparison on a part; the rest is for the blocks from which it is read
 
 
 class SearchSamples:
@@ -33,27 +33,27 @@ class SearchSamples:
     Parameters
     ----------
     X : array, sparse matrix, data frame or Matrix
-        As :meth:`read` returns it.
+        The samples, as :meth:`read` returns them.
 
     Attributes
     ----------
     matrix : Matrix or None
-        Of samples that are read when they are needed; None where all are in memory.
+        The matrix of samples that are read when they are needed; None if all are in memory.
     """
 
     def __init__(self, X: Any) -> None:
         self.X = X
         mapped = in_file(X) and X.ndim == 2 and X.dtype in FLOATS
         self.matrix: Matrix | None = as_matrix(X) if mapped or isinstance(X, Matrix) else None
-        if isinstance(X, RowsInParts):  # on a cluster: they stay there
+        if isinstance(X, RowsInParts):  # samples on a cluster stay there
             self.matrix = cast("Matrix", X)
 
     @staticmethod
     def read(matrix: Matrix, *, blocks: bool) -> Any:
-        """What a search on data that lies elsewhere is made on: its samples in memory if there is room for them.
+        """Return the samples of a search on data outside memory, read into memory if there is room for them.
 
-        Else they stay where they are, if the solver reads `blocks` of them; or they are copied to a temporary file, a
-        sparse matrix into memory.
+        If there is no room, the samples stay where they are if the solver reads `blocks` of them; otherwise they are
+        copied to a temporary file (a sparse matrix: into memory).
         """
         size, room = _size(matrix, matrix.shape[0]), matrix.cache_size
         if room is None or COPIES * size <= room:
@@ -61,12 +61,12 @@ class SearchSamples:
         return matrix if blocks else rows_at_hand(matrix, most_bytes=0)
 
     def has_room_for(self, n: int) -> bool:
-        """Whether so many of the samples may be copied into memory."""
+        """Whether n of the samples may be copied into memory."""
         return self.matrix is None or COPIES * _size(self.matrix, n) <= PART_SHARE * _room(self.matrix)
 
     @contextmanager
     def part(self, rows: Indices) -> Iterator[SearchSamples]:
-        """Some of the samples, in memory; of a store, fewer blocks are kept as long as they are there."""
+        """Read some of the samples into memory; for a store, fewer blocks are cached meanwhile."""
         if self.matrix is None:
             yield SearchSamples(_safe_indexing(self.X, rows))
         else:
@@ -74,12 +74,12 @@ class SearchSamples:
                 yield SearchSamples(self.matrix[rows])
 
     def held_out(self, rows: Indices) -> Any:
-        """The test samples of a fold, for predictions."""
+        """Return the test samples of a fold, for predictions."""
         return _safe_indexing(self.X, rows) if self.matrix is None else RowsToPredict(self.matrix, rows)
 
 
 def _size(matrix: Matrix, n: int) -> int:
-    """The bytes of so many rows in memory, on average."""
+    """Return the average bytes of n rows in memory."""
     entry = matrix.dtype.itemsize + (INDEX_BYTES if matrix.sparse else 0)
     return matrix.n_stored * entry * n // max(matrix.shape[0], 1)
 

@@ -1,4 +1,4 @@
-"""Fits of one estimator on the same samples with other parameters, each begun where the last one ended."""
+"""Fits of one estimator on the same samples with different parameters; each fit starts where the last one ended."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ ModelT = TypeVar("ModelT", bound=MarginClassifier)
 
 @dataclass(frozen=True)
 class Fitted(Generic[ModelT]):
-    """What one of the fits has found; the estimator itself is made when it is asked for, as it copies samples."""
+    """The result of one of the fits. The estimator is made only on demand, because it copies samples."""
 
     estimator: ModelT
     fit: Fit[TrainingRows]
     models: ModelTable
 
     def model(self) -> ModelT:
-        """The fitted estimator."""
+        """Return the fitted estimator."""
         self.estimator._publish(self.fit, self.models)
         return self.estimator
 
     def advise(self) -> None:
-        """Warn of what the user may not expect of the model."""
+        """Warn of anything that the user may not expect of the model."""
         self.estimator._advise(self.fit, self.models)
 
     def decisions(self, X: Any) -> Vector:
-        """The decision values of the samples X that it was fitted on, of two classes."""
+        """Return the decision values of the training samples X, which have two classes."""
         known = self.models.decisions[0] if len(self.models.decisions) == 1 else None
         if known is None:
             return np.asarray(self.model().decision_function(X))
@@ -61,19 +61,19 @@ class Fitted(Generic[ModelT]):
 class WarmFits(Generic[ModelT]):
     """Fits of an estimator on the same samples, with one C, slack or weighting after another.
 
-    Validation, norms, kernel rows and their cache are shared by all fits, and each begins at the dual variables at
-    which the last one ended.
+    All fits share the validation, the norms, and the kernel rows with their cache. Each fit starts from the dual
+    variables of the previous one.
 
     Parameters
     ----------
     estimator : LinearSVC or SVC
-        Its parameters hold for all fits, but for those that :meth:`fit` is given. It is not changed.
+        Its parameters are used in all fits, except for those given to :meth:`fit`. It is not changed.
     X, y, sample_weight : data
         As in `fit` of the estimator.
     several : bool
-        Whether more than one fit will be made, so that it pays to compute kernel rows ahead and to keep them.
+        Whether there will be more than one fit, so that it pays off to compute kernel rows in advance and keep them.
     checkpoint : FitCheckpoint or None
-        Where the only fit is saved.
+        Where to save the fit, if there is only one.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class WarmFits(Generic[ModelT]):
         self.resumes: list[Resume | None] = []
 
     def among(self, samples: Indices | NDArray[np.bool_]) -> Self:
-        """The fits on some of the samples alone, which share the rows of all; they begin from scratch.
+        """Return fits on only some of the samples, which share the rows of all samples and start from scratch.
 
-        They have a random generator of their own, so that threads may make the fits on several parts in any order.
+        They have a separate random generator, so that threads may run the fits on several parts in any order.
         """
         other = copy.copy(self)
         other.seeds = np.random.RandomState(self.seeds.randint(2**31 - 1))
@@ -115,26 +115,26 @@ class WarmFits(Generic[ModelT]):
         return other
 
     def go_on_from(self, other: Self) -> None:
-        """Let the next fit begin where the last one on other samples has ended, whose state is gone from there."""
+        """Let the next fit start where the last fit of `other`, on other samples, ended; moves that state here."""
         self.resumes, other.resumes = other.resumes, []
 
     def kept(self) -> dict[str, Any]:
-        """For a checkpoint, what the next fit begins with."""
+        """Return what the next fit starts from, for a checkpoint."""
         return {"resumes": self.resumes, "seeds": self.seeds, "rows": self.fit_.rows.kept()}
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """Let the next fit begin as from a checkpoint."""
+        """Restore what the next fit starts from, from a checkpoint."""
         self.resumes, self.seeds = kept["resumes"], kept["seeds"]
         self.fit_.rows.take(kept["rows"])
 
     def fit(self, deadline: Deadline | None = None, **parameters: Any) -> Fitted[ModelT]:
-        """The estimator with these parameters, fitted; it begins where the last fit ended."""
+        """Fit the estimator with these parameters, starting where the last fit ended."""
         model: ModelT = clone(self.template).set_params(**parameters)
         model._validate_params()
         for name in ("classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(self.template, name):
                 setattr(model, name, getattr(self.template, name))
-        # Values of a grid that make no sense for some of the samples are compared, and not refused.
+        # Grid values that are out of range for some of the samples are compared and not refused.
         fit = replace(self.fit_, recipe=replace(model._recipe(self.fit_.rows), in_range=False))
         callbacks = FitCallbacks(model, fit.strategy.names, {})
         rules = model._rules(callbacks, deadline or Deadline(model.max_time), self._starts, self.checkpoint)
