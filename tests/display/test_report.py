@@ -620,9 +620,15 @@ FRAME = """<!DOCTYPE html><body style="margin:0">
 const frame = document.getElementById("page");
 frame.onload = () => {{
   const inner = frame.contentDocument, style = frame.contentWindow.getComputedStyle(inner.body);
-  const svg = [...inner.querySelectorAll("svg")].map(picture => picture.getBoundingClientRect().width);
+  const box = element => element.getBoundingClientRect(), pictures = [...inner.querySelectorAll("svg")];
+  const svg = pictures.map(picture => box(picture).width);
+  const clipped = pictures.flatMap(picture => [...picture.querySelectorAll("text")].filter(text =>
+    box(text).left < box(picture).left || box(text).right > box(picture).right
+    || box(text).bottom > box(picture).bottom));
+  const wide = [...inner.querySelectorAll(".scroll")].filter(table => table.scrollWidth > table.clientWidth)
+    .map(table => table.getAttribute("aria-label"));
   document.title = [inner.scrollingElement.scrollWidth, style.backgroundColor, Math.min(...svg),
-    frame.contentWindow.performance.getEntriesByType("resource").length].join("|");
+    frame.contentWindow.performance.getEntriesByType("resource").length, clipped.length, wide].join("|");
 }};
 </script>"""
 
@@ -635,7 +641,7 @@ def test_a_browser_shows_it_without_scrolling_sideways(name, width, scheme, back
     model, X, y = fitted(name, digits, cancer)
     if name == "two, linear":
         X, y = X.set_axis(["a_name_of_many_characters_" * 4 + str(j) for j in range(30)], axis=1), np.asarray(y)
-        model = LinearSVC().fit(X, y)
+        model = LinearSVC(solver="sdca", tol=1e-9, certify="checks", random_state=0).fit(X, y)
     page = tmp_path / "frame.html"
     page.write_text(FRAME.format(width=width, page=html.escape(model.report(X, y).html)), encoding="utf-8")
     options = [
@@ -645,9 +651,11 @@ def test_a_browser_shows_it_without_scrolling_sideways(name, width, scheme, back
     ]  # fmt: skip
     command = [CHROMIUM, *options, "--dump-dom", page.as_uri()]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = re.search(r"<title>(\d+)\|([^|]*)\|([\d.]+)\|(\d+)</title>", shown)
+    found = re.search(r"<title>(\d+)\|([^|]*)\|([\d.]+)\|(\d+)\|(\d+)\|([^<]*)</title>", shown)
     assert found, shown[-500:]
     assert int(found[1]) <= width
     assert found[2] == background
     assert float(found[3]) > 250  # pictures are large enough to be read
     assert found[4] == "0"  # nothing was asked for elsewhere
+    assert found[5] == "0"  # no number or label of a picture is cut off
+    assert found[6] == ""  # no table is wider than its section
