@@ -23,27 +23,31 @@ NO_BOUND = "the problem has no `bound`, so that the best possible value is unkno
 class MaxMin(Problem):
     r"""A max-min problem, given by functions in plain NumPy.
 
-    All :math:`c_i` are concave with :math:`|c_i(x)| \le 1` on the set that x is from, which the solver's player knows.
+    All :math:`c_i` are concave with :math:`|c_i(x)| \le 1` on the set from which x is chosen. The player of the solver
+    knows this set.
 
     Parameters
     ----------
     n : int
-        How many :math:`c_i` there are.
+        The number of functions :math:`c_i`.
     sample : callable
-        ``sample(x, rng)`` returns an array of shape (n,): for each i an unbiased estimate of :math:`c_i(x)`, of a
+        ``sample(x, rng)`` returns an array of shape (n,): for each i an unbiased estimate of :math:`c_i(x)` with a
         variance of at most 1. The estimates may depend on each other.
     gradient : callable
-        ``gradient(i, x)`` returns a supergradient of :math:`c_i` at x, of the same shape as x and a norm of at most 1.
+        ``gradient(i, x)`` returns a supergradient of :math:`c_i` at x, of the same shape as x and with a norm of at
+        most 1.
     values : callable
-        ``values(x)`` returns all :math:`c_i(x)` exactly; called only to certify an answer, or to choose between runs.
+        ``values(x)`` returns all :math:`c_i(x)` exactly; it is called only to certify a solution or to choose between
+        runs.
     bound : callable or None
         ``bound(p)`` returns :math:`\max_{x} \sum_i p_i c_i(x)` for weights p on the simplex, or an upper bound of it.
     reads : tuple of three ints
-        How many entries of the data a call reads, for the ledger: of `sample`, of `gradient`, of `values` or `bound`.
+        How many entries of the data a call reads, for the ledger: a call of `sample`, of `gradient`, and of `values` or
+        `bound`.
 
     Examples
     --------
-    A game of two players, each with two moves: x mixes the columns of A, and the least row counts.
+    A game of two players, each with two moves: x mixes the columns of A, and the smallest entry of A x is the value.
 
     >>> import numpy as np
     >>> from maxmargin.problems import MaxMin
@@ -81,12 +85,12 @@ class MaxMin(Problem):
         self._sample, self._gradient, self._values, self._bound = sample, gradient, values, bound
 
     def _set_counts(self, n: int, reads: tuple[int, int, int]) -> None:
-        """The part of `__init__` that a subclass needs which defines the functions as methods."""
+        """The part of `__init__` that subclasses need if they define the functions as methods."""
         self.n, self.reads, self.X = n, reads, CountedReads((n, reads[1]))
 
     @property
     def round_reads(self) -> int:
-        """The most entries that a round reads: for an estimate of every c_i, and for a gradient."""
+        """The largest number of entries that a round reads: an estimate of every c_i, and a gradient."""
         return self.reads[0] + self.reads[1]
 
     def sample(self, x: Any, rng: np.random.Generator) -> Vector:
@@ -133,7 +137,7 @@ class MaxMin(Problem):
     # What the loop calls
 
     def evaluate(self, w: Any) -> Evaluation:
-        """The least c_i at w, with all weight of the dual on it."""
+        """The smallest c_i at w; the dual weights are all on that c_i."""
         c = self.values(w)
         wet = np.zeros(self.n)
         wet[np.argmin(c)] = 1
@@ -142,7 +146,7 @@ class MaxMin(Problem):
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The least c_i at a point, and the bound from the weights p, or from all weight on that c_i without p."""
+        """The smallest c_i at a point, and the bound from the weights p; without p, all weight is on that c_i."""
         p = at.wet if p is None or p.sum() <= 0 else p / p.sum()
         bound = self.bound(p)
         dual = (p, np.empty(0))
@@ -152,7 +156,7 @@ class MaxMin(Problem):
 
 
 class CountedReads:
-    """Takes the place of a matrix: a shape, and a ledger of the reads that a problem's own functions report."""
+    """A stand-in for a matrix: a shape, and a ledger of the reads that a problem's own functions report."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape, self.ledger = shape, Ledger()

@@ -2,9 +2,9 @@ r"""Players: low-regret algorithms for x, which see one gain function in each ro
 
 Lazy projections are those of Lemma 2.7 of Irpan and Kwan (2015); their section 3 asks for any such algorithm.
 
-After T rounds the gains of a player fall short of those of any fixed x of its set by no more than its regret R(T),
-whatever the functions were. A player of your own has three methods: `start(T)`, `update(state, g)` and `regret(T)`; its
-state has the current point as `x`.
+After T rounds, the total gain of a player falls short of that of any fixed x of its set by at most its regret R(T), for
+any sequence of functions. A player of your own has three methods: `start(T)`, `update(state, g)` and `regret(T)`; the
+attribute `x` of its state is the current point.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Player(ABC):
 
     @abstractmethod
     def regret(self, T: int) -> float:
-        """R(T): by how much the gains of T rounds may fall short of those of the best fixed point."""
+        """R(T): how far the total gain of T rounds may fall short of that of the best fixed point."""
 
     def settle(self, x: Point) -> Point:
-        """The answer for the mean of the points played: the mean itself, unless points may lie outside of the set."""
+        """The solution for the mean of the points played: the mean itself, unless points may lie outside of the set."""
         return x
 
 
@@ -62,7 +62,7 @@ class LazyGradient(Player):
     Parameters
     ----------
     over : ConvexSet
-        The set that x is from: a Ball, a Box, a Spectrahedron.
+        The set from which x is chosen: a Ball, a Box or a Spectrahedron.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class RunningMean(Player):
 
     If the second derivative in any direction is at most -1, ascent by :math:`x_{t+1} = x_t + g_t / t` has a regret of
     at most :math:`\frac12 G^2 (1 + \log T)`, where G is the largest norm of a gradient (Hazan, Agarwal, Kale 2007). For
-    the function above the gradient is :math:`a - x`, and x is the running mean of the points a.
+    the function above, the gradient is :math:`a - x`, and x is the running mean of the points a.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 r"""The generic sublinear primal-dual algorithm, Algorithm 2 of Irpan and Kwan (2015).
 
 Problem: :math:`\sigma = \max_{x \in \mathcal{K}} \min_i c_i(x)`. Given: a player, which is a low-regret algorithm over
-:math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` of a variance of at most 1. Returned: the mean of x_t, for
+:math:`\mathcal{K}`, and estimates of all :math:`c_i(x)` with a variance of at most 1. Returned: the mean of x_t, for
 which :math:`\min_i c_i(\bar x) \ge \sigma - \varepsilon` with probability at least 1/2 for each run.
 
 Symbols as in the survey: w_t are the weights, p_t the same on the simplex, v_t the clipped estimates. The survey prints
-the rate :math:`\frac{1}{100}\sqrt{\log n / T}` here, but its lemmas need :math:`\eta \ge \sqrt{\log n / T}`; this file
-uses :math:`\sqrt{\log n / T}`, as the survey's Algorithms 1 and 3 do.
+the rate :math:`\frac{1}{100}\sqrt{\log n / T}` for this algorithm, but its lemmas need
+:math:`\eta \ge \sqrt{\log n / T}`. This file uses :math:`\sqrt{\log n / T}`, as the survey's Algorithms 1 and 3 do.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from maxmargin.game.max_min import MaxMin
 from maxmargin.game.players import Player
 from maxmargin.game.weights import Weights
 
-# With probability 1/2 the weights lose at most 23 sqrt(log n / T) a round: docs/primal_dual.md derives the constant.
+# With probability 1/2, the weights lose at most 23 sqrt(log n / T) per round; docs/primal_dual.md derives the constant.
 THEOREM_CONSTANT = 23.0
-LEAST_N = 6  # functions; fewer of them count as 6 in log n, as the union bound over all c_i needs it
-MAX_ROUNDS = 2**62  # rounds; beyond them the search for T gives up
+LEAST_N = 6  # fewer functions count as 6 in log n, because the union bound over all c_i requires it
+MAX_ROUNDS = 2**62  # largest number of rounds; if T is larger, the search for T gives up
 
 
 @dataclass
@@ -51,13 +51,13 @@ class BestRun:
     Attributes
     ----------
     w : array or None
-        The answer with the best value; None before the first run has ended.
+        The solution with the best value; None before the first run has ended.
     value : float
-        Its value.
+        The value of w.
     proof : tuple
         The dual weights with the best bound, and their sum of rows; (None, None) before the first run has ended.
     bound : float
-        Their bound.
+        The bound of these dual weights.
     """
 
     w: Any = None
@@ -66,14 +66,14 @@ class BestRun:
     bound: float = math.inf
 
     def keep(self, answer: Solution, value: float, bound: float) -> None:
-        """Compare the answer of another run with the best so far."""
+        """Compare the solution of another run with the best so far."""
         if value > self.value:
             self.w, self.value = answer.w, value
         if answer.p is not None and (self.proof[0] is None or bound < self.bound):
             self.proof, self.bound = (answer.p, answer.v), bound
 
     def solution(self) -> Solution:
-        """The best answer with the best proof."""
+        """The best solution with the best proof."""
         p, v = self.proof
         return Solution(self.w, p=p, v=v)
 
@@ -89,24 +89,25 @@ class GameState:
 
 @dataclass(frozen=True)
 class PrimalDual(Solver[MaxMin, GameState]):
-    r"""Two players: x against weights on the :math:`c_i`, by variance multiplicative weights on clipped estimates.
+    r"""The generic sublinear primal-dual game: a player of x against multiplicative weights on the :math:`c_i`.
 
-    A round t draws :math:`i_t \sim p_t` for the player of x, who gets the gradient of :math:`c_{i_t}`, and estimates
-    all :math:`c_i(x_t)` for the weights: :math:`w_{t+1}(i) = w_t(i)(1 - \eta v_t(i) + \eta^2 v_t(i)^2)`.
+    Round t draws :math:`i_t \sim p_t` and gives the gradient of :math:`c_{i_t}` to the player of x. It also estimates
+    all :math:`c_i(x_t)` and updates the weights (variance multiplicative weights) with the clipped estimates:
+    :math:`w_{t+1}(i) = w_t(i)(1 - \eta v_t(i) + \eta^2 v_t(i)^2)`.
 
     Parameters
     ----------
     player : Player
         The low-regret algorithm for x, which knows its set.
     eps : float, default=0.1
-        By how much the answer may fall short of the best possible value.
+        How far the solution may fall short of the best possible value.
     confidence : float, default=0.5
-        The probability with which eps is kept. Each run has 1/2; several runs, of which the one of the best value is
-        taken, have more.
+        The probability with which eps is kept. One run has probability 1/2; for more, the best of several runs is
+        taken.
     constant : float, default=23
-        T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of the
-        theorem is for the worst case; 1 to 3 is often enough, which the certificate shows, but then nothing is
-        promised.
+        T is the smallest number with :math:`\text{constant}\sqrt{\log n / T} + R(T)/T \le \varepsilon`. The constant of
+        the theorem is for the worst case. Often 1 to 3 is enough, as the certificate shows, but then nothing is
+        promised in advance.
 
     References
     ----------
@@ -154,7 +155,7 @@ class PrimalDual(Solver[MaxMin, GameState]):
 
     @property
     def runs(self) -> int:
-        """How many runs the confidence takes."""
+        """The number of runs that the confidence takes."""
         return runs_for(self.confidence)
 
     def rate(self, problem: MaxMin, T: int) -> float:
@@ -217,7 +218,7 @@ class PrimalDual(Solver[MaxMin, GameState]):
         return Solution(self.player.settle(run.sum_x / run.t), p=run.sum_p / run.t)
 
     def solution(self, problem: MaxMin, state: GameState) -> Solution:
-        """The mean of x_t; of several runs, that of the best run that has ended."""
+        """The mean of x_t; if there are several runs, the mean of the best run that has ended."""
         if state.best.w is None:
             return self._answer(state.run)
         if state.run.t == state.run.T:
@@ -242,7 +243,7 @@ def check_promise(confidence: float, constant: float) -> None:
 
 
 def runs_for(confidence: float) -> int:
-    """How many runs a confidence takes, if each fails with probability 1/2."""
+    """The number of runs that a confidence takes if each run fails with probability 1/2."""
     return max(1, math.ceil(math.log2(1 / (1 - confidence)) - 1e-9))
 
 
@@ -252,7 +253,7 @@ def rate_of_weights(n: int, T: int) -> float:
 
 
 def fewest_rounds(error: Callable[[int], float], eps: float) -> int:
-    """The least T with error(T) <= eps, for an error that falls with T: doubling, then bisection."""
+    """The smallest T with error(T) <= eps, for an error that falls with T, by doubling and then bisection."""
     enough = 1
     while error(enough) > eps:
         enough *= 2

@@ -1,7 +1,7 @@
 r"""Bounded convex sets of points x: centre and radius, projection, support function.
 
 The support function :math:`h(g) = \max_{x \in \mathcal{K}} \langle g, x\rangle` turns weights on linear functions into
-an upper bound of the value of every x of the set.
+an upper bound of the value of every x in the set.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Simplex(ConvexSet):
 class Spectrahedron(ConvexSet):
     r"""All symmetric positive semidefinite n x n matrices with a trace of at most 1: the bounded PSD cone.
 
-    With `exactly`, those with trace 1.
+    With `exactly`, all such matrices with trace 1.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class TraceOne(ConvexSet):
 
 def onto_simplex(y: Point) -> Point:
     """The nearest point of the simplex: y minus a constant, with negative entries set to 0."""
-    y = y - y.max()  # changes the constant only; in floating point, a large entry minus 1 may be the entry itself
+    y = y - y.max()  # changes only the constant; in floating point, a large entry minus 1 may be the entry itself
     descending = np.sort(y)[::-1]
     excess = (np.cumsum(descending) - 1) / np.arange(1, y.size + 1)
     return np.asarray(np.maximum(y - excess[np.flatnonzero(descending > excess)[-1]], 0))

@@ -51,6 +51,6 @@ class Weights:
         return np.clip(v, -1 / self.eta, 1 / self.eta)
 
     def learn(self, q: Vector) -> None:
-        """Update the weights by the next q_t."""
+        """Update the weights with the next q_t."""
         step = self.eta * q
         self.log_w += np.log1p(step * (step - 1))
