@@ -5,8 +5,8 @@ nothing. Returned: x, and weights p with :math:`x = \sum_i p_i a_i` that prove h
 
 Badoiu and Clarkson move x towards the farthest row, :math:`x_{t+1} = x_t + (a_i - x_t)/(t + 1)`, and reach a radius of
 at most :math:`1 + \varepsilon` times the least after :math:`1/\varepsilon^2` iterations. By default, each iteration
-solves for the weights of all rows of the core set instead: it reads as much, and tens of iterations are enough where
-the step of Badoiu and Clarkson takes thousands.
+instead solves for the weights of all rows of the core set. It reads as much, and needs tens of iterations where the
+step of Badoiu and Clarkson needs thousands.
 
 An iteration reads each row once, for the distances from the new centre, and the rows of the core set a few times; on a
 KernelMatrix, it computes the rows of K whose weights change, unless they are cached.
@@ -30,14 +30,14 @@ from maxmargin.engine.solver import Reason, Solver, Step
 from maxmargin.kernels._ascent import ascend_by_pairs
 from maxmargin.kernels.rows import is_kernel
 
-FIRST_CENTRE_ROWS = 16  # rows, evenly spaced over the data, whose mean is the first centre
-BLOCK, LARGEST_BLOCK = 32, 512  # rows that join the core set in an iteration: without `nu`, and at most with it
-CORE_TOLERANCE = 0.01  # the core set is solved until its violation is at most this share of that among all rows
-STEPS_PER_ROW = 500  # the most steps on pairs in one iteration, for each row of the core set
-PRUNE_SIZE = 256  # rows; a core set of at least this size drops its idle rows once they are more than half of it
+FIRST_CENTRE_ROWS = 16  # evenly spaced rows whose mean is the first centre
+BLOCK, LARGEST_BLOCK = 32, 512  # rows that join the core set in an iteration: without `nu`; the most with `nu`
+CORE_TOLERANCE = 0.01  # the core set is solved until its violation is at most this share of the violation of all rows
+STEPS_PER_ROW = 500  # largest number of steps on pairs in one iteration, per row of the core set
+PRUNE_SIZE = 256  # a core set of at least this many rows drops its idle rows if they are more than half of it
 NO_VIOLATION = 1e-14  # a violation below this share of the largest squared distance is rounding, and ends the run
-SMALLER_GAP = 0.999  # a gap counts as smaller if it is below this share of the best one so far
-PATIENCE = 20  # iterations without a smaller gap after which the run ends: only rounding is left
+SMALLER_GAP = 0.999  # a gap counts as smaller if it is below this share of the best gap so far
+PATIENCE = 20  # iterations without a smaller gap after which the run ends, because only rounding is left
 
 
 @dataclass
@@ -51,10 +51,11 @@ class CoreSetState:
     core: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     gram: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # of the core set
     joining: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # rows that join the core set next
-    violation: float = math.inf  # largest squared distance of a row below its cap minus the least of a row with weight
-    # Products of the core set are those of differences from the first centre, in units of the first squared radius.
+    violation: float = math.inf  # largest sq. distance of rows below the cap minus the least of rows with weight
+    # Products of the core set are between differences from the first centre, in units of the first squared radius.
+    # With a kernel, `origin_products` are the products of the first centre with all rows.
     origin: Any = None  # the first centre
-    origin_products: Vector = field(default_factory=lambda: np.empty(0))  # of all rows with it; with a kernel only
+    origin_products: Vector = field(default_factory=lambda: np.empty(0))
     unit: float = 1.0
     t: int = 0
     best_gap: float = math.inf
@@ -63,7 +64,7 @@ class CoreSetState:
 
     @property
     def gap(self) -> float:
-        """The relative gap, from numbers that are known anyway."""
+        """The relative gap, from numbers that are already known."""
         if self.evaluation is None:
             return math.inf
         value = self.evaluation.value
@@ -80,7 +81,7 @@ class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
         "exact" solves for all weights of the core set in each iteration, and then adds a block of the farthest rows;
         "paper" is the algorithm of Badoiu and Clarkson as written.
     block : int or None, default=None
-        How many rows join the core set in an iteration. None: 32, or up to 512 if many may stay outside.
+        The number of rows that join the core set in an iteration. None: 32, or up to 512 if many rows may stay outside.
 
     References
     ----------
@@ -145,7 +146,7 @@ class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
         return Step(iterations)
 
     def _cost(self, problem: MinimumEnclosingBall, state: CoreSetState) -> int:
-        """The most entries that the next iteration can read."""
+        """The largest number of entries that the next iteration can read."""
         if state.evaluation is None:
             rows, passes = np.flatnonzero(state.p), 1 if self._within_cap(problem, state) else 2
             more_rows = 0 if passes == 1 else math.ceil(1 / problem.cap)
@@ -164,7 +165,7 @@ class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
         return bool(state.p.max() <= problem.cap * CAP_ROUNDING)
 
     def _set_first_centre(self, problem: MinimumEnclosingBall, state: CoreSetState) -> None:
-        """The mean of the first rows; if the cap asks for weight on more rows, the mean of the farthest from there."""
+        """Start at the mean of a few rows; if the cap requires more rows, at the mean of the rows farthest from it."""
         first = self._move_to(problem, state, problem.X.dot_transposed(*_nonzero(state.p)))
         state.origin = state.v
         if not problem.sums_are_cheap:
@@ -181,14 +182,14 @@ class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
         return evaluation
 
     def _step_to_farthest(self, problem: MinimumEnclosingBall, state: CoreSetState, evaluation: BallEvaluation) -> None:
-        """The step of Badoiu and Clarkson: towards the farthest row, or with `nu` the mean of the farthest rows."""
+        """The step of Badoiu and Clarkson towards the farthest row, or with `nu` the mean of the farthest rows."""
         share = 1 / (state.t + 1)
         target = problem.X.dot_transposed(*_nonzero(evaluation.wet))
         state.p = (1 - share) * state.p + share * evaluation.wet
         self._move_to(problem, state, (1 - share) * state.v + share * target)
 
     def _solve_core(self, problem: MinimumEnclosingBall, state: CoreSetState, evaluation: BallEvaluation) -> None:
-        """Find the best weights of the core set, with the rows that join it; all other weights stay as they are."""
+        """Find the best weights of the core set, including the rows that join it; all other weights stay the same."""
         self._enlarge_core(problem, state)
         W, cap = state.core, problem.cap
         weights, e = state.p[W], evaluation.sq_distances[W] / (2 * state.unit)
@@ -218,7 +219,7 @@ class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
         state.core, state.gram = W, gram
 
     def _measure_gap(self, problem: MinimumEnclosingBall, state: CoreSetState) -> None:
-        """Update the bound and the violation, and settle where neither the gap nor the violation can fall further."""
+        """Update the bound and the violation, and settle if neither the gap nor the violation can fall further."""
         state.bound = problem.least_radius(state.p, state.v)
         if state.gap < SMALLER_GAP * state.best_gap:
             state.best_gap, state.best_t = state.gap, state.t
@@ -229,7 +230,7 @@ class CoreSet(Solver[MinimumEnclosingBall, CoreSetState]):
             state.settled |= not state.violation > rounding or state.t - state.best_t > PATIENCE
 
     def _extremes(self, problem: MinimumEnclosingBall, state: CoreSetState) -> tuple[float, float]:
-        """The largest squared distance of a row whose weight can grow, and the least of one whose weight can fall."""
+        """The largest squared distance of rows whose weight can grow, and the least of rows whose weight can fall."""
         assert state.evaluation is not None
         sq_distances = state.evaluation.sq_distances
         high = float(sq_distances[state.p < problem.cap].max(initial=-math.inf))
@@ -272,5 +273,5 @@ def _nonzero(weights: Vector) -> tuple[Vector, Indices]:
 
 
 def _with_largest(values: Vector, rows: Indices, count: int) -> Indices:
-    """Of these rows, so many with the largest values, in ascending order; all of them if there are no more."""
+    """The `count` rows with the largest values among these, in ascending order; all of them if there are no more."""
     return rows if rows.size <= count else np.sort(rows[np.argpartition(-values[rows], count - 1)[:count]])

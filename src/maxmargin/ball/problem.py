@@ -1,8 +1,9 @@
 r"""The smallest ball around all rows, or around all but a few: :math:`\min_x \max_i |x - a_i|`.
 
 The bound of a certificate: for weights p on the simplex, no ball around all rows has a smaller radius than
-:math:`\sqrt{\sum_i p_i |a_i|^2 - |\sum_i p_i a_i|^2}`. For the weighted mean of the squared distances from x is the
-expression under the root plus :math:`|x - \sum_i p_i a_i|^2`, and the largest distance is no less than the mean.
+:math:`\sqrt{\sum_i p_i |a_i|^2 - |\sum_i p_i a_i|^2}`. The reason is that the weighted mean of the squared distances
+from x is the expression under the root plus :math:`|x - \sum_i p_i a_i|^2`, and the largest squared distance is at
+least the mean.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from maxmargin.engine.row_problem import RowProblem
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import is_kernel
 
-ORIGIN_ROWS = 16  # rows, evenly spaced over the data, whose mean is the origin that distances are measured from
-CAP_ROUNDING = 1 + 1e-12  # a weight that is above its cap by no more than this factor counts as equal to it
+ORIGIN_ROWS = 16  # evenly spaced rows whose mean is the origin from which distances are measured
+CAP_ROUNDING = 1 + 1e-12  # a weight that exceeds its cap by at most this factor counts as equal to the cap
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class BallEvaluation(Evaluation):
     w : array of shape (d,)
         The centre.
     value : float
-        The root of the mean of the nu n largest squared distances; without `nu`, the radius.
+        The square root of the mean of the nu n largest squared distances; without `nu`, the radius.
     wet : array of shape (n,)
-        The point of the dual that w suggests: all weight on the farthest rows.
+        The dual point that w suggests: all weight on the farthest rows.
     sq_distances : array of shape (n,)
         The squared distance of each row from the centre.
     radius : float
@@ -57,24 +58,24 @@ class MinimumEnclosingBall(RowProblem):
 
     .. math:: \min_{x, R, \xi \ge 0} R^2 + \frac{1}{\nu n} \sum_i \xi_i, \qquad |x - a_i|^2 \le R^2 + \xi_i .
 
-    At a given x the minimum is the mean of the :math:`\nu n` largest squared distances, and :math:`R^2` is the least of
-    these. The value of the problem is the root of that mean, a length; weights of the dual are at most
+    At a given x, the minimum is the mean of the :math:`\nu n` largest squared distances, and :math:`R^2` is the
+    smallest of these. The value of the problem is the square root of that mean, a length. Dual weights are at most
     :math:`1 / (\nu n)`. If :math:`\nu n \le 1`, the value is the largest distance, and the ball encloses all rows.
 
     Parameters
     ----------
     X : array, np.memmap, CSR or CSC matrix, Matrix or KernelMatrix of shape (n, d)
-        The rows; those of a KernelMatrix lie in the kernel's space, and x is an :class:`Expansion`.
+        The rows. The rows of a KernelMatrix are points in the kernel's space, and x is then an :class:`Expansion`.
     nu : float, default=0
         The share of the rows that may stay outside, from 0 to 1.
     sq_norms : array of shape (n,) or None
-        :math:`|a_i|^2`, if they are known: then the data is not read for them.
+        :math:`|a_i|^2`, if they are known, so that the data need not be read for them.
 
     Notes
     -----
-    Distances in a kernel's space, and those of sparse rows, are computed from products,
-    :math:`|a_i|^2 - 2\langle a_i, x\rangle + |x|^2`. That loses digits if the rows are much farther from zero than from
-    each other, and then the certificate says so. Distances of dense rows lose no digits.
+    Distances in a kernel's space and distances of sparse rows are computed from products,
+    :math:`|a_i|^2 - 2\langle a_i, x\rangle + |x|^2`. This loses digits if the rows are much farther from zero than from
+    each other; the certificate then says so. Distances of dense rows lose no digits.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class MinimumEnclosingBall(RowProblem):
     # What the loop calls
 
     def evaluate(self, w: Point) -> BallEvaluation:
-        """The ball around the centre w: one pass over the data."""
+        """Evaluate the ball around the centre w, in one pass over the data."""
         sq_distances = self.X.sq_distances(w)
         if not np.isfinite(sq_distances).all():
             self.sq_norms()  # raises an error that says what is wrong with the data
@@ -121,7 +122,8 @@ class MinimumEnclosingBall(RowProblem):
     def _origin_and_sq_distances(self) -> tuple[Point | None, Vector]:
         """An origin near the rows and the squared distance of each row from it; None stands for the origin zero.
 
-        Distances of dense rows keep their digits if the origin is near. Others are computed from norms in any case.
+        Distances of dense rows keep their digits if the origin is near. Other distances are computed from norms in any
+        case.
         """
         if self._sq_norms is not None or not self._is_dense:
             return None, self.sq_norms()
@@ -143,7 +145,7 @@ class MinimumEnclosingBall(RowProblem):
         return float(self._origin_and_sq_distances[1].max())
 
     def farthest(self, sq_distances: Vector) -> tuple[Vector, float]:
-        """All weight of the dual on the farthest rows, and the least squared distance of a row that has a weight."""
+        """Dual weights that are all on the farthest rows, and the smallest squared distance of a row with a weight."""
         count = math.ceil(1 / self.cap - 1e-9)
         weights = np.zeros(sq_distances.size)
         if count == 1:
@@ -158,7 +160,7 @@ class MinimumEnclosingBall(RowProblem):
     # The dual
 
     def dual_point(self, p: Vector, v: Point | None = None) -> Dual:
-        """p scaled to the simplex, or the nearest point with all weights up to the cap, and sum p_i a_i."""
+        """p scaled to the simplex (or the nearest point of it whose weights are at most the cap), and sum p_i a_i."""
         total = p.sum()
         p = p / total
         if p.max() > self.cap * CAP_ROUNDING:
@@ -166,7 +168,7 @@ class MinimumEnclosingBall(RowProblem):
         return p, self.X.dot_transposed(p) if v is None else v / total
 
     def least_radius(self, p: Vector, v: Point) -> float:
-        """A lower bound of the radius of every ball, from a point of the dual."""
+        """A lower bound of the radius of every ball, from a dual point."""
         origin, sq_distances = self._origin_and_sq_distances
         return math.sqrt(max(0.0, float(sq_distances @ p) - _sq_distance(v, origin)))
 
@@ -209,14 +211,14 @@ class MinimumEnclosingBall(RowProblem):
     # What solvers call
 
     def evenly_spaced_rows(self, count: int) -> Indices:
-        """The indices of so many rows, or of all if there are fewer, evenly spaced over the data."""
+        """The indices of `count` rows that are evenly spaced over the data; all rows if there are fewer."""
         n = self.X.shape[0]
         return np.unique(np.linspace(0, n - 1, min(n, count)).astype(np.int64))
 
     def products(self, some: Indices, others: Indices, centre: Point, f: Vector) -> Vector:
-        """<a_i - x, a_j - x> of some rows with others, for a centre x; f are the products of x with all rows.
+        """<a_i - x, a_j - x> of some rows with others, for a centre x; f holds the products of x with all rows.
 
-        Each pair takes one evaluation of the kernel, or reads one row; f is used with a kernel only.
+        Each pair takes one kernel evaluation, or reads one row; f is used only with a kernel.
         """
         if is_kernel(self.X):
             block = np.asarray(self.X.block(some, others, np.empty((some.size, others.size))))
@@ -243,7 +245,7 @@ def _checked_sq_norms(given: ArrayLike, n: int) -> Vector:
 
 
 def _onto_capped_simplex(p: Vector, cap: float) -> Vector:
-    """The nearest weights that sum to 1 and lie between 0 and a cap: p minus a constant, clipped."""
+    """The weights nearest to p that sum to 1 and lie between 0 and the cap: p minus a constant, clipped."""
     if p.size * cap <= CAP_ROUNDING:
         return np.full(p.size, 1 / p.size)
 

@@ -8,11 +8,11 @@ of the rows, which lie in the unit ball. Returned: the mean of x_t, for which :m
 column, and some a row.
 
 It is the generic primal-dual algorithm (:class:`PrimalDual`) on :math:`c_i(x) = 1 - \frac12|x - a_i|^2`, which lie
-between -1 and 1. The estimate of all of them is :math:`1 - \frac12(|a_i|^2 + |x|^2) + a_i(j)|x|^2/x(j)` with
-:math:`j \sim x(j)^2`, of a variance of at most 1. The functions are strongly concave, so the mean of the rows drawn
-has a regret of :math:`R(T) = 2(1 + \log T)`, far below the :math:`\sqrt{T \log n}` of the weights. So a round draws a
-row only with probability :math:`\alpha = R(T)/\sqrt{T \log n}`, which makes the regret :math:`R(T)/\alpha` on average,
-no more than that of the weights. In all, about n/eps^2 + d/eps entries are read, up to logarithms.
+between -1 and 1. The estimate of all these functions is :math:`1 - \frac12(|a_i|^2 + |x|^2) + a_i(j)|x|^2/x(j)` with
+:math:`j \sim x(j)^2`; its variance is at most 1. The functions are strongly concave, so the mean of the drawn rows has
+a regret of :math:`R(T) = 2(1 + \log T)`, far below the :math:`\sqrt{T \log n}` of the weights. So a round draws a row
+only with probability :math:`\alpha = R(T)/\sqrt{T \log n}`, which makes its regret :math:`R(T)/\alpha` on average, no
+more than that of the weights. In total, about n/eps^2 + d/eps entries are read, up to logarithms.
 
 Symbols as in the paper: w_t are the weights, v_t the clipped estimates, eta and alpha.
 """
@@ -41,7 +41,7 @@ from maxmargin.game.primal_dual import (
 )
 from maxmargin.game.weights import Weights
 
-DEFAULT_ROUNDS = 2000  # rounds of a run that neither eps nor any stop rule ends
+DEFAULT_ROUNDS = 2000  # rounds of a run that neither eps nor a stop rule ends
 
 
 @dataclass
@@ -51,14 +51,14 @@ class BallRun:
     T: int | None
     weights: Weights
     x: Vector
-    sum_x: Vector  # of all rounds before the last change of x
-    row_weights: Vector  # of each row in x, not normalised
+    sum_x: Vector  # sum of x_t over all rounds before the last change of x
+    row_weights: Vector  # the weight of each row in x, not normalised
     total_weight: float = 0.0  # the sum of the row weights
     draws: int = 0
     t: int = 0
     rounds_at_x: int = 0  # rounds since the last change of x
     sq_x: float = 0.0
-    cumulative_squares: Vector | None = None  # of the entries of x; None for x = 0
+    cumulative_squares: Vector | None = None  # cumulative squares of the entries of x; None for x = 0
 
 
 @dataclass
@@ -75,35 +75,35 @@ class SublinearBallState:
 
 @dataclass(frozen=True)
 class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
-    r"""The smallest enclosing ball from columns: each gives an estimate of all distances at once.
+    r"""The smallest enclosing ball from few columns of X: each column gives an estimate of all distances at once.
 
     Parameters
     ----------
     eps : float or None, default=None
-        By how much the square of the radius may be above the least possible, as a share of the square of the largest
-        distance from the origin; T and constant rates follow from it. None: rates fall with the rounds, rows that are
-        drawn later have larger weights, and the run ends by another rule, or after 2000 rounds.
+        How far the squared radius may exceed the smallest possible one, as a share of the squared largest distance from
+        the origin; T and constant rates follow from eps. None: rates fall with the rounds, rows that are drawn later
+        have larger weights, and the run ends by a stop rule, or after 2000 rounds.
     confidence : float, default=0.5
-        The probability with which eps is kept, if one is given and `update` is 1. Each run has 1/2; several runs, of
-        which the one of the smallest radius is taken, have more.
+        The probability with which eps is kept, if eps is given and `update` is 1. One run has probability 1/2; for
+        more, the best of several runs is taken, the one with the smallest radius.
     constant : float, default=23
-        T is the least with :math:`\text{constant}\sqrt{\log n / T} + R(T)/(\alpha T) \le \varepsilon/2`. The default is
-        for the worst case, and far too large for most data: 1 to 3 is often enough, which the certificate shows, but
-        then nothing is promised.
+        T is the smallest number with :math:`\text{constant}\sqrt{\log n / T} + R(T)/(\alpha T) \le \varepsilon/2`. The
+        default is for the worst case, and far too large for most data. Often 1 to 3 is enough, as the certificate
+        shows, but then nothing is promised in advance.
     columns : int, default=1
         Columns read in a round; their estimates are averaged.
     update : float or None, default=None
-        The probability alpha that a round draws a row. None: as in the paper, or the largest for which rows cost no
-        more than columns, whichever is more; the second is more if there are more rows than columns.
+        The probability alpha that a round draws a row. None: the larger of the paper's alpha and the largest alpha for
+        which rows cost no more than columns; the second one is larger if there are more rows than columns.
     centred : bool, default=True
-        Whether the origin is the mean of 16 rows, which takes another pass over the data, or 0 as in the paper. As
-        no ball has a radius below half the largest distance from such a mean, the radius is then at most 1 + 2 eps
-        times the least; and estimates vary less, in proportion to the distance of x from the origin.
+        Whether the origin is the mean of 16 rows, which takes another pass over the data, or 0 as in the paper. No ball
+        has a radius below half the largest distance from such a mean, so that the radius is then at most 1 + 2 eps
+        times the smallest one. Estimates also vary less, in proportion to the distance of x from the origin.
 
     Notes
     -----
-    Reading the norms of the rows takes a pass over the data, unless the problem was given them. The ledger counts it
-    under "scale", as it does the pass for the origin.
+    Reading the norms of the rows takes a pass over the data, unless they were given to the problem. The ledger counts
+    this pass, and the pass for the origin, under "scale".
 
     References
     ----------
@@ -142,11 +142,11 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
 
     @property
     def runs(self) -> int:
-        """How many runs the confidence takes."""
+        """The number of runs that the confidence takes."""
         return 1 if self.eps is None else runs_for(self.confidence)
 
     def rounds(self, problem: MinimumEnclosingBall) -> int | None:
-        """T; None without an eps."""
+        """T; None if eps is None."""
         if self.eps is None:
             return None
         n = problem.X.shape[0]
@@ -220,7 +220,7 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
     def _add_to_mean(self, problem: MinimumEnclosingBall, state: SublinearBallState, i: int) -> None:
         """Add row i to the mean x. The sum of all x_t is brought up to date first, as only few rounds change x.
 
-        Without a T, later rows have larger weights: the first ones were drawn when nothing was known.
+        Without a T, later rows have larger weights, because the first rows were drawn when nothing was known.
         """
         run = state.run
         run.sum_x += run.rounds_at_x * run.x
@@ -238,7 +238,7 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
         run.cumulative_squares = cumulative_squares if run.sq_x else None
 
     def _answer(self, state: SublinearBallState) -> Solution:
-        """The mean of x_t; the weights of the rows drawn are a point of the dual, and x is their sum of rows."""
+        """The mean of x_t; the weights of the drawn rows are a dual point, and x is their weighted sum of rows."""
         run = state.run
         w = state.origin + state.scale * (run.sum_x + run.rounds_at_x * run.x) / max(1, run.t)
         if not run.draws:
@@ -258,7 +258,7 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
         state.best.keep(answer, -radius, -least)
 
     def solution(self, problem: MinimumEnclosingBall, state: SublinearBallState) -> Solution:
-        """The mean of x_t; of several runs, that of the best run that has ended."""
+        """The mean of x_t; if there are several runs, the mean of the best run that has ended."""
         if state.best.w is None:
             return self._answer(state)
         if state.run.t == state.run.T:
@@ -273,7 +273,7 @@ class SublinearBall(Solver[MinimumEnclosingBall, SublinearBallState]):
         return DEFAULT_ROUNDS
 
     def promise(self, problem: MinimumEnclosingBall) -> dict[str, float]:
-        """Only if each round draws a row: otherwise the regret of x is bounded on average, and not in each run."""
+        """The promise, only if each round draws a row: otherwise the regret of x is bounded only on average."""
         T = self.rounds(problem)
         if self.eps is None or T is None or self.constant < THEOREM_CONSTANT or self._alpha(problem, T) < 1:
             return {}
