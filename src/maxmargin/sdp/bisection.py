@@ -4,9 +4,9 @@ Problem: max C.X over the feasible X. Given: a solver of :math:`\max_{X''} \min_
 factor, its value, its largest violation of a constraint, and an upper bound of the value of every feasible X.
 
 Each try adds the constraint :math:`C \bullet X \ge v` and asks the solver for an X. X is then measured on all of the
-data: it raises the lower end of the bracket if it violates no constraint by more than is accepted; the weights p become
-multipliers, whose bound, by weak duality, lowers the upper end (:class:`maxmargin.problems.SemidefiniteProgram` derives
-both).
+data. It raises the lower end of the bracket if it violates no constraint by more than the accepted amount. The weights
+p become multipliers, whose bound lowers the upper end by weak duality (:class:`maxmargin.problems.SemidefiniteProgram`
+derives both).
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from maxmargin.sdp.sublinear import SublinearSdp
 
 Array = NDArray[np.float64]
 
-# An answer is measured after 64 iterations of a game, then whenever they have doubled: each time reads all of the data.
+# A point is measured after 64 iterations of a game, and then whenever they have doubled. Measuring reads all of the
+# data.
 FIRST_MEASUREMENT, MEASUREMENT_GROWTH = 64, 2
-LARGEST_EPS = 0.5  # the eps of the first game of a try is at most this
-FACTOR_TOLERANCE = 1e-6  # share of the trace of X that its factor may leave out
+LARGEST_EPS = 0.5  # largest eps of the first game of a try
+FACTOR_TOLERANCE = 1e-6  # largest share of the trace of X that its factor leaves out
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,13 @@ class SdpAnswer:
     Attributes
     ----------
     factor : array of shape (n, r)
-        V: X = V V'.
+        V, with X = V V'.
     value : float
-        C.X.
+        C.X, the objective.
     violation : float
         The largest violation of a constraint, in the units of the program.
     scaled_violation : float
-        The largest violation divided by N_i, the norm of its constraint; comparable with eps.
+        The largest violation divided by the norm N_i of its constraint, which is comparable with eps.
     """
 
     factor: Array
@@ -75,11 +76,11 @@ class SdpTry:
     Attributes
     ----------
     asked : float
-        v of the constraint C.X >= v; NaN for a try that asked for any feasible X.
+        v in the constraint C.X >= v; NaN for a try that asked for any feasible X.
     answer : SdpAnswer or None
-        The last answer that was measured.
+        The last point that was measured.
     bound : float
-        The best bound so far, of this try and of those before.
+        The best bound of this try and the tries before it.
     iterations, entries_read : int
         Iterations made, and entries read for learning.
     status : str
@@ -96,23 +97,23 @@ class SdpTry:
 
 @dataclass(frozen=True)
 class SdpResult:
-    """What :func:`solve_sdp` returns.
+    """The result of :func:`solve_sdp`.
 
     Attributes
     ----------
     answer : SdpAnswer
-        Of the answers whose scaled violation is accepted, the one with the largest value; if there is none, the one
-        with the least violation.
+        The answer with the largest value among those whose scaled violation is accepted; if there is none, the answer
+        with the smallest violation.
     accepted : float
         The largest scaled violation that was accepted.
     bound : float
-        No feasible X has a larger value; minus infinity: there is no feasible X.
+        No feasible X has a value above this bound; minus infinity: there is no feasible X.
     y : array of shape (m,)
         The multipliers that prove the bound.
     status : str
-        "tol" (value and bound are close enough), "stalled" (all values in between were asked for without success),
-        "infeasible" (proved), "not found" (no X was acceptable), "max_tries", "max_time", "budget", "callback" or
-        "interrupted".
+        Why the search ended: "tol" (value and bound are close enough), "stalled" (all values in between were asked for
+        without success), "infeasible" (proved), "not found" (no X was acceptable), "max_tries", "max_time", "budget",
+        "callback" or "interrupted".
     tries : list of SdpTry
         All tries, in order.
     reads : dict
@@ -129,7 +130,7 @@ class SdpResult:
 
     @property
     def entries_read(self) -> int:
-        """Entries read by the solver; those read to measure answers and to prove bounds are in `reads`."""
+        """Entries read by the solver; `reads` also counts entries read to measure answers and to prove bounds."""
         return int(self.reads["learning"])
 
     @property
@@ -161,29 +162,30 @@ def solve_sdp(
 ) -> SdpResult:
     r"""Maximise C.X by bisection on v in the constraint C.X >= v.
 
-    The first try asks for any feasible X, unless a multiple of the identity is one. The bracket is then between its
-    value and :math:`R\lambda^+(C)`, and each further try asks for the middle of the bracket. A try ends as soon as a
-    measured X has the value v, or the weights prove that no X has it, or the solver has made all its iterations. In the
-    last case the search goes on as if v were impossible, but the reported bound stays where it was proved.
+    The first try asks for any feasible X, unless a multiple of the identity is feasible. The bracket is then between
+    the value of that X and :math:`R\lambda^+(C)`, and each further try asks for the middle of the bracket. A try ends
+    as soon as a measured X has the value v, or the weights prove that no X has this value, or the solver has made all
+    of its iterations. In the last case, the search continues as if v were impossible, but the reported bound stays
+    where it was proved.
 
     Parameters
     ----------
     program : SemidefiniteProgram
-        What to solve.
+        The program to solve.
     solver : SublinearSdp
-        Its eps is that of the last game of a try. The games before have larger ones, each twice the next: they take
-        fewer rounds and are often enough.
+        The solver, whose eps is that of the last game of a try. The games before have larger eps, each twice the next
+        one: they take fewer rounds and are often enough.
     tol : float, default=0.01
-        Stop when the difference of value and bound is at most this share of the larger of the two.
+        Stop when the difference between value and bound is at most this share of the larger of the two.
     accepted : float or None
         The largest scaled violation with which an X is accepted. None: the eps of the solver, which its theorem
         promises if the program is feasible.
     max_tries, max_time, budget : number or None
-        Stop after so many tries, seconds, entries read for learning.
+        Stop after this many tries, seconds, or entries read for learning.
     callback : callable or None
-        Called with each :class:`SdpTry`; stops by returning True.
+        Called with each :class:`SdpTry`; it stops the search by returning True.
     random_state : int, Generator or None
-        The one source of randomness.
+        The seed or generator of all random draws.
 
     Returns
     -------
@@ -191,7 +193,7 @@ def solve_sdp(
 
     Examples
     --------
-    The larger eigenvalue of a matrix, where the first entry of the diagonal of X may be at most a quarter:
+    The larger eigenvalue of a matrix, if the first entry of the diagonal of X may be at most a quarter:
 
     >>> import numpy as np
     >>> from maxmargin.problems import SemidefiniteProgram
@@ -229,7 +231,7 @@ class _Bisection:
     best: SdpAnswer | None = None
     bound: float = math.inf
     y: Array = field(default_factory=lambda: np.empty(0))
-    undecided: float = math.inf  # the least value that was asked for and neither reached nor proved impossible
+    undecided: float = math.inf  # the smallest value that was neither reached nor proved impossible
     tries: list[SdpTry] = field(default_factory=list)
 
     def run(self, max_tries: int, callback: Any, interrupt: Interrupt) -> SdpResult:
@@ -296,7 +298,7 @@ class _Bisection:
         return SdpTry(asked, last, self.bound, rounds, read, verdict or result.status)
 
     def games(self) -> Iterator[float]:
-        """The eps of each game of a try: the first is large and takes few rounds, each next one is half of it."""
+        """The eps of each game of a try: the first is large and takes few rounds, each next one is half as large."""
         games = math.floor(math.log2(LARGEST_EPS / self.solver.eps)) if self.solver.eps < LARGEST_EPS else 0
         return (self.solver.eps * 2**k for k in range(games, -1, -1))
 
@@ -312,11 +314,11 @@ class _Bisection:
         return answer
 
     def is_accepted(self, answer: SdpAnswer) -> bool:
-        """Whether the answer violates no constraint by more than is accepted."""
+        """Whether the answer violates no constraint by more than the accepted amount."""
         return answer.scaled_violation <= self.accepted
 
     def sort_key(self, answer: SdpAnswer) -> tuple[bool, float]:
-        """The order of answers: accepted ones above others, by value; the others by violation."""
+        """The order of answers: accepted answers come first, by value; then the others, by violation."""
         accepted = self.is_accepted(answer)
         return accepted, answer.value if accepted else -answer.scaled_violation
 
@@ -330,7 +332,7 @@ class _Bisection:
     # The bracket, and when to stop
 
     def middle(self) -> float:
-        """The middle of the bracket: between the best value and the least that is impossible or undecided."""
+        """The middle of the bracket, between the best value and the smallest value that is impossible or undecided."""
         assert self.best is not None
         return (self.best.value + min(self.bound, self.undecided)) / 2
 
@@ -350,7 +352,7 @@ class _Bisection:
         return "stalled" if self.undecided - value <= self.tol / 4 * size else ""
 
     def spent(self) -> str:
-        """The limit that allows no further round, if one does not, else an empty string."""
+        """The name of the limit that allows no further round; empty if there is none."""
         if self.max_time is not None and self.seconds_left() <= 0:
             return "max_time"
         return "budget" if self.budget is not None and self.entries_left() < self.round_reads else ""

@@ -10,16 +10,16 @@ from maxmargin.core.types import Vector
 
 Square = NDArray[np.float64]
 
-DENSE_ROWS = 64  # rows; up to here a full decomposition is used, which takes no longer than Lanczos
-EIGENVALUE_ROUNDING = 1e-10  # share of the Frobenius norm; the error of an eigenvalue that rounding may cause
-NEGATIVE_ROUNDING = 1e-9  # share of the trace; a negative eigenvalue of at most this size counts as 0
+DENSE_ROWS = 64  # rows up to which a full decomposition is used, which takes no longer than Lanczos
+EIGENVALUE_ROUNDING = 1e-10  # possible rounding error of an eigenvalue, as a share of the Frobenius norm
+NEGATIVE_ROUNDING = 1e-9  # size of a negative eigenvalue that counts as 0, as a share of the trace
 
 
 def leading_eigenvector(G: Square, accuracy: float = 0.0) -> tuple[float, Vector]:
     r"""A unit vector v with :math:`v'Gv \ge \lambda_{\max}(G) - \text{accuracy}`, and that value.
 
-    By the Lanczos method, always from the same first vector, so that the same G gives the same v; for small matrices,
-    by a full decomposition.
+    It is found by the Lanczos method, always from the same first vector, so that the same G gives the same v; for small
+    matrices, by a full decomposition.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def largest_eigenvalue(G: Square) -> float:
 
 
 def refuse_indefinite(X: Square) -> None:
-    """Raise a ValueError with the least eigenvalue if a symmetric matrix is not positive semidefinite."""
+    """Raise a ValueError that names the smallest eigenvalue if a symmetric matrix is not positive semidefinite."""
     slack = NEGATIVE_ROUNDING * abs(float(np.trace(X)))
     if not _has_cholesky(X + slack * np.eye(len(X))):
         least = float(np.linalg.eigvalsh(X)[0])
@@ -80,7 +80,7 @@ def positive_part(X: Square) -> Square:
 
 
 def factor(X: ArrayLike, tol: float = 1e-9) -> NDArray[np.float64]:
-    r"""V with as few columns as possible such that :math:`X - VV'` has at most a share `tol` of the trace of X.
+    r"""The V with the fewest columns such that :math:`X - VV'` has at most the share `tol` of the trace of X.
 
     The difference is positive semidefinite, so :math:`A \bullet X` changes by no more than `tol` times the trace of X
     times the norm of A.

@@ -2,17 +2,17 @@ r"""Semidefinite feasibility: is there an :math:`X \succeq 0`, not 0, with :math
 
 The problem of section 4.1 of Irpan and Kwan (2015), except for the trace.
 
-As a max-min problem, :math:`\sigma = \max_X \min_i A_i \bullet X` over positive semidefinite X of trace 1. The trace
-decides what can be proved:
+As a max-min problem, it is :math:`\sigma = \max_X \min_i A_i \bullet X` over positive semidefinite X of trace 1. The
+trace decides what can be proved:
 
-- Over trace 1, :math:`\sigma = \min_p \lambda_{\max}(\sum_i p_i A_i)` over weights p on the simplex. It has a sign:
-  :math:`\sigma \ge 0` where the program is feasible, :math:`\sigma < 0` where it is not, and weights p with
-  :math:`\lambda_{\max}(\sum_i p_i A_i) < 0` prove that: any :math:`X \succeq 0` of trace 1 has
+- With trace 1, :math:`\sigma = \min_p \lambda_{\max}(\sum_i p_i A_i)` over weights p on the simplex. Its sign decides:
+  :math:`\sigma \ge 0` if the program is feasible, and :math:`\sigma < 0` if not. Weights p with
+  :math:`\lambda_{\max}(\sum_i p_i A_i) < 0` prove infeasibility: any :math:`X \succeq 0` of trace 1 has
   :math:`\sum_i p_i A_i \bullet X < 0`, so that some :math:`A_i \bullet X` is below 0.
-- Over a trace of at most 1, the survey's set, X = 0 is allowed: the value is :math:`\max(0, \sigma)`, every program is
+- With a trace of at most 1, the survey's set, X = 0 is allowed: the value is :math:`\max(0, \sigma)`, every program is
   feasible to within any eps, and nothing can be proved infeasible.
 
-So values and bounds here are those of trace 1: a given X is scaled to it before it is measured.
+So values and bounds here are for trace 1: a given X is scaled to trace 1 before it is measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from maxmargin.sdp.eigen import largest_eigenvalue, refuse_indefinite
 
 Square = NDArray[np.float64]
 
-SCALE_ROUNDING = 1 + 1e-9  # a norm that is above the scale by no more than this factor counts as equal to it
+SCALE_ROUNDING = 1 + 1e-9  # a norm that exceeds the scale by at most this factor counts as equal to the scale
 
 
 class SemidefiniteFeasibility(MaxMin):
@@ -41,18 +41,18 @@ class SemidefiniteFeasibility(MaxMin):
     Parameters
     ----------
     A : SymmetricMatrices, or what :func:`maxmargin.data.as_symmetric_matrices` takes
-        m symmetric matrices of n rows.
+        m symmetric matrices with n rows each.
     scale : float or None
-        All :math:`A_i` are divided by it; at least the largest Frobenius norm. None: the largest Frobenius norm, for
-        which all entries are read once, counted under "scale". A given one is checked in the same way, except for
-        matrices by entry access, for which it is trusted.
+        The divisor of all :math:`A_i`, at least the largest Frobenius norm. None: the largest Frobenius norm, for which
+        all entries are read once, counted under "scale". A given scale is checked in the same way, except for matrices
+        by entry access, for which it is trusted.
 
     Attributes
     ----------
     X : SymmetricMatrices
-        The matrices, with the ledger of what was read of them.
+        The matrices, with the ledger of the entries that were read.
     n : int
-        How many matrices there are (m in the survey).
+        The number of matrices (m in the survey).
     scale : float
         The divisor of all matrices: values and bounds are for :math:`A_i / \text{scale}`.
 
@@ -74,7 +74,7 @@ class SemidefiniteFeasibility(MaxMin):
         self.X: SymmetricMatrices = as_symmetric_matrices(A)
         self.n = self.X.shape[0]
         self.scale = self._scale(scale)
-        self._least, self._weights = math.inf, np.zeros(self.n)  # the least bound so far, and the weights that prove it
+        self._least, self._weights = math.inf, np.zeros(self.n)  # the smallest bound so far, and its weights
 
     def _scale(self, scale: float | None) -> float:
         if scale is not None and not (np.isfinite(scale) and scale > 0):
@@ -95,13 +95,13 @@ class SemidefiniteFeasibility(MaxMin):
 
     @property
     def round_reads(self) -> int:
-        """The most entries that a round reads: one entry of every matrix, and one matrix."""
+        """The largest number of entries that a round reads: one entry of every matrix, and one matrix."""
         return self.X.most_per_entry + self.X.most_per_matrix
 
     def sample(self, x: Square, rng: np.random.Generator) -> Vector:
         r"""An l2-sample: :math:`(j, l) \sim X_{jl}^2 / |X|^2`, and :math:`A_i(j, l) |X|^2 / X_{jl}` for every i.
 
-        It is unbiased, with a variance of at most :math:`|A_i|^2 |X|^2 \le 1`. One random number is drawn.
+        The sample is unbiased, with a variance of at most :math:`|A_i|^2 |X|^2 \le 1`. It draws one random number.
         """
         drawn = rng.random()
         by_row = np.einsum("jl,jl->j", x, x)
@@ -117,7 +117,7 @@ class SemidefiniteFeasibility(MaxMin):
         return self.X.matrix(i) / self.scale
 
     def values(self, x: Square) -> Vector:
-        r"""Every :math:`A_i \bullet X`, of X as it is."""
+        r"""Every :math:`A_i \bullet X`, for X as it is given."""
         return self.X.products(x) / self.scale
 
     def bound(self, p: Vector) -> float:
@@ -125,20 +125,20 @@ class SemidefiniteFeasibility(MaxMin):
         return largest_eigenvalue(self.X.combination(p)) / self.scale
 
     def evaluate(self, w: Any) -> Evaluation:
-        r"""The least :math:`A_i \bullet X`, where X is scaled to trace 1; X = 0 is replaced by I/n."""
+        r"""The smallest :math:`A_i \bullet X`, with X scaled to trace 1; X = 0 is replaced by I/n."""
         return super().evaluate(self.of_trace_one(w))
 
     def certify_evaluated(
         self, at: Evaluation, p: Vector | None = None, v: Point | None = None, *, rounds: int = 0
     ) -> tuple[Certificate, Dual]:
-        """The value of X with the least bound that any call has proved, and the weights that prove that bound."""
+        """The value of X with the smallest bound that any call has proved, and the weights that prove that bound."""
         certificate, (weights, _) = super().certify_evaluated(at, p, v, rounds=rounds)
         if certificate.dual < self._least:
             self._least, self._weights = certificate.dual, weights
         return Certificate.proved(at.value, self._least, self.form), (self._weights, np.empty(0))
 
     def of_trace_one(self, X: Any) -> Square:
-        """A positive semidefinite X scaled to trace 1, or I/n for X = 0; others raise a ValueError."""
+        """A positive semidefinite X scaled to trace 1, or I/n for X = 0; any other X raises a ValueError."""
         n = self.X.shape[1]
         whole = np.asarray(X, dtype=np.float64)
         if whole.shape != (n, n):
@@ -152,7 +152,7 @@ class SemidefiniteFeasibility(MaxMin):
 
 
 def _locate(weights: Vector, position: float) -> tuple[int, float]:
-    """The index of the interval that holds a position, of intervals end to end with these lengths, and the offset."""
+    """The index of the interval that contains a position, among adjacent intervals of these lengths; and the offset."""
     ends = np.cumsum(weights)
     # Rounding may put the position beyond the last interval.
     index = min(int(np.searchsorted(ends, position, side="right")), int(np.flatnonzero(weights)[-1]))

@@ -26,12 +26,12 @@ SENSES: dict[str, tuple[int, ...]] = {">=": (1,), "<=": (-1,), "=": (1, -1)}
 """The signs s of the inequalities s (A_i.X - b_i) >= 0 that make up a constraint, by its sense."""
 
 TRACES = ("at most", "exactly")
-DOUBLINGS, HALVINGS = 30, 8  # steps of the line search for the multiple of y with the best bound: to bracket, to bisect
-# A norm that is the root of a difference counts as zero if it is below this share of the root of the two terms: the
-# rounding of the terms can produce a norm of that size.
+DOUBLINGS, HALVINGS = 30, 8  # steps to bracket and to bisect the multiple of y with the best bound
+# A norm that is the square root of a difference counts as zero if it is below this share of the square root of the two
+# terms, because rounding of the terms can produce a norm of that size.
 ZERO_NORM_SHARE = 1e-7
-BOUND_ROUNDING = 1e-13  # share of the sum of the sizes of all terms of a bound; added to the bound for rounding
-SLOPE_ACCURACY = 1e-6  # share of the Frobenius norm; the accuracy of the eigenvalue whose vector gives a slope
+BOUND_ROUNDING = 1e-13  # allowance for rounding of a bound, as a share of the sum of the sizes of its terms
+SLOPE_ACCURACY = 1e-6  # accuracy of the eigenvalue whose vector gives a slope, as a share of the Frobenius norm
 
 
 class SemidefiniteProgram:
@@ -44,20 +44,21 @@ class SemidefiniteProgram:
     A : array of shape (m, n, n), sequence of m matrices, or CSR of shape (m, n * n)
         The constraints, symmetric.
     b : array of shape (m,)
-        Their right-hand sides.
+        The right-hand sides of the constraints.
     sense : str, or sequence or array of m str
-        ">=", "<=" or "=", one for all constraints or one for each. An equality is two inequalities.
+        ">=", "<=" or "=": one for all constraints, or one for each. An equality is two inequalities.
     trace_bound : float
-        R. It is required: if X can be arbitrarily large, no eps limits how far from feasible it is.
+        R, the largest trace of X. It is required: if X can be arbitrarily large, no eps limits how far X is from
+        feasible.
     trace : {"at most", "exactly"}, default="at most"
-        Whether the trace may be less than R. If the constraints fix it (see :func:`implied_trace`), "exactly" saves a
-        dimension and gives tighter bounds.
+        Whether the trace may be less than R. If the constraints fix the trace (see :func:`implied_trace`), "exactly"
+        saves a dimension and gives tighter bounds.
 
     Notes
     -----
     **The form.** A constraint is one inequality :math:`s(A_i \bullet X - b_i) \ge 0` with a sign s, or two of them.
-    Write :math:`X' = X/R`. If the trace of X may be less than R, one more row and column hold the rest of it,
-    :math:`X'' = \operatorname{diag}(X', 1 - \operatorname{tr} X')`; if not, :math:`X'' = X'`. Either way
+    Write :math:`X' = X/R`. If the trace of X may be less than R, one more row and column hold the rest of the trace,
+    :math:`X'' = \operatorname{diag}(X', 1 - \operatorname{tr} X')`; if not, :math:`X'' = X'`. In both cases
     :math:`\operatorname{tr} X'' = 1`, so a constant is a multiple of the trace, and b_i becomes part of the matrix:
 
     .. math::
@@ -80,8 +81,8 @@ class SemidefiniteProgram:
 
     .. math:: s(A_i \bullet X - b_i) \ge -N_i \varepsilon \quad\text{for all } i.
 
-    As :math:`N_i \approx R\|A_i\|`, constraints are met to within eps relative to the largest allowed trace: those on
-    single entries of an X of trace n, as in max-cut, to within eps n.
+    As :math:`N_i \approx R\|A_i\|`, constraints are met to within eps relative to the largest allowed trace. For
+    example, constraints on single entries of an X of trace n, as in max-cut, are met to within eps n.
 
     **Bounds.** Multipliers y, :math:`y_i \ge 0` for ">=" and :math:`\le 0` for "<=", prove for every feasible X
 
@@ -135,7 +136,7 @@ class SemidefiniteProgram:
         if trace not in TRACES:
             raise ValueError(f"trace is {trace!r}; expected 'at most' or 'exactly'")
         self.trace_bound, self.trace = float(trace_bound), trace
-        self.size = self.n + (trace == "at most")  # the rows of X''
+        self.size = self.n + (trace == "at most")  # the number of rows of X''
         signs = [SENSES[each] for each in self.sense]
         self.which = np.repeat(np.arange(self.m), [len(each) for each in signs])  # the constraint of each inequality
         self.signs = np.array([s for each in signs for s in each], dtype=np.float64)
@@ -145,11 +146,11 @@ class SemidefiniteProgram:
 
     @property
     def ledger(self) -> Ledger:
-        """What was read of the constraints and of C, by purpose."""
+        """The counts of entries read of the constraints and of C, by purpose."""
         return self.A.ledger
 
     def _norm(self, square: Any, trace: Any, b: Any) -> Any:
-        """|R A - b I| of matrices with these squared norms and traces; 1 for one that is zero but for rounding."""
+        """|R A - b I| of matrices with these squared norms and traces; 1 for a matrix that is zero up to rounding."""
         R = self.trace_bound
         terms = R * R * square, self.size * np.square(b)
         norm = np.sqrt(np.maximum(terms[0] - 2 * R * b * trace + terms[1], 0))
@@ -167,7 +168,7 @@ class SemidefiniteProgram:
         return float(np.vdot(self.C, X))
 
     def violations(self, X: Array, *, scaled: bool = False) -> Array:
-        """By how much X violates each constraint, 0 if it does not; scaled: divided by N_i, to compare with eps."""
+        """How much X violates each constraint, or 0; with `scaled`, divided by N_i, for comparison with eps."""
         excess = self.A.products(X) - self.b
         violated = np.select([self.sense == ">=", self.sense == "<="], [-excess, excess], np.abs(excess))
         return np.asarray(np.maximum(violated, 0) / (self.norms if scaled else 1.0))
@@ -177,9 +178,9 @@ class SemidefiniteProgram:
         return self._bound(y, self.A.combination(y), float(self.b @ y), 1.0)[0]
 
     def best_bound(self, y: Array) -> tuple[float, Array]:
-        """The least bound of all multiples of y, and that multiple; minus infinity if y proves that no X is feasible.
+        """The best bound of all multiples of y, and that multiple; minus infinity if y proves that no X is feasible.
 
-        The bound is convex in the factor of y, so the sign of its slope tells on which side the best factor is.
+        The bound is convex in the factor of y, so the sign of its slope shows on which side the best factor is.
         """
         G, by = self.A.combination(y), float(self.b @ y)
         if self.trace_bound * self._largest(G) < by - self._rounding(y):
@@ -208,12 +209,12 @@ class SemidefiniteProgram:
         """The bound of `factor` times y and its slope in the factor; G is sum y_i A_i, by is sum y_i b_i."""
         H, R = self.C + factor * G, self.trace_bound
         largest = self._largest(H)
-        # If X = 0 is the best, it stays the best for factors nearby: the slope of the first term is 0.
+        # If X = 0 is best, it stays best for factors nearby, so that the slope of the first term is 0.
         v = leading_eigenvector(H, SLOPE_ACCURACY * float(np.linalg.norm(H)))[1] if largest else np.zeros(self.n)
         return R * largest - factor * by + self._rounding(factor * y), R * float(v @ G @ v) - by
 
     def _rounding(self, y: Array) -> float:
-        """The rounding error of a bound, which is large where large multipliers cancel each other."""
+        """The rounding error of a bound, which is large if large multipliers cancel each other."""
         sizes = self.trace_bound * self.frobenius + np.abs(self.b)
         return BOUND_ROUNDING * float(self.trace_bound * np.linalg.norm(self.C) + sizes @ np.abs(y))
 
@@ -226,7 +227,7 @@ class SemidefiniteProgram:
     def feasibility(self, value: float | None = None) -> SemidefiniteFeasibility:
         """The program in the form above; if a value is given, with C.X >= value as the last constraint.
 
-        It reads the matrices of this program without copying them, and counts in their ledger.
+        The new problem reads the matrices of this program without copying them, and counts in their ledger.
         """
         if value is not None and not math.isfinite(value):
             raise ValueError(f"value must be a finite number, or None for any; got {value!r}")
@@ -250,7 +251,7 @@ class SemidefiniteProgram:
     def multipliers(self, p: Array, value: float | None = None) -> Array:
         """The multipliers y that weights p on the constraints of ``feasibility(value)`` give.
 
-        If the added constraint has no weight, only the direction of y has a meaning, not its length.
+        If the added constraint has no weight, only the direction of y is meaningful, not its length.
         """
         weights = self.signs * p[: self.which.size] / self.norms[self.which]
         y: Array = np.bincount(self.which, weights, minlength=self.m).astype(np.float64)
@@ -269,7 +270,7 @@ class NormalizedConstraints(SymmetricMatrices):
         self.which = which
         self.matrix_factors, self.identity_factors = signs * program.trace_bound / norms, -signs * b / norms
         self.shape = (which.size, program.size, program.size)
-        self.is_stored = False  # these matrices are computed, with norms of at most 1, which need not be checked
+        self.is_stored = False  # computed, with norms of at most 1, which need not be checked
         self.most_per_entry = program.A.most_per_entry + 1
         self.most_per_matrix = max(program.A.most_per_matrix, program.C.size)
 
@@ -315,7 +316,7 @@ class NormalizedConstraints(SymmetricMatrices):
         return self._with_identity(inner, float(weights @ self.identity_factors))
 
     def frobenius(self) -> Array:
-        """1 for each; an upper bound for a constraint that is zero."""
+        """The norm 1 for each constraint; for a constraint that is zero, this is an upper bound."""
         return np.ones(self.shape[0])
 
     def _read_C(self) -> Array:
@@ -331,9 +332,9 @@ class NormalizedConstraints(SymmetricMatrices):
 
 
 def implied_trace(A: Any, b: ArrayLike, sense: str | Sequence[str] | NDArray[np.str_] = "=") -> float | None:
-    """The trace that the equalities among the constraints give every feasible X, or None if they do not fix it.
+    """The trace that the equality constraints imply for every feasible X, or None if they do not fix the trace.
 
-    They fix it if a combination of their matrices is the identity: then tr X = sum y_i A_i.X = sum y_i b_i.
+    They fix it if a combination of their matrices is the identity; then tr X = sum y_i A_i.X = sum y_i b_i.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 r"""Hazan's approximate projection onto the bounded semidefinite cone, Lemma 4.1 of Irpan and Kwan (2015).
 
 Problem: maximise :math:`f(X) = -|Y - X|^2` over :math:`X \succeq 0` with a trace of at most 1, or of 1. Given: Y and an
-accuracy. Returned: X with :math:`f(X^*) - f(X)` of at most the accuracy, also as a factor V with X = V V', of a rank of
-at most the number of steps. As :math:`|X - X^*|^2 \le f(X^*) - f(X)`, X is near the nearest point :math:`X^*`.
+accuracy. Returned: X with :math:`f(X^*) - f(X)` of at most the accuracy, and a factor V with X = V V', whose rank is at
+most the number of steps. As :math:`|X - X^*|^2 \le f(X^*) - f(X)`, X is near the nearest point :math:`X^*`.
 
 This is the Frank-Wolfe method: X moves towards v v', where v is a leading eigenvector of the gradient
 :math:`2(Y - X)`, found by Lanczos.
@@ -24,18 +24,18 @@ Square = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ApproximateProjection:
-    """What :func:`approximate_projection` returns.
+    """The result of :func:`approximate_projection`.
 
     Attributes
     ----------
     X : array of shape (n, n)
         The point of the set.
     V : array of shape (n, rank)
-        Its factor: X = V V'.
+        The factor of X: X = V V'.
     steps : int
-        How many steps it took.
+        The number of steps.
     gap : float
-        An upper bound of :math:`f(X^*) - f(X)`, as measured in the last step.
+        An upper bound of :math:`f(X^*) - f(X)`, measured in the last step.
     """
 
     X: Square
@@ -47,32 +47,31 @@ class ApproximateProjection:
 def approximate_projection(
     Y: Square, accuracy: float, *, exactly: bool = False, line_search: bool = True
 ) -> ApproximateProjection:
-    r"""A point near the one that is nearest to Y among :math:`X \succeq 0` with a trace of at most 1.
+    r"""A point near the nearest point to Y among all :math:`X \succeq 0` with a trace of at most 1.
 
     Step k moves X to :math:`X + \gamma(vv' - X)`, with the best :math:`\gamma` or, without a line search, with
-    :math:`\gamma = 2/(k + 2)`. It ends when :math:`2 (Y - X) \bullet (vv' - X)`, the most by which f can still rise, is
-    small enough.
+    :math:`\gamma = 2/(k + 2)`. The method ends when :math:`2 (Y - X) \bullet (vv' - X)`, the most by which f can still
+    rise, is small enough.
 
     Parameters
     ----------
     Y : array of shape (n, n)
         A symmetric matrix.
     accuracy : float
-        By how much f may fall short of its maximum.
+        How far f may fall short of its maximum.
     exactly : bool, default=False
-        Whether the trace must be 1, not at most 1.
+        Whether the trace must be exactly 1.
     line_search : bool, default=True
         Whether each step has the best length.
 
     Notes
     -----
-    After k steps f falls short by no more than :math:`8/(k + 2) + 2\delta`, where :math:`\delta` is the error of an
+    After k steps, f falls short by no more than :math:`8/(k + 2) + 2\delta`, where :math:`\delta` is the error of an
     eigenvalue: a step changes :math:`h = f(X^*) - f(X)` to at most :math:`(1 - \gamma) h + 2\gamma\delta + 2\gamma^2`,
-    as two points of the set are at most :math:`\sqrt 2` apart, and the bound follows by induction. With
-    :math:`\delta` a quarter of the accuracy, 16/accuracy steps are enough. Hazan (2008) asks for
-    :math:`\delta \sim 1/k^2`, which the sum of all errors does not need. Lanczos takes
-    :math:`O(n^2 \log n / \sqrt\delta)`, and all steps together take the time of the lemma,
-    :math:`\tilde O(n^2 / \text{accuracy}^{1.5})`.
+    as two points of the set are at most :math:`\sqrt 2` apart, and the bound follows by induction. With :math:`\delta`
+    a quarter of the accuracy, 16/accuracy steps are enough. Hazan (2008) requires :math:`\delta \sim 1/k^2`, which is
+    not needed to bound the sum of all errors. Lanczos takes :math:`O(n^2 \log n / \sqrt\delta)`, and all steps together
+    take the time of the lemma, :math:`\tilde O(n^2 / \text{accuracy}^{1.5})`.
 
     Examples
     --------
@@ -88,7 +87,7 @@ def approximate_projection(
     n, delta, most_steps = len(Y), accuracy / 4, math.ceil(16 / accuracy)
     X, vectors, weights = np.zeros((n, n)), np.empty((n, 16)), np.empty(0)
     for k in range(most_steps + 1):
-        outside = exactly and k == 0  # the first X, 0, is not in the set: the first step has length 1
+        outside = exactly and k == 0  # the first X, 0, is not in the set, so that the first step has length 1
         residual = Y - X
         value, v = leading_eigenvector(residual, delta)
         towards_0 = value < 0 and not exactly

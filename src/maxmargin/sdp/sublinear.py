@@ -44,12 +44,12 @@ METHODS = ("exact", "projection", "eigenvector")
 
 @dataclass(frozen=True)
 class SublinearSdp(Solver[SemidefiniteFeasibility, GameState]):
-    r"""Algorithm 3 of the survey, by one of three players for X.
+    r"""Sublinear semidefinite programming, Algorithm 3 of Irpan and Kwan (2015), with one of three players for X.
 
     Parameters
     ----------
     eps : float, default=0.1
-        By how much the answer may fall short of the best possible value.
+        How far the solution may fall short of the best possible value.
     method : {"exact", "projection", "eigenvector"}, default="exact"
         How :math:`X_t` follows from :math:`Y_t`. "projection", as in the survey: Hazan's approximate projection to
         within :math:`\varepsilon_P = \varepsilon/2`, which leaves half of eps to all other errors and so takes
@@ -59,13 +59,13 @@ class SublinearSdp(Solver[SemidefiniteFeasibility, GameState]):
         Whether X has trace 1. `False` is the survey's set, a trace of at most 1, with which no program can be proved
         infeasible (see :mod:`maxmargin.sdp.feasibility`); "eigenvector" needs trace 1.
     confidence : float, default=0.5
-        The probability with which eps is kept. Each run has 1/2; several runs, of which the one of the best value is
-        taken, have more.
+        The probability with which eps is kept. One run has probability 1/2; for more, the best of several runs is
+        taken.
     constant : float, default=23
-        T is the least with :math:`\text{constant}\sqrt{\log m / T} + R(T)/T \le \varepsilon`, where R is the regret of
-        the player of X: :math:`2\sqrt{2T}`, plus :math:`T\varepsilon_P` with Hazan's projection. 23 is the sum of the
-        terms in the proof of Theorem 4.6 (4 + 10 + 8 + 1); the :math:`T = 60^2 \varepsilon^{-2} \log m` that it
-        prints is larger. It is for the worst case; 1 to 3 is often enough, which the certificate shows.
+        T is the smallest number with :math:`\text{constant}\sqrt{\log m / T} + R(T)/T \le \varepsilon`, where R is the
+        regret of the player of X: :math:`2\sqrt{2T}`, plus :math:`T\varepsilon_P` with Hazan's projection. 23 is the
+        sum of the terms in the proof of Theorem 4.6 (4 + 10 + 8 + 1); the :math:`T = 60^2 \varepsilon^{-2} \log m` that
+        the survey prints is larger. 23 is for the worst case; 1 to 3 is often enough, as the certificate shows.
 
     References
     ----------
@@ -130,7 +130,7 @@ class SublinearSdp(Solver[SemidefiniteFeasibility, GameState]):
         return self.game(problem).iterations(problem)
 
     def promise(self, problem: SemidefiniteFeasibility) -> dict[str, float]:
-        """That of Theorem 4.6; of "eigenvector" it holds for the mean, but not for the answer projected from it."""
+        """The promise of Theorem 4.6; for "eigenvector" it holds for the mean, but not for the projected solution."""
         return {} if self.method == "eigenvector" else self.game(problem).promise(problem)
 
 
@@ -145,15 +145,15 @@ def decide(
 ) -> Result:
     r"""Play games with eps = 1/2, 1/4 and so on until a program is found feasible or proved infeasible.
 
-    A game with half the eps takes four times as many rounds: the last game takes most of the time, and an easy program
-    is decided in few rounds.
+    A game with half the eps takes four times as many rounds, so that the last game takes most of the time, and an easy
+    program is decided in few rounds.
 
     Parameters
     ----------
     problem : SemidefiniteFeasibility
-        What to decide.
+        The problem to decide.
     eps : float, default=0.01
-        The least eps to try: a program whose best value is nearer to 0 than this may stay undecided.
+        The smallest eps to try; a program whose best value is nearer to 0 than this may stay undecided.
     method, constant : str, float
         See :class:`SublinearSdp`.
     max_time : float or None
@@ -164,7 +164,7 @@ def decide(
     Returns
     -------
     Result
-        Of the last game.
+        The result of the last game.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def decide(
 def decided(progress: Progress) -> bool:
     """A callback for :func:`maxmargin.solve`: stop once a program is found feasible or proved infeasible.
 
-    It needs ``certify="checks"``, with which each check measures value and bound.
+    It needs ``certify="checks"``, so that each check measures value and bound.
 
     Examples
     --------
@@ -217,32 +217,32 @@ def decided(progress: Progress) -> bool:
 class EigenvectorSteps(Player):
     r"""A player of X without projections, after Garber and Hazan (2012): eigenvector steps keep X nearly positive.
 
-    X is from a set with a cheap projection, symmetric matrices of trace 1 with :math:`|X|_F \le 1`. Its opponents are
-    the weights on the :math:`A_i` and a matrix :math:`Z \succeq 0` of a trace of at most 1, which adds
+    X is chosen from a set with a cheap projection: symmetric matrices of trace 1 with :math:`|X|_F \le 1`. Its
+    opponents are the weights on the :math:`A_i` and a matrix :math:`Z \succeq 0` of a trace of at most 1, which adds
     :math:`Z \bullet X` to the value. As Z is chosen after X, its best choice is :math:`Z_t = zz'` for an eigenvector z
     of the least eigenvalue of :math:`X_t`, or 0 if that is positive. X then takes a step along :math:`A_{i_t} + Z_t`.
 
-    After T rounds :math:`\min_i A_i \bullet \bar X + \min(0, \lambda_{\min}(\bar X)) \ge \sigma - \varepsilon`: any
+    After T rounds, :math:`\min_i A_i \bullet \bar X + \min(0, \lambda_{\min}(\bar X)) \ge \sigma - \varepsilon`: any
     :math:`X \succeq 0` has :math:`Z_t \bullet X \ge 0`, so that the steps gain at least :math:`T\sigma` minus their
     regret, and :math:`\lambda_{\min}` of a mean is at least the mean of :math:`\lambda_{\min}`. So every
     :math:`A_i \bullet \bar X` is at least :math:`\sigma - \varepsilon`, and a negative eigenvalue of :math:`\bar X` is
-    made up for by larger :math:`A_i \bullet \bar X`. The answer is the positive semidefinite matrix of trace 1 that is
-    nearest to :math:`\bar X`; the certificate measures this answer.
+    compensated by larger :math:`A_i \bullet \bar X`. The solution is the positive semidefinite matrix of trace 1 that
+    is nearest to :math:`\bar X`; the certificate measures this matrix.
 
     Parameters
     ----------
     n : int
         The number of rows of X.
     accuracy : float
-        By how much :math:`Z_t` may fall short of the best choice. Lanczos takes
+        How far :math:`Z_t` may fall short of the best choice. Lanczos takes
         :math:`O(n^2 \log n / \sqrt{\text{accuracy}})`, which over :math:`\log m / \varepsilon^2` rounds gives the
         paper's time, :math:`n^2 \log m \log n / \varepsilon^{2.5}`.
 
     Notes
     -----
-    We know only the theorem of the paper: :math:`|X|_F \le 1`, :math:`A_i \bullet X \ge b_i - \varepsilon`,
-    :math:`X \succeq -\varepsilon I`, and the time. The game with Z and the proof above are derived from it; trace 1 in
-    place of the numbers :math:`b_i`, and the projection of the answer, are ours.
+    Only the theorem of the paper is used: :math:`|X|_F \le 1`, :math:`A_i \bullet X \ge b_i - \varepsilon`,
+    :math:`X \succeq -\varepsilon I`, and the time. The game with Z and the proof above are derived from it. Trace 1 in
+    place of the numbers :math:`b_i`, and the projection of the solution, are additions of this library.
 
     Examples
     --------
