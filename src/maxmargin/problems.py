@@ -1,4 +1,4 @@
-"""What is solved: values, dual bounds and certificates, and nothing about how."""
+"""Problems: their values, dual bounds and certificates, independent of the solvers."""
 
 from typing import TYPE_CHECKING
 

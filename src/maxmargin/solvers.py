@@ -1,4 +1,4 @@
-"""How problems are solved: one file an algorithm, one loop for all of them."""
+"""Solvers: one file for each algorithm, and one loop that runs all of them."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -89,21 +89,21 @@ __getattr__, __dir__ = imported_on_use("maxmargin.solvers", _HOMES)
 
 @defined_on_demand
 def _define_solvers() -> None:
-    """Import the modules of all solvers, which registers them, when somebody looks for one by its name."""
+    """Import the modules of all solvers, which registers them; called when a solver is first looked up by name."""
     for home in _HOMES:
         import_module(home)
 
 
 SOLVERS = SolverTable(lambda solver: issubclass(solver.solves, MarginProblem) and Trait.KERNEL not in solver.requires)
-"""The solvers of support vector machines on features, by name; those defined later are seen too."""
+"""The solvers of support vector machines on features, by name, including solvers that are defined later."""
 
 KERNEL_SOLVERS = SolverTable(
     lambda solver: issubclass(solver.solves, MarginProblem) and Trait.KERNEL in solver.requires
 )
-"""The same on a kernel."""
+"""The solvers of support vector machines on a kernel, by name, including solvers that are defined later."""
 
 OTHER_SOLVERS = SolverTable(lambda solver: not issubclass(solver.solves, MarginProblem))
-"""The same for other problems."""
+"""The solvers of all other problems, by name, including solvers that are defined later."""
 
 __all__ = [
     "KERNEL_SOLVERS",
