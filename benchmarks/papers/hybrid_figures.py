@@ -16,25 +16,19 @@ from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experime
 from maxmargin import solve
 from maxmargin.data import as_matrix
 from maxmargin.problems import RegularizedSVM
-from maxmargin.solvers import Hybrid
+from maxmargin.solvers import Hybrid, StochasticGradient
 
-METHODS = (
-    "stochastic, 0.3 / L",
-    "stochastic, 0.1 / L",
-    "stochastic, 0.03 / L",
-    "deterministic",
-    "hybrid",
-    "hybrid-shrink, bound (1)",
-    "hybrid-shrink, section 2",
-)
+SHRINK, TIGHT = "hybrid-shrink, bound (1)", "hybrid-shrink, section 2"
+# The grid goes on until the shortest and the longest step are worse than others on both sets.
+STOCHASTIC = {f"stochastic, {step:g} / L": StochasticGradient(step) for step in (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)}
+METHODS = STOCHASTIC | {name: hybrid.METHODS[name] for name in ("deterministic", "hybrid", SHRINK, TIGHT)}
 C = 0.1
-LEVELS = (1e-2, 1e-4, 1e-6)
+LEVELS = (1e-1, 1e-2, 1e-4, 1e-6)
 FLOOR = 1e-7  # a run ends below this relative error; the optimum is known to 1e-9
 POINTS = 60  # of each curve that the file keeps
 SETS = {"quick": ("spambase",), "full": ("spam", "spambase")}
 PASSES = {"quick": 150, "full": 300}
 SEEDS = {"quick": 5, "full": 10}
-STOCHASTIC, (SHRINK, TIGHT) = METHODS[:3], METHODS[-2:]
 
 
 class HybridFigures(Experiment):
@@ -57,8 +51,9 @@ class HybridFigures(Experiment):
             "SpamAssassin with one binary feature per word; it stands in for the paper's set, and the quick run leaves "
             "it out. spambase has columns of mean 0 and variance 1. n visits of a sample, where n is the number of "
             f"samples, make one effective pass. Each method has {SEEDS[mode]} runs of at most {PASSES[mode]} passes. "
-            "Tables show arithmetic means, the picture geometric means. The stochastic method has the three fixed step "
-            "lengths of the table, where L is the mean over the samples of 2 times the squared norm, plus lambda."
+            "Tables show arithmetic means, the picture geometric means. The stochastic method has the six fixed step "
+            "lengths of the table, where L is the mean over the samples of 2 times the squared norm, plus lambda; "
+            f"a run ends when its relative error exceeds {hybrid.DIVERGED:g}, because it diverges."
         )
 
     def tasks(self, mode: str) -> list[str]:
@@ -69,7 +64,7 @@ class HybridFigures(Experiment):
         problem, best = problem_and_optimum(name)
         rows = []
         for seed in range(SEEDS[mode]):
-            curve = hybrid.curve(problem, hybrid.METHODS[method], seed, PASSES[mode], best, FLOOR)
+            curve = hybrid.curve(problem, METHODS[method], seed, PASSES[mode], best, FLOOR)
             reached = {f"to {level:g}": hybrid.passes_to(curve, level) for level in LEVELS}
             kept = np.unique(np.linspace(0, len(curve) - 1, POINTS).astype(int))
             rows += [
@@ -115,8 +110,8 @@ class HybridFigures(Experiment):
         found = "; ".join(f"{part} on {share_of(kept, 'sets')}" for part, kept in parts.items())
         why = (
             "All three parts have to hold on all sets, or the first one, about shrinking, on one set for a verdict of "
-            f'"{PARTLY}". As in the paper, the stochastic method has three step lengths; the paper does not say which '
-            "ones it has."
+            f'"{PARTLY}". The paper does not say which three step lengths its figures have; here the best of six '
+            "counts, chosen for each set. To smaller errors no fixed step length comes first, as the tables show."
         )
         return Verdict(word, f"{found}.", figures, why)
 

@@ -32,6 +32,7 @@ SEEDS = {"quick": 1, "full": 5}
 PAPER, OURS = "SIMBA as written", "SIMBA, default"
 PASSES = {PAPER: 4.0, OURS: 4.0, "rows": 5.0, "one pass": 1.0}  # budgets, as multiples of the stored entries
 CLAIM, PAYS = 100.0, 2.0  # the factor of the paper, and the least factor at which we say that reading columns pays
+NEARLY = CLAIM / 10  # the least factor, in some cell, at which the claim counts as partly reproduced
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ class RegimeMap(Experiment):
             REPRODUCED
             if 2 * near_claim > len(tasks)
             else PARTLY
-            if self.pays(rows, PAPER, "stored", PAYS)
+            if self.pays(rows, PAPER, "stored", NEARLY)
             else NOT_REPRODUCED
         )
         counts = {
@@ -288,7 +289,7 @@ class RegimeMap(Experiment):
             f"{counts[CLAIM][0]} and {counts[CLAIM][1]} cells.",
             [*parts, *self.trends(rows)],
             f'{WHY} The verdict is about SIMBA as written: "{REPRODUCED}" asks for a factor of at least {CLAIM / 2:g} '
-            f'in more than half of the cells, "{PARTLY}" for a factor of at least {PAYS:g} in one.',
+            f'in more than half of the cells, "{PARTLY}" for a factor of at least {NEARLY:g} in one.',
         )
 
     def tables(self, rows: Sequence[Row]) -> str:
