@@ -285,10 +285,10 @@ def name_of_labels(client, data):
     [
         (columns_differ, ValueError, "partition 1 of X has 3 columns, partition 0 has 5; all partitions must have"),
         (names_differ, ValueError, "columns of partition 1 of X are 'feature 4'.*partition 0 are 'feature 0'"),
-        (lengths_differ, ValueError, "partition 1 of X has 100 rows, but its y has 99; give one for each row"),
+        (lengths_differ, ValueError, "partition 1 of X has 100 rows, but its y has 99; give one value per row"),
         (types_differ, ValueError, "y holds numbers such as .* and names such as .*; give labels of one type"),
         (names_in_a_column, ValueError, "partition 0 of X.*column 'a' is of the type .*; expected numbers.*Drop it"),
-        (too_few_labels, ValueError, "X has 35,000 rows, but y has 34,999; give one for each row"),
+        (too_few_labels, ValueError, "X has 35,000 rows, but y has 34,999; give one value per row"),
         (no_labels, ValueError, r"LinearSVC requires y to be passed.*list of partitions \(X, y\)"),
         (no_rows, ValueError, "X has no rows: all of its 1 partitions are empty"),
         (one_class, ValueError, "y holds one class only, 0.0; a classifier needs at least two classes"),

@@ -190,9 +190,9 @@ def test_a_fit_goes_on_from_its_checkpoint(client, few, model_of_one, at_call, t
 
 def test_what_a_cluster_cannot_do(client, few):
     X, y = few
-    with pytest.raises(ValueError, match=r"solver 'smo' needs all samples in one place.*'decomposition'"):
+    with pytest.raises(ValueError, match=r"solver 'smo' needs all samples in one process.*'decomposition'"):
         SVC(solver="smo").fit(X, y)
-    with pytest.raises(ValueError, match="solver 'sbp' needs all samples in one place"):
+    with pytest.raises(ValueError, match="solver 'sbp' needs all samples in one process"):
         SVC(solver=StochasticBatchPerceptron(), slack=0.1).fit(X, y)
     with pytest.raises(ValueError, match=r"slack=0\.1 and budget=1000"):
         SVC(slack=0.1, budget=1000).fit(X, y)

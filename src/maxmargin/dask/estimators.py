@@ -1,4 +1,4 @@
-"""The estimators on a Dask cluster, in the conventions of scikit-learn and of other libraries on Dask."""
+"""The estimators on a Dask cluster, which follow the conventions of scikit-learn and of other Dask libraries."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ EstimatorT = TypeVar("EstimatorT", bound="type[OnCluster]")
 
 
 def with_client(cls: EstimatorT) -> EstimatorT:
-    """Let a subclass of an estimator have all parameters of that one, and `client`."""
-    initialise: Any = getattr(cls, "__init__")  # noqa: B009, of the estimator without a cluster
+    """Give a subclass of an estimator all parameters of its parent and the parameter `client`."""
+    initialise: Any = getattr(cls, "__init__")  # noqa: B009, the constructor of the estimator without a cluster
 
     @wraps(initialise)
     def __init__(self: Any, *args: Any, client: Client | None = None, **parameters: Any) -> None:
@@ -49,18 +49,24 @@ def with_client(cls: EstimatorT) -> EstimatorT:
 
 
 class OnCluster(BaseEstimator):  # type: ignore[misc]
-    """What the estimators on a cluster share: data on the workers, and predictions that wait until they are needed."""
+    """Base class of the estimators on a cluster: data on the workers, and lazy predictions."""
 
     client: Client | None
     n_features_in_: int
     classes_: NDArray[Any]
 
-    if TYPE_CHECKING:  # what `with_client` makes of the constructor
+    if TYPE_CHECKING:  # the constructor that `with_client` makes
 
         def __init__(self, *, client: Client | None = None, **parameters: Any) -> None: ...
 
     def to_local(self) -> Any:
-        """The fitted model as an ordinary estimator of `maxmargin`, with the same parameters."""
+        """Return the fitted model as an ordinary estimator of `maxmargin` with the same parameters.
+
+        Returns
+        -------
+        estimator
+            The estimator of the same name in `maxmargin`. It needs no cluster.
+        """
         check_is_fitted(self)
         kind = self._local_class()
         model = kind.__new__(kind)
@@ -69,11 +75,11 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def _local_class(cls) -> Any:
-        """The estimator of one machine with the same name."""
+        """Return the estimator class of the same name for one machine."""
         return next(parent for parent in cls.__mro__ if parent.__module__.startswith("maxmargin.estimators"))
 
     def __sklearn_clone__(self) -> Any:
-        """A clone that uses the same client, which cannot be copied."""
+        """Clone the estimator; the clone uses the same client, which cannot be copied."""
         given, kind = self.get_params(deep=False), type(self)
         return kind(**{name: value if name == "client" else clone(value, safe=False) for name, value in given.items()})
 
@@ -81,7 +87,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
         return {**super().__getstate__(), "client": None}
 
     def _on_workers(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClusterRows, NDArray[Any], Any]:
-        """X on the workers, y and the weights in this process; what a search has placed stays where it is."""
+        """Place X on the workers, and y and the weights in this process; data placed by a search stays where it is."""
         if isinstance(X, ClusterRows):
             rows, labels, weights = X.fork(), y, sample_weight
         else:
@@ -98,19 +104,19 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
                 for values, name in ((parts.y, "y"), (parts.weights, "sample_weight"))
             )
             labels = _check_y(labels, estimator=self)
-            if parts.checked:  # the pieces have no names any more
+            if parts.checked:  # the pieces no longer have names
                 rows.feature_names = getattr(self, "feature_names_in_", None)
         self.n_features_in_ = rows.shape[1]
         keep_feature_names(self, rows.feature_names)
         return rows, labels, weights
 
     def _began(self, X: ClusterRows) -> float:
-        """When `fit` was called: `max_time` is that of placing the data, too."""
+        """Return the time at which `fit` was called, because `max_time` includes placing the data."""
         return X.units.began
 
     @contextmanager
     def _placed(self, X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[ClusterRows, NDArray[Any], Any]]:
-        """The data of a fit, as of `_on_workers`; what was not on the workers before is not there afterwards."""
+        """Context with the data of a fit, as `_on_workers` returns it; afterwards, newly placed data is removed."""
         began = time.perf_counter()
         data = self._on_workers(X, y, sample_weight)
         units = data[0].units
@@ -119,21 +125,60 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
             yield data
 
     def _units(self, client: Client) -> int | None:
-        """How many units of rows there are; None: as many as the number of rows says."""
+        """Return the number of units of rows; None means that it depends on the number of rows."""
         return None
 
     # Predictions
 
     def predict(self, X: Any) -> Any:
-        """The class of each row: a dask array for dask data, which computes it when it is needed."""
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : dask array or data frame, array or sparse matrix of shape (m, d)
+            The samples.
+
+        Returns
+        -------
+        array of shape (m,)
+            The class labels. For dask data, a lazy dask array.
+        """
         return self._by_blocks("predict", X)
 
     def decision_function(self, X: Any, **options: Any) -> Any:
-        """How far each row lies on the side of a class; a dask array for dask data."""
+        """Compute the decision values of each row.
+
+        Parameters
+        ----------
+        X : dask array or data frame, array or sparse matrix of shape (m, d)
+            The samples.
+        **options
+            Further arguments of `decision_function` of the estimator of the same name in `maxmargin`.
+
+        Returns
+        -------
+        array
+            The decision values. For dask data, a lazy dask array.
+        """
         return self._by_blocks("decision_function", X, **options)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """The share of rows whose class is predicted; a delayed number for dask data."""
+        """Compute the accuracy: the share of rows whose class is predicted correctly.
+
+        Parameters
+        ----------
+        X : dask array or data frame, array or sparse matrix of shape (m, d)
+            The samples.
+        y : dask array or series, or array of shape (m,)
+            The labels.
+        sample_weight : like y, or None, default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        float
+            The accuracy. For dask data, a lazy number.
+        """
         if not is_dask_collection(X):
             return super().score(X, y, sample_weight)
         import dask.array as da
@@ -146,14 +191,14 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
 
     def _by_blocks(self, method: str, X: Any, **options: Any) -> Any:
         check_is_fitted(self)
-        if isinstance(X, ClusterRows):  # those of the fit, which callbacks ask about
+        if isinstance(X, ClusterRows):  # the rows of the fit, for which callbacks request predictions
             return X.apply(self.to_local(), method, np.arange(X.shape[0]))
         placed: Any = X.X if isinstance(X, RowsToPredict) else None
         if isinstance(placed, ClusterRows):
             return placed.apply(self.to_local(), method, X.rows)
         if not is_dask_collection(X):
             return getattr(super(), method)(X, **options)
-        model = self.to_local().set_callbacks()  # they may hold what cannot be sent, such as a terminal
+        model = self.to_local().set_callbacks()  # callbacks may hold what cannot be sent, such as a terminal
         width, dtype = (0, self.classes_.dtype) if method == "predict" else (_width(model), np.dtype(np.float64))
         predict = partial(_predicted, getattr(model, method), width, dtype)
         if hasattr(X, "columns") and hasattr(X, "map_partitions"):
@@ -180,14 +225,14 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
 
 
 def _predicted(method: Callable[..., Any], width: int, dtype: np.dtype[Any], X: Any, **options: Any) -> NDArray[Any]:
-    """What a method of a model says of the rows of a partition, of which there may be none."""
+    """Apply a method of a model to the rows of a partition, which may be empty."""
     if X.shape[0] == 0:
         return np.empty((0, width) if width else 0, dtype)
     return np.asarray(method(X, **options))
 
 
 def _width(model: Any) -> int:
-    """How many decision values a row has; 0 where it is one number."""
+    """Return the number of columns of the decision values; 0 if they have only one dimension."""
     row = np.zeros((1, model.n_features_in_))
     with_names = hasattr(model, "feature_names_in_")
     if with_names:
@@ -199,7 +244,7 @@ def _width(model: Any) -> int:
 
 
 def _array_of(parts: list[Any], width: int, dtype: np.dtype[Any]) -> Any:
-    """Delayed answers of partitions of unknown sizes as one dask array."""
+    """Combine delayed results for partitions of unknown sizes into one dask array."""
     import dask.array as da
 
     shape = (np.nan,) if not width else (np.nan, width)
@@ -209,14 +254,14 @@ def _array_of(parts: list[Any], width: int, dtype: np.dtype[Any]) -> Any:
 
 
 def _share_right(predicted: NDArray[Any], y: Any, sample_weight: Any) -> np.float64:
-    """The share of labels that were predicted, all in one place."""
+    """Compute the share of labels that were predicted correctly, from arrays in one place."""
     from sklearn.metrics import accuracy_score
 
     return np.float64(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
 def with_known_sizes(X: Any, sizes: Sequence[int]) -> Any:
-    """A dask array or data frame, whose partitions have these numbers of rows, as a dask array that can be sliced."""
+    """Convert a dask array or data frame, whose partitions have these sizes, to a dask array that can be sliced."""
     if hasattr(X, "to_dask_array"):
         return X.to_dask_array(lengths=list(sizes))
     X = X.copy()
@@ -225,14 +270,14 @@ def with_known_sizes(X: Any, sizes: Sequence[int]) -> Any:
 
 
 def _as_array(values: Any) -> Any:
-    """Labels of a dask data frame, a dask array, a series or an array, as a dask array or an array."""
+    """Convert labels in a dask data frame, dask array, series or array to a dask array or an array."""
     if hasattr(values, "to_dask_array"):
         return values.to_dask_array()
     return values if values is None or is_dask_collection(values) else np.asarray(values)
 
 
 class ClassifierOnCluster(OnCluster):
-    """What LinearSVC and SVC share."""
+    """Base class of LinearSVC and SVC."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit the model on the workers.
@@ -240,18 +285,20 @@ class ClassifierOnCluster(OnCluster):
         Parameters
         ----------
         X : dask array or data frame, list of partitions, path or paths, array or sparse matrix
-            The samples. Partitions are futures, delayed objects or paths, which the workers open. Each is a pair
-            (X, y) or a triple with weights if `y` is not given, and else an X. Chunks of an array are dense or CSR.
-        y : dask array or series, list of partitions, array, str or None
-            Their labels, of any type. With paths, the name of the column that holds them; None: the last one.
-        sample_weight : like y, or None
-            Weights of the samples: 2 is the same as the row twice.
-        checkpoint : str, path, Checkpoint or None
-            As in :meth:`maxmargin.LinearSVC.fit`: a fit whose scheduler was lost goes on from it, with another client.
+            The samples. Partitions are futures, delayed objects, or paths that the workers open. If `y` is not given,
+            each partition is a pair (X, y) or a triple (X, y, weights). Chunks of a dask array may be dense or CSR.
+        y : dask array or series, list of partitions, array, str or None, default=None
+            The labels, of any type. With paths, the name of the column that holds them; None means the last column.
+        sample_weight : like y, or None, default=None
+            Weights of the samples. A weight of 2 has the same effect as giving the row twice.
+        checkpoint : str, path, Checkpoint or None, default=None
+            As in :meth:`maxmargin.LinearSVC.fit`. If the scheduler was lost, the fit continues from the checkpoint with
+            another client.
 
         Returns
         -------
-        self
+        self : object
+            The fitted estimator.
         """
         self._validate_params()
         with self._placed(X, y, sample_weight) as data:
@@ -262,7 +309,7 @@ class ClassifierOnCluster(OnCluster):
         return self._on_workers(X, y, sample_weight)
 
     def _for_samples(self, X: Any) -> Any:
-        """A search compares its cells on a few samples first, which are in this process: so is the fit."""
+        """Return a local estimator for the few samples of a search's first comparison, which are in this process."""
         if isinstance(X, ClusterRows):
             return self
         given = self.get_params(deep=False)
@@ -271,7 +318,15 @@ class ClassifierOnCluster(OnCluster):
 
 @with_client
 class LinearSVC(ClassifierOnCluster, local.LinearSVC):
-    """:class:`maxmargin.LinearSVC` on a Dask cluster."""
+    """:class:`maxmargin.LinearSVC` on a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client or None, default=None
+        The client of the cluster. None uses the current client, or starts a new cluster on this machine.
+    C, slack, loss, ...
+        All other parameters as in :class:`maxmargin.LinearSVC`.
+    """
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         super().fit(X, y, sample_weight, checkpoint)
@@ -281,7 +336,7 @@ class LinearSVC(ClassifierOnCluster, local.LinearSVC):
     fit.__doc__ = ClassifierOnCluster.fit.__doc__
 
     def _some_of(self, X: Any, rows: Indices) -> Any:
-        """Some rows of the training data; of dask data, a dask array."""
+        """Select rows of the training data; from dask data, as a dask array."""
         if not is_dask_collection(X):
             return super()._some_of(X, rows)
         return with_known_sizes(X, self._partition_rows)[rows]
@@ -297,10 +352,23 @@ class LinearSVC(ClassifierOnCluster, local.LinearSVC):
 
 
 class SearchOnCluster(OnCluster):
-    """What LinearSVCCV and SVCCV share: folds and values are compared on samples that stay on the workers."""
+    """Base class of LinearSVCCV and SVCCV: folds and values are compared on samples that stay on the workers."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, checkpoint: Any = None) -> Self:
-        """Compare all values on the workers, and fit the best one; parameters as of LinearSVC and LinearSVCCV."""
+        """Compare all values on the workers, and fit the best one.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in the `fit` of :class:`maxmargin.dask.LinearSVC`.
+        groups, checkpoint
+            As in the `fit` of :class:`maxmargin.LinearSVCCV`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         self._validate_params()
         with self._placed(X, y, sample_weight) as data:
             super().fit(*data, groups, checkpoint)
@@ -315,7 +383,15 @@ class SearchOnCluster(OnCluster):
 
 @with_client
 class LinearSVCCV(SearchOnCluster, local.LinearSVCCV):
-    """:class:`maxmargin.LinearSVCCV` on a Dask cluster."""
+    """:class:`maxmargin.LinearSVCCV` on a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client or None, default=None
+        The client of the cluster. None uses the current client, or starts a new cluster on this machine.
+    Cs, slacks, cv, ...
+        All other parameters as in :class:`maxmargin.LinearSVCCV`.
+    """
 
     def _estimator(self) -> LinearSVC:
         return LinearSVC(**super()._estimator().get_params(deep=False), client=self.client)

@@ -1,4 +1,4 @@
-"""What users give, as partitions of rows on the workers and labels in this process."""
+"""Conversion of the user's data to partitions of rows on the workers and labels in this process."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ Check = Callable[[Any, Any], tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partitions of X, and labels and weights as they were given, or as a partition each.
+    """The partitions of X, and the labels and weights as they were given or partition by partition.
 
     Attributes
     ----------
     X : list of Future or Delayed or data
-        Rows of a partition: an array, a CSR matrix, a data frame, a path or a store.
+        The rows of each partition: an array, a CSR matrix, a data frame, a path or a store.
     y, weights : anything or None
+        The labels and the weights.
     paired : bool
-        Whether labels and weights were given partition by partition, with those of X.
+        Whether labels and weights were given together with each partition of X.
     checked : bool
-        Whether X is data in this process, which was validated as without a cluster.
+        Whether X is data in this process that was validated as without a cluster.
     """
 
     X: list[Any]
@@ -53,9 +54,9 @@ class Partitions:
 
 
 def partitions_of(X: Any, y: Any, sample_weight: Any, check: Check) -> Partitions:
-    """The partitions of whatever a user gives as X, y and sample_weight.
+    """Return the partitions of the X, y and sample_weight that a user gives.
 
-    `check` validates arrays and the like in this process, as an estimator without a cluster does.
+    `check` validates arrays and similar data in this process, as an estimator without a cluster does.
     """
     if isinstance(X, (str, os.PathLike)):
         X = files_of(X)
@@ -65,7 +66,7 @@ def partitions_of(X: Any, y: Any, sample_weight: Any, check: Check) -> Partition
         X, y = [read(os.fspath(item)) for item in X], None
     if isinstance(y, str):
         raise TypeError(
-            f"y={y!r} is a name; a name of a column goes with paths of files as X. Give the labels: of a data frame, "
+            f"y={y!r} is a name, but X is not a path or a list of paths; give the labels, for a data frame "
             f"X=frame.drop(columns={y!r}), y=frame[{y!r}]"
         )
     if _is_array(X):
@@ -86,7 +87,7 @@ def partitions_of(X: Any, y: Any, sample_weight: Any, check: Check) -> Partition
     if is_dask_collection(X):
         raise TypeError(
             f"X must be a dask array or data frame, or a list of partitions; got a {type(X).__name__}. Convert it, for "
-            "instance with to_dataframe()"
+            "example with to_dataframe()"
         )
     if lies_elsewhere(X):
         _refuse_not_sent(X)
@@ -99,7 +100,7 @@ def partitions_of(X: Any, y: Any, sample_weight: Any, check: Check) -> Partition
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
-    """The files that a pattern such as "data-*.parquet" stands for, or the one path that it is."""
+    """Return the files that match a pattern such as "data-*.parquet", or the given path if it is not a pattern."""
     name = os.fspath(path)
     found = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
     if not found:
@@ -108,7 +109,7 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _cut(X: Any) -> list[Any]:
-    """Rows in this process, cut to what one worker is sent at a time."""
+    """Cut rows in this process into pieces that are sent to one worker at a time."""
     if issparse(X):
         X = X.tocsr()
     return [X[rows] for rows in slices(X.shape[0], rows_per_unit(X.shape[0]))]
@@ -134,7 +135,7 @@ def _is_frame(X: Any) -> bool:
 
 
 def _is_partition(item: Any, *, with_labels: bool) -> bool:
-    """Whether an item of a list is a partition, and not a row; `with_labels`: it may be a pair or a triple."""
+    """Whether an item of a list is a partition and not a row; with `with_labels`, it may be a pair or a triple."""
     if isinstance(item, (Future, Delayed, str, os.PathLike)) or len(getattr(item, "shape", ())) == 2:
         return True
     pair = with_labels and isinstance(item, (list, tuple)) and len(item) in (2, 3)
@@ -142,16 +143,16 @@ def _is_partition(item: Any, *, with_labels: bool) -> bool:
 
 
 def _is_lazy_list(values: Any) -> bool:
-    """Whether labels or weights are a list with a partition each, some of which are not in this process."""
+    """Whether labels or weights are a list of partitions, some of which are not in this process."""
     return isinstance(values, (list, tuple)) and any(isinstance(item, (Future, Delayed)) for item in values)
 
 
 def _of_list(items: list[Any], y: Any, sample_weight: Any) -> Partitions:
-    """A list of partitions of X; without y, of pairs (X, y) or triples with weights, together or as one future."""
+    """Convert a list of partitions of X, or, without y, of pairs (X, y) or triples, each of which may be a future."""
     if y is not None:
         return Partitions(items, y, sample_weight)
     if sample_weight is not None:
-        raise ValueError("with a list of pairs (X, y), give weights as a third item of each, and not as sample_weight")
+        raise ValueError("with a list of pairs (X, y), give weights as the third item of each, not as sample_weight")
     if all(isinstance(item, (list, tuple)) for item in items):
         if len({len(item) for item in items}) > 1:
             raise ValueError("all partitions must be pairs (X, y), or all triples (X, y, weights)")
@@ -170,11 +171,12 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
     Parameters
     ----------
     client : Client
+        The client of the cluster.
     X : list
         The partitions, as in :class:`Partitions`.
     units_for : int or None
-        None: units whose size depends on the number of rows alone. A number: so many units of about equal size, spread
-        evenly over the workers, wherever the partitions are.
+        The number of units, which then have about equal size and are spread evenly over the workers, regardless of
+        where the partitions are. If None, the size of units depends only on the number of rows.
     """
     threads = workers_of(client)
     places = [address for address, count in threads.items() for _ in range(count)]
@@ -195,7 +197,7 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
     who, sparse = client.who_has(futures), any(each.sparse for each in told)
 
     def assembled(number: int, pieces: Sequence[Future]) -> Future:
-        """Unit `number`, from its partitions, on the worker that holds most of its rows; with `units_for`, in turn."""
+        """Assemble a unit from its partitions, on the worker with most of its rows; with `units_for`, round-robin."""
         rows, own = cuts[number], sources[number]
         parts = [slice(max(rows.start - starts[k], 0), min(rows.stop, starts[k + 1]) - starts[k]) for k in own]
         each = zip(own, pieces, parts, strict=True)
@@ -207,7 +209,7 @@ def place(client: Client, X: Sequence[Any], *, units_for: int | None = None) -> 
         return client.submit(worker.assemble, list(pieces), *facts, pure=False, **near)
 
     def sent_again(number: int) -> Future | None:
-        """Unit `number` once more, after it was lost with a worker; None unless its rows are in this process."""
+        """Assemble a unit again after it was lost with a worker; None unless its rows are in this process."""
         if not all(_is_here(X[k]) for k in sources[number]):
             return None
         return assembled(number, [client.scatter(X[k], hash=False) for k in sources[number]])
@@ -225,7 +227,7 @@ def _is_here(item: Any) -> bool:
 
 
 def _computed(client: Client, item: Any, address: str) -> Future:
-    """A partition as a future; one that is not computed yet is computed by this worker, if it is free."""
+    """Return a partition as a future; if it is not computed yet, this worker computes it if it is free."""
     where = {"workers": [address], "allow_other_workers": True}
     if isinstance(item, Future):
         return item
@@ -237,7 +239,7 @@ def _computed(client: Client, item: Any, address: str) -> Future:
 
 
 def _place_of_most(pieces: Sequence[tuple[Any, slice]]) -> str | None:
-    """The worker that holds most of the rows of a unit."""
+    """Return the worker that holds most of the rows of a unit."""
     counts: dict[str, int] = {}
     for where, cut in pieces:
         if where:
@@ -246,7 +248,7 @@ def _place_of_most(pieces: Sequence[tuple[Any, slice]]) -> str | None:
 
 
 def _results(client: Client, tasks: Sequence[Future], partitions: Sequence[Any], name: str) -> list[Any]:
-    """The results of a task for each partition; an error names the partition that has led to it."""
+    """Return the result of a task for each partition; an error names the partition that caused it."""
     tasks = list(tasks)
     try:
         finished(client, tasks)
@@ -274,13 +276,13 @@ def _results(client: Client, tasks: Sequence[Future], partitions: Sequence[Any],
 
 
 def _named(kind: type[Exception], message: str) -> Exception:
-    """An error of a kind that takes a message alone; a ValueError in place of kinds that take more."""
+    """Make an error of a kind that takes only a message; a ValueError or OSError replaces kinds that take more."""
     plain = kind if kind in (TypeError, ValueError, ImportError, OSError, FileNotFoundError, ClusterError) else None
     return (plain or (OSError if issubclass(kind, OSError) else ValueError))(message)
 
 
 def _refuse_different(told: Sequence[Description]) -> tuple[list[str] | None, int]:
-    """Refuse partitions that do not go together; return the names of the features, and their number."""
+    """Refuse partitions with different features; return the names of the features, and their number."""
     first = next((k for k, each in enumerate(told) if each.shape[0]), 0)
     for k, each in enumerate(told):
         if each.shape[0] == 0:
@@ -305,18 +307,20 @@ def _few(names: Sequence[str] | None) -> str:
 
 
 def gathered(client: Client, values: Any, counts: Sequence[int], name: str, *, paired: bool = False) -> Labels | None:
-    """Labels or weights of all rows in this process; None if no partition has any.
+    """Gather the labels or weights of all rows in this process; None if no partition has any.
 
     Parameters
     ----------
     client : Client
+        The client of the cluster.
     values : dask array or series, list of partitions, array, series or list
+        The labels or weights.
     counts : list of int
-        The numbers of rows of the partitions of X.
+        The number of rows of each partition of X.
     name : str
-        For errors.
+        The name of the values in errors.
     paired : bool
-        Whether `values` is a list with an item for each partition of X.
+        Whether `values` is a list with one item per partition of X.
     """
     values = _lazy_parts(values)
     if paired or _is_lazy_list(values) or _is_list_of_arrays(values):
@@ -341,15 +345,15 @@ def gathered(client: Client, values: Any, counts: Sequence[int], name: str, *, p
         for k, (part, count) in enumerate(zip(parts, counts, strict=len(parts) == len(counts))):
             if several and len(parts) == len(counts) and len(part) != count:
                 raise ValueError(
-                    f"partition {k} of X has {count:,} rows, but its {name} has {len(part):,}; give one for each row"
+                    f"partition {k} of X has {count:,} rows, but its {name} has {len(part):,}; give one value per row"
                 )
     if total != n:
-        raise ValueError(f"X has {n:,} rows, but {name} has {total:,}; give one for each row")
+        raise ValueError(f"X has {n:,} rows, but {name} has {total:,}; give one value per row")
     return _joined([part for part in parts if part.size], name)
 
 
 def _joined(parts: Sequence[Labels], name: str) -> Labels:
-    """The labels of all partitions that have some, as one array; numbers and names do not go together."""
+    """Join the labels of all nonempty partitions in one array; a mixture of numbers and names is an error."""
     kinds = [("names" if isinstance(part.flat[0], str) else "numbers") for part in parts]
     if len(set(kinds)) > 1:
         k = next(k for k, kind in enumerate(kinds) if kind != kinds[0])
@@ -366,7 +370,7 @@ def _is_list_of_arrays(values: Any) -> bool:
 
 
 def _lazy_parts(values: Any) -> Any:
-    """The partitions of labels in a dask array or series; else the labels as they are."""
+    """Return the partitions of labels in a dask array or series; other labels are returned unchanged."""
     if isinstance(values, (Delayed, Future)):
         return [values]
     if not is_dask_collection(values):

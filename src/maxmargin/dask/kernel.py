@@ -1,4 +1,4 @@
-"""Kernel machines on a Dask cluster: each worker keeps its samples, and the columns of the kernel matrix for them."""
+"""Kernel classifiers on a Dask cluster: each worker keeps some samples and their columns of the kernel matrix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from maxmargin.solvers import Decomposition
 
 
 class ClusterKernelRows(KernelRows):
-    """Rows of a kernel matrix on the workers: binary problems are solved one after another, each by all workers."""
+    """Rows of a kernel matrix on the workers. Binary problems are solved one after another, each by all workers."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -35,20 +35,20 @@ class ClusterKernelRows(KernelRows):
 
 
 class KernelOnCluster(OnCluster):
-    """What SVC and SVCCV share."""
+    """Base class of SVC and SVCCV."""
 
     kernel: Any
 
     def _units(self, client: Client) -> int:
-        """A unit of rows for each worker; if some have more threads than others, one for so many threads."""
+        """Return the number of units of rows: one per worker, or more if workers have different numbers of threads."""
         threads = list(workers_of(client).values())
         return sum(threads) // math.gcd(*threads)
 
     def _on_workers(self, X: Any, y: Any, sample_weight: Any) -> tuple[ClusterRows, NDArray[Any], Any]:
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError(
-                "kernel='precomputed' needs the whole kernel matrix in one place; fit maxmargin."
-                f"{type(self).__name__} on it, or give the kernel as a function"
+                "kernel='precomputed' needs the whole kernel matrix in one process; use maxmargin."
+                f"{type(self).__name__} for it, or give the kernel as a function"
             )
         return super()._on_workers(X, y, sample_weight)
 
@@ -57,31 +57,33 @@ class KernelOnCluster(OnCluster):
 class SVC(KernelOnCluster, ClassifierOnCluster, local.SVC):
     r""":class:`maxmargin.SVC` on a Dask cluster.
 
-    Each worker keeps a block of the samples, and a cache of the entries of kernel rows that belong to them. The
-    decomposition solver runs in this process, which holds the working set: it sends the samples of new rows to all
-    workers, and is sent their parts of the sums. All that a worker holds beyond its data is a cache, so that a lost
-    worker costs time and changes nothing.
+    Each worker keeps a block of the samples, and a cache of their entries of kernel rows. The decomposition solver runs
+    in this process, which holds the working set. It sends the samples of new rows to all workers and receives their
+    parts of the sums. Apart from its data, a worker holds only a cache, so a lost worker costs time but does not change
+    the result.
 
     Parameters
     ----------
     cache_size : float, default=2000
-        How many megabytes of kernel rows all workers together keep; each keeps its share of each row. Beyond, a worker
-        needs memory for its data twice and about 300 megabytes. As in :class:`maxmargin.SVC`, it decides how large
-        working sets are: raise it with the number of workers to use their memory.
+        The size of the cache for kernel rows of all workers together, in megabytes; each worker keeps its share of each
+        row. In addition, a worker needs memory for two copies of its data and about 300 megabytes. As in
+        :class:`maxmargin.SVC`, the cache size determines how large working sets are. Raise it with the number of
+        workers to use their memory.
     kernel, solver
-        As in :class:`maxmargin.SVC`, without "precomputed", and with the solver "decomposition" only. A function given
-        as kernel must be picklable.
-    client : distributed.Client or None
-        The client of the cluster; None: the current one, or that of a new cluster on this machine.
+        As in :class:`maxmargin.SVC`, except that "precomputed" is not supported and "decomposition" is the only solver.
+        A callable kernel must be picklable.
+    client : distributed.Client or None, default=None
+        The client of the cluster. None uses the current client, or starts a new cluster on this machine.
     C, slack, gamma, ...
-        All others as in :class:`maxmargin.SVC`.
+        All other parameters as in :class:`maxmargin.SVC`.
 
     Notes
     -----
-    The model has the same bits for any number of workers with processors of one kind, whatever happens to them during
-    the fit. They are those of :class:`maxmargin.SVC` with ``solver="decomposition"`` and the same `cache_size` for
-    data in float64, and for float32 on processors with AVX-512. On others, kernels in float32 take a sixth longer to
-    compute to the same bits in any block, which the local fit does not do: there the two models agree within `tol`.
+    The model is the same, to the bit, for any number of workers with processors of the same kind, even if workers are
+    lost during the fit. It is also the same as that of :class:`maxmargin.SVC` with ``solver="decomposition"`` and the
+    same `cache_size` for data in float64, and for data in float32 on processors with AVX-512. On other processors, it
+    takes a sixth longer to compute float32 kernels to the same bits in any block. The local fit does not do this, so
+    there the two models agree within `tol`.
 
     Examples
     --------
@@ -100,12 +102,12 @@ class SVC(KernelOnCluster, ClassifierOnCluster, local.SVC):
         solver = solver_named(self.solver, self._solvers)
         if solver is not None and not isinstance(solver, Decomposition):
             raise ValueError(
-                f"solver {solver.name!r} needs all samples in one place; on a cluster, SVC has solver='decomposition'"
+                f"solver {solver.name!r} needs all samples in one process; on a cluster, use solver='decomposition'"
             )
         if solver is None and self.slack is not None and self.budget is not None:
             raise ValueError(
-                f"with slack={self.slack!r} and budget={self.budget!r} the solver would need all samples in one place; "
-                "give C, or no budget, or solver='decomposition'"
+                f"with slack={self.slack!r} and budget={self.budget!r}, the solver would need all samples in one "
+                "process; give C, or no budget, or solver='decomposition'"
             )
         return super()._validated(X, y, sample_weight)
 
@@ -134,16 +136,15 @@ class SVC(KernelOnCluster, ClassifierOnCluster, local.SVC):
 class SVCCV(KernelOnCluster, SearchOnCluster, local.SVCCV):
     """:class:`maxmargin.SVCCV` on a Dask cluster.
 
-    Cells are compared as there. Comparisons on a part of the samples are made in this process, those on all samples
-    and the last fit on the cluster, see :class:`SVC`: all folds and values of C share the kernel rows that the workers
-    keep.
+    Comparisons on a part of the samples run in this process. Comparisons on all samples and the last fit run on the
+    cluster, see :class:`SVC`; all folds and values of C share the kernel rows that the workers keep.
 
     Parameters
     ----------
     cache_size, kernel, client
         As in :class:`SVC`.
     Cs, slacks, gammas, cv, ...
-        All others as in :class:`maxmargin.SVCCV`.
+        All other parameters as in :class:`maxmargin.SVCCV`.
     """
 
     def _estimator(self) -> SVC:

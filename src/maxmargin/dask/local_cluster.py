@@ -1,4 +1,4 @@
-"""Workers on this machine: how they are started, and what they do when a user presses Ctrl-C in their terminal."""
+"""Workers on this machine: how they are started, and their protection from Ctrl-C in the user's terminal."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import dask
 from distributed import Client, LocalCluster, WorkerPlugin
 
-# Dask sets these variables in the environment of this process, for the workers that it starts, and leaves them there:
-# all later fits in this process, on no cluster, would use one thread. So each worker is given them for itself alone.
+# Dask sets these variables in the environment of this process for the workers that it starts, and leaves them set, so
+# that all later local fits in this process would use one thread. Therefore each worker gets them separately.
 MOVED = "distributed.nanny.pre-spawn-environ"
 
 
 def local_cluster(workers: int, **options: Any) -> LocalCluster:
-    """A cluster of so many processes of one thread each; its dashboard is served at any free port."""
+    """Start a cluster of `workers` processes with one thread each; its dashboard uses any free port."""
     environment = {name: str(value) for name, value in dask.config.get(MOVED, {}).items()}
     address = "127.0.0.1:0"
     with dask.config.set({MOVED: {}}):
@@ -25,22 +25,22 @@ def local_cluster(workers: int, **options: Any) -> LocalCluster:
 
 
 class IgnoreCtrlC(WorkerPlugin):  # type: ignore[misc]
-    """Lets the process of a worker go on at Ctrl-C, also one that is started later.
+    """Makes worker processes ignore Ctrl-C, including workers that are started later.
 
-    A terminal sends Ctrl-C to all of its processes. The driver answers it by ending the fit with the model that it has
-    found so far, for which it needs the workers.
+    A terminal sends Ctrl-C to all its processes. The driver responds by ending the fit with the model found so far, for
+    which it needs the workers.
     """
 
     name = "maxmargin-ignore-ctrl-c"
     idempotent = True
 
     def setup(self, worker: Any) -> None:
-        """Called by each worker; one that is a thread of the driver's process leaves its signals alone."""
+        """Set up a worker; a worker that is a thread of the driver's process does not change the signals."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def shield_from_ctrl_c(client: Client) -> None:
-    """Let the workers of a cluster that this process has started go on at Ctrl-C."""
+    """Make the workers of a cluster that this process has started ignore Ctrl-C."""
     if isinstance(client.cluster, LocalCluster):
         client.register_plugin(IgnoreCtrlC())

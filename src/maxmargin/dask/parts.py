@@ -1,4 +1,4 @@
-"""The objects of parts on a cluster, and how they are called: tasks that Dask places, retries and recovers."""
+"""The objects of parts on a cluster, which are called in tasks that Dask places, retries and recovers."""
 
 from __future__ import annotations
 
@@ -23,36 +23,38 @@ from maxmargin.engine.parts import Scattered, SqNorms, Sums, TreeSum
 if TYPE_CHECKING:
     from maxmargin.dask.rows import ClusterRows
 
-LARGE_REQUEST = 200_000  # bytes; larger requests are sent to their worker directly, and not through the scheduler
-MOST_ENDED = 100  # names of placements that have ended which requests carry: a worker has heard of older ones
-SPREAD_SECONDS = 5.0  # time between two looks, at least, whether there are workers that hold no unit
-MOST_TRIES = 20  # times that the objects of a unit are made again for one call: each time a worker was lost
+LARGE_REQUEST = 200_000  # bytes; larger requests are sent directly to their worker and not through the scheduler
+MOST_ENDED = 100  # maximum number of ended placements named in requests; workers know about older ones
+SPREAD_SECONDS = 5.0  # minimum time between two checks for workers that hold no unit
+MOST_TRIES = 20  # maximum number of times that one call remakes the objects of a unit after a worker was lost
 
 
 @dataclass
 class Units:
-    """Consecutive rows of the data as futures, each of which lies on one worker.
+    """The data as futures of units of consecutive rows, each of which is on one worker.
 
     Attributes
     ----------
     client : Client
+        The client of the cluster.
     futures : list of Future
-        Of :class:`maxmargin.dask.worker.Unit`. Dask computes those again that were lost with a worker, from their
+        Futures of :class:`maxmargin.dask.worker.Unit`. If a unit is lost with a worker, Dask recomputes it from its
         source.
     slices : list of slice
-        The rows of each.
+        The rows of each unit.
     sources : list of list of int
-        The numbers of the partitions that each consists of.
+        The numbers of the partitions that make up each unit.
     holders : dict
-        The worker that holds each unit, as far as is known; Dask corrects what is out of date.
+        The worker that holds each unit, as far as known; Dask corrects outdated items.
     sent_again : function of int, or None
-        Makes a unit again that is lost for Dask, from rows in this process; None, or returns None, if they are not.
+        Remakes a unit that Dask cannot recompute, from rows in this process; returns None if the rows are not in this
+        process. None if no rows are.
     ended : deque of str
-        Placements whose objects nobody needs any more: each request tells the workers.
+        Placements whose objects are no longer needed; each request names them to the workers.
     looked : float
-        When it was last looked whether there are workers that hold no unit.
+        The time of the last check for workers that hold no unit.
     began : float
-        When the user called `fit`, by `time.perf_counter`.
+        The time at which the user called `fit`, by `time.perf_counter`.
     """
 
     client: Client
@@ -67,19 +69,19 @@ class Units:
 
     @contextmanager
     def until_released(self) -> Iterator[None]:
-        """Context of a fit, after which the workers' memory is free at once, and not when garbage is collected here."""
+        """Context of a fit; at its end, the workers' memory is freed at once, not when garbage is collected here."""
         try:
             yield
         finally:
             for future in self.futures:
                 future.release()
             if self.client.status == "running":
-                # The client tells the scheduler in its own time. What the user computes next must come after that, or
-                # Dask would find tasks that it knows, and that were made from the same keys in another way.
+                # The client notifies the scheduler asynchronously. The user's next computation must come after that,
+                # because Dask would otherwise find known tasks that were made differently from the same keys.
                 self.client.sync(asyncio.sleep, 0)
 
     def locate(self) -> None:
-        """Wait until all units are on workers, and ask where."""
+        """Wait until all units are on workers, and find out on which."""
         for _ in range(MOST_TRIES):
             if self._finished(self.futures):
                 break
@@ -88,10 +90,10 @@ class Units:
         self.holders = {k: who[future.key][0] for k, future in enumerate(self.futures) if who.get(future.key)}
 
     def ask(self, request_for: Callable[[Sequence[int], dict[int, int]], Request]) -> list[Answer]:
-        """The answers of all units.
+        """Return the answers of all units.
 
-        `request_for` makes the request for some units of one worker; it is given the units whose objects have to be
-        made again, and from which version on.
+        `request_for` makes the request for some units of one worker. Its arguments are these units, and the units whose
+        objects must be remade, each with the version from which to continue.
         """
         if self.holders and time.perf_counter() - self.looked >= SPREAD_SECONDS:
             self._spread()
@@ -121,19 +123,20 @@ class Units:
             if any(k not in answers and self._moved(k) for k in left):
                 self.holders = {}
         raise ClusterError(
-            f"{self._partitions(left)} of X were lost with their workers again and again, {MOST_TRIES} times"
+            f"{self._partitions(left)} of X were lost with their workers {MOST_TRIES} times in one call; the workers "
+            "may need more memory, or X smaller partitions"
         )
 
     def _partitions(self, units: Sequence[int]) -> str:
-        """The partitions that some units consist of, for errors."""
+        """Name the partitions that make up some units, for errors."""
         parts = sorted({part for k in units for part in self.sources[k]})
         few = ", ".join(str(part) for part in parts[:10]) + (", ..." if len(parts) > 10 else "")
         return f"partition{'s' if len(parts) > 1 else ''} {few}"
 
     def _spread(self) -> None:
-        """Give units to workers that hold none, such as one that was added or started again, if others hold several.
+        """Move units to workers that hold none, such as new or restarted workers, if other workers hold several.
 
-        The objects of these units are made again there, which takes about as long as all calls so far took for them.
+        The objects of these units are remade there, which takes about as long as all their calls so far.
         """
         self.looked = time.perf_counter()
         threads = worker_threads(self.client)
@@ -157,7 +160,7 @@ class Units:
             )
 
     def _moved(self, k: int) -> bool:
-        """Whether a unit is no longer where it was."""
+        """Whether a unit is no longer on the worker that held it."""
         return self.holders.get(k) not in self.client.who_has([self.futures[k]])[self.futures[k].key]
 
     def _submit(self, request: Request, own: Sequence[int], address: str) -> Future:
@@ -181,9 +184,9 @@ class Units:
             ) from error
         except CannotLoad as error:
             raise ClusterError(
-                f"a worker cannot load what it was sent ({error}). A function that is given, such as a kernel, must be "
-                "in a module that the workers can import, after client.upload_file('module.py') for instance, or in "
-                "the script itself"
+                f"a worker cannot load what it was sent ({error}). A function, such as a kernel, must be defined in "
+                "the script itself, or in a module that the workers can import, for example after "
+                "client.upload_file('module.py')"
             ) from error
         except Exception:
             for k, future in enumerate(self.futures):
@@ -193,11 +196,11 @@ class Units:
         return answers
 
     def _finished(self, tasks: list[Future]) -> bool:
-        """Wait for tasks; False if what they need was lost."""
+        """Wait for tasks; return False if what they need was lost."""
         return finished(self.client, tasks)
 
     def _restore(self) -> None:
-        """Send units again that Dask cannot compute again; an error if their rows are not in this process either."""
+        """Resend units that Dask cannot recompute; raise an error if their rows are not in this process either."""
         for k in lost_for_good(self.client, self.futures):
             again = None if self.sent_again is None else self.sent_again(k)
             if again is None:
@@ -224,10 +227,11 @@ class ClusterParts:
     Attributes
     ----------
     rows : ClusterRows
+        The rows.
     per_unit : bool
-        Whether there is one object for each unit.
+        Whether there is one object per unit.
     log : list of Change
-        How the objects were made, and what has changed them since: what was lost is made again from this.
+        The calls that made the objects and have changed them since; lost objects are remade from this log.
     placement : str
         The name of these objects on the workers.
     """
@@ -238,7 +242,7 @@ class ClusterParts:
     placement: str = field(default_factory=lambda: uuid4().hex)
 
     def attach(self) -> None:
-        """After a checkpoint was restored: these are other objects than those of the run that was lost."""
+        """Rename these objects after a checkpoint was restored: they are not those of the lost run."""
         self.placement = uuid4().hex
 
     def update(self, method: str, *args: Any) -> Sums:
@@ -285,7 +289,7 @@ def _sum(answers: Sequence[Answer]) -> Sums:
 
 
 def _cut(args: tuple[Any, ...], rows: slice) -> tuple[Any, ...]:
-    """The arguments for the unit with these rows."""
+    """Return the arguments for the unit with these rows."""
 
     def cut(item: Any) -> Any:
         if isinstance(item, SqNorms):
@@ -296,7 +300,7 @@ def _cut(args: tuple[Any, ...], rows: slice) -> tuple[Any, ...]:
 
 
 def add_reads(ledger: Ledger, answers: Sequence[Answer]) -> None:
-    """Count what the workers have read for these answers."""
+    """Add what the workers have read for these answers to the ledger."""
     ledger.add(
         worker.new_ledger(sum(answer.entries_read for answer in answers), sum(answer.dense_count for answer in answers))
     )

@@ -1,4 +1,4 @@
-"""What the binary problems of a fit on a cluster read."""
+"""The rows that the binary problems of a fit on a cluster read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from maxmargin.estimators.training_rows import FeatureRows
 from maxmargin.problems import MarginProblem
 from maxmargin.solvers import Newton
 
-MOST_NEWTON_FEATURES = 2000  # beyond, the Hessian of each worker, d^2 numbers, takes longer to send than passes to make
+# Maximum features for `newton`: with more, sending each worker's Hessian (d^2 numbers) takes longer than passes.
+MOST_NEWTON_FEATURES = 2000
 
 
 class ClusterFeatureRows(FeatureRows):
-    """Rows of features on the workers, of which each binary problem reads all.
+    """Rows of features on the workers, all of which are read by each binary problem.
 
     Parameters
     ----------
     X : ClusterRows
+        The rows.
     """
 
     parallel = False  # each problem uses the whole cluster
@@ -28,7 +30,7 @@ class ClusterFeatureRows(FeatureRows):
     most_preliminary = 50_000
 
     def __init__(self, X: ClusterRows) -> None:
-        self.matrix = cast("Matrix", X)  # it has all that a problem asks of rows of features
+        self.matrix = cast("Matrix", X)  # it has everything that a problem requires of rows of features
         self.known_sq_norms = None
 
     def auto_solver(
@@ -41,5 +43,5 @@ class ClusterFeatureRows(FeatureRows):
         return Cocoa()
 
     def part(self, samples: Indices) -> Any:
-        """A few rows, copied into this process."""
+        """Copy a few rows into this process."""
         return FeatureRows(self.matrix[samples])

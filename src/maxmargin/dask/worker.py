@@ -1,8 +1,8 @@
-"""What runs on the workers: calls of the objects of parts, which live there between the calls.
+"""The code that runs on the workers: calls of the objects of parts, which stay there between calls.
 
-Objects are kept in this process, not in Dask's memory: a call changes them in place. Nothing is lost with them: an
-object is made again from the constructor's arguments and the calls that have changed it, in the same order. So every
-answer is the same to the bit, whatever happened to the workers in between.
+Objects are kept in the worker process, not in Dask's memory, because calls change them in place. A lost object is
+remade from the constructor's arguments and the calls that have changed it, in the same order. So every answer is the
+same, to the bit, even if workers are lost in between.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from maxmargin.engine.parts import ALL, LocalParts, LocalRows, Scattered, TreeSu
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Rows of the data that lie together on a worker.
+    """Consecutive rows of the data on one worker.
 
     Attributes
     ----------
     X : array or CSR matrix
         The rows.
     first : int
-        The number of the first one among all rows.
+        The position of the first row among all rows.
     n : int
         The number of all rows.
     unit_rows : int
-        The number of rows of each unit but the last one.
+        The number of rows of each unit except the last one.
     """
 
     X: Any
@@ -52,7 +52,7 @@ class Unit:
     unit_rows: int
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Called on the worker that a unit has come to."""
+        """Restore a unit on the worker that has received it."""
         vars(self).update(state, X=aligned(state["X"]))
 
     def __sizeof__(self) -> int:
@@ -62,7 +62,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Compact:
-    """A vector of a unit on its way to the worker: one number if all are equal, bytes if they are small integers."""
+    """A vector of a unit in a message: one number if all numbers are equal, bytes if they are small integers."""
 
     values: Any
     size: int
@@ -75,20 +75,21 @@ class Compact:
         return cls(vector if small is None or (small != vector).any() else small, vector.size)
 
     def vector(self) -> Vector:
-        """The vector again."""
+        """Return the original vector."""
         return np.broadcast_to(np.asarray(self.values, dtype=np.float64), self.size).copy()
 
 
 @dataclass(frozen=True)
 class Change:
-    """A call that changes the objects, or, as the first one of a placement, makes them.
+    """A call that changes the objects; the first call of a placement makes them.
 
     Attributes
     ----------
     method : str
-        The name of a method; of the first change, that of the class of the objects, as "module:class".
+        The name of a method; for the first change, the class of the objects, as "module:class".
     args : tuple
-        Its arguments; on their way to a worker, vectors over the rows are cut to those of a unit, as :class:`Compact`.
+        The arguments. In a message to a worker, vectors over the rows are cut to the rows of a unit, as
+        :class:`Compact`.
     """
 
     method: str
@@ -102,23 +103,25 @@ class Request:
     Attributes
     ----------
     placement : str
-        Which objects.
+        The name of the objects.
     ended : sequence of str
-        Placements whose objects nobody needs any more.
+        Placements whose objects are no longer needed.
     units : bool
-        Whether there is one object for each unit, and not one for each part.
+        Whether there is one object per unit, and not one per part.
     version : int
-        How many changes the objects must have seen before.
+        The number of changes that the objects must have seen before this call.
     changes : bool
-        Whether this call changes them.
+        Whether this call changes the objects.
     summed : bool
-        Whether answers are summed; else they are listed.
+        Whether answers are summed; otherwise they are listed.
     method : str
+        The method to call.
     args : sequence of tuple
         The arguments for each unit.
     missing : sequence of list of Change
-        For each unit, the changes from `since` on, for objects that have to be made again.
+        For each unit, the changes from version `since` on, for objects that must be remade.
     since : sequence of int
+        For each unit, the number of changes that its objects have seen.
     """
 
     placement: str
@@ -134,18 +137,20 @@ class Request:
 
 
 class CannotLoad(RuntimeError):
-    """A worker cannot load what it was sent: a function or a class of a module that it does not have, for instance."""
+    """The error that a worker cannot load what it was sent, for example a function from a module that it lacks."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A request on its way to a worker, which loads it within the task.
+    """A request as sent to a worker, which loads it inside the task.
 
-    What Dask itself loads before a task begins, and cannot, ends the worker, and then the next one that is sent it.
+    If Dask itself had to load something before a task begins and failed, that would end the worker, and then the next
+    worker that receives it.
 
     Attributes
     ----------
     header : bytes
+        The pickled request without the memory of its arrays.
     arrays : list of arrays of bytes
         The memory of the arrays in the request, which is not copied.
     """
@@ -163,11 +168,11 @@ class Packed:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes are sent."""
+        """The number of bytes to send."""
         return len(self.header) + sum(array.nbytes for array in self.arrays)
 
     def load(self) -> Request:
-        """The request again."""
+        """Return the original request."""
         try:
             request: Request = pickle.loads(self.header, buffers=self.arrays)
         except Exception as error:
@@ -177,14 +182,14 @@ class Packed:
 
 @dataclass(frozen=True)
 class Behind:
-    """The answer of a unit whose objects have not seen all changes: they have seen so many, or are not there (0)."""
+    """The answer of a unit whose objects have seen only `version` changes, or do not exist (version 0)."""
 
     version: int
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the objects of a unit have answered, and what they have read for it."""
+    """The answer of the objects of a unit, and what they have read for it."""
 
     value: Any
     entries_read: int
@@ -193,27 +198,27 @@ class Answer:
 
 @dataclass
 class Held:
-    """The objects of a unit, as a worker holds them."""
+    """The objects of a unit on a worker."""
 
     X: Matrix
     parts: LocalParts | None = None
-    version: int = 0  # how many changes they have seen
-    last: Answer | None = None  # what they answered to the last one, in case that answer was lost
+    version: int = 0  # the number of changes that the objects have seen
+    last: Answer | None = None  # their answer to the last change, in case it was lost on the way
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class OwnSqNorms:
-    """On its way to a worker, stands for the squared norms of the rows of a unit, which the worker computes itself."""
+    """Placeholder in a message for the squared norms of the rows of a unit, which the worker computes itself."""
 
 
 _sq_norms: WeakKeyDictionary[Unit, Vector] = WeakKeyDictionary()
-# The objects of each unit by placement. They end with the data: when Dask lets go of a unit, they are gone.
+# The objects of each unit by placement. They are deleted together with the data when Dask releases a unit.
 _held: WeakKeyDictionary[Unit, dict[str, Held]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def call(packed: Packed, units: Sequence[Unit]) -> list[Answer | Behind]:
-    """Call the objects of some units, one unit after the other, with the threads that the worker has."""
+    """Call the objects of some units, one unit after another, with all threads of the worker."""
     request, threads = packed.load(), get_worker().state.nthreads
     with limit_blas(), keep_freed_memory():
         answers = [_call_unit(request, k, unit, threads) for k, unit in enumerate(units)]
@@ -221,7 +226,7 @@ def call(packed: Packed, units: Sequence[Unit]) -> list[Answer | Behind]:
 
 
 def _merged(answers: Sequence[Answer | Behind]) -> list[Answer | Behind]:
-    """The answers, of which the first has the sums over all units: a worker sends as much for many as for one."""
+    """Merge answers: the first gets the sums of all units, so a worker sends as much for many units as for one."""
     tree = TreeSum()
     for answer in answers:
         if isinstance(answer, Answer):
@@ -238,7 +243,7 @@ def _call_unit(request: Request, k: int, unit: Unit, threads: int) -> Answer | B
     held = _held_unit(request, unit, threads)
     with held.lock:
         if request.changes and held.version == request.version + 1 and held.last is not None:
-            return deepcopy(held.last)  # the call was made, and its answer was lost on the way
+            return deepcopy(held.last)  # the call was made before, but its answer was lost on the way
         if held.version != request.version:
             if not request.missing[k] or request.since[k] != held.version:
                 return Behind(held.version)
@@ -256,7 +261,7 @@ def _call_unit(request: Request, k: int, unit: Unit, threads: int) -> Answer | B
 
 
 def _apply(held: Held, unit: Unit, units: bool, change: Change) -> None:
-    """Make the objects, or make a change of them again."""
+    """Make the objects, or repeat a change of them."""
     if held.parts is None:
         module, _, name = change.method.partition(":")
         rows = LocalRows(held.X, unit.n, unit.first, unit.unit_rows)
@@ -276,7 +281,7 @@ def _scattered(args: tuple[Any, ...], unit: Unit) -> list[Any]:
 
 
 def _sq_norms_of(unit: Unit) -> Vector:
-    """The squared norms of the rows of a unit, which are computed once."""
+    """Return the squared norms of the rows of a unit, which are computed only once."""
     if unit not in _sq_norms:
         _sq_norms[unit] = as_matrix(unit.X).row_sq_norms()
     return _sq_norms[unit]
@@ -294,21 +299,21 @@ def _held_unit(request: Request, unit: Unit, threads: int) -> Held:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows in a file or a store, which a worker opens where it needs them: only the path is sent.
+    """Rows in a file or a store. Only the path is sent; a worker opens it when it needs the rows.
 
     Attributes
     ----------
     path : str
-        As :func:`maxmargin.data.read_table` takes it.
+        The path, in the form that :func:`maxmargin.data.read_table` accepts.
     label_column : str, int or None
-        The column that holds the labels, which is no feature; None: there is none.
+        The column that holds the labels and is not a feature; None if there is none.
     """
 
     path: str
     label_column: str | int | None = None
 
     def open(self) -> Matrix:
-        """The rows; of a store and of a .npy file, nothing is read yet."""
+        """Open the rows; nothing is read yet from a store or a .npy file."""
         from maxmargin.data import as_matrix as wrapped
         from maxmargin.data import load_table
 
@@ -318,9 +323,9 @@ class StoredRows:
 def assemble(
     pieces: Sequence[Any], cuts: Sequence[slice], first: int, n: int, unit_rows: int, dtype: str, sparse: bool
 ) -> Unit:
-    """The rows of a unit, from slices of partitions, as CSR if any rows of the data are sparse.
+    """Assemble the rows of a unit from slices of partitions, as CSR if any rows of the data are sparse.
 
-    Nothing is copied where one partition holds all of them.
+    If one partition holds all the rows, nothing is copied.
     """
     import scipy.sparse as sp
 
@@ -330,12 +335,12 @@ def assemble(
 
 
 def moved(unit: Unit) -> Unit:
-    """The same rows on the worker that runs this: Dask brings them there."""
+    """Return the same rows; Dask moves them to the worker that runs this."""
     return unit
 
 
 def stacked(rows: Sequence[Any]) -> Any:
-    """Rows one below the other, dense or CSR as they are; CSR where they are of both kinds."""
+    """Stack rows vertically, as dense or CSR like the inputs; as CSR if the inputs are of both kinds."""
     import scipy.sparse as sp
 
     if not any(sp.issparse(some) for some in rows):
@@ -344,7 +349,7 @@ def stacked(rows: Sequence[Any]) -> Any:
 
 
 def opened(X: Any) -> Matrix | None:
-    """The rows of a partition that lies in a store, of which nothing is read yet; None if they are in memory."""
+    """Open the rows of a partition in a store, without reading them; None if they are in memory."""
     from maxmargin.data import as_matrix as wrapped
     from maxmargin.data.stores import is_store
 
@@ -356,9 +361,9 @@ def opened(X: Any) -> Matrix | None:
 
 
 def readable(X: Any, dtype: str | None = None, rows: slice = ALL) -> Any:
-    """Some rows of a partition as a matrix that can be read: an array, or a CSR matrix, of floats of this type.
+    """Return some rows of a partition as an array or CSR matrix of floats of this type.
 
-    A data frame is converted; of a store, these rows are read.
+    A data frame is converted, and rows of a store are read.
     """
     import scipy.sparse as sp
 
@@ -373,16 +378,16 @@ def readable(X: Any, dtype: str | None = None, rows: slice = ALL) -> Any:
 
 
 def aligned(X: Any) -> Any:
-    """The same rows, copied if they are not aligned.
+    """Return the same rows, copied if they are not aligned.
 
-    What has come over the network may begin anywhere in memory, and compiled code reads whole numbers.
+    Arrays received over the network may begin at any address, but compiled code needs aligned numbers.
     """
     arrays = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
     return X if all(array.flags.aligned for array in arrays) else X.copy()
 
 
 def _in_memory(X: Any) -> Any:
-    """The rows of a partition as an array or a sparse matrix of numbers, whose rows can be sliced."""
+    """Return the rows of a partition as an array or a sparse matrix of numbers, whose rows can be sliced."""
     import scipy.sparse as sp
 
     if not (sp.issparse(X) or isinstance(X, np.ndarray)):
@@ -402,7 +407,7 @@ def _in_memory(X: Any) -> Any:
 
 
 def _array_of_frame(X: Any) -> NDArray[Any]:
-    """The values of a data frame, of float32 if all columns are; missing values become NaN."""
+    """Return the values of a data frame, in float32 if all columns are float32; missing values become NaN."""
     types = [np.dtype(kind) if isinstance(kind, np.dtype) else None for kind in getattr(X, "dtypes", [])]
     if types and None not in types and all(kind.kind in "biuf" for kind in types if kind is not None):
         return np.asarray(X.to_numpy())
@@ -411,7 +416,7 @@ def _array_of_frame(X: Any) -> NDArray[Any]:
 
 
 def _column(values: Any, name: Any) -> NDArray[Any]:
-    """A column of a data frame as numbers."""
+    """Convert a column of a data frame to numbers."""
     try:
         if str(values.dtype).lower().startswith(("date", "time", "period", "complex")):
             raise TypeError("it holds no real numbers")
@@ -426,20 +431,20 @@ def _column(values: Any, name: Any) -> NDArray[Any]:
 
 
 def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which numbers of a type are read: float32 and float64 as they are, others as float64."""
+    """Return the type in which numbers are read: float32 and float64 unchanged, others as float64."""
     return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the driver must know of a partition."""
+    """What the driver must know about a partition."""
 
     shape: tuple[int, int]
-    dtype: str  # of the floats that its numbers are read as
+    dtype: str  # the float type in which its numbers are read
     n_stored: int
     sparse: bool
     names: list[str] | None
-    stored: bool  # whether it lies in a store, which any worker can open
+    stored: bool  # whether it is in a store, which any worker can open
 
 
 def describe(X: Any) -> Description:
@@ -455,15 +460,15 @@ def describe(X: Any) -> Description:
 
 
 def _names_of(X: Any) -> list[str] | None:
-    """The names of the columns of a data frame, as scikit-learn reads them: None where they are numbered."""
-    from sklearn.utils.validation import _get_feature_names  # its import takes a second, which arrays are spared
+    """Return the column names of a data frame as scikit-learn does: None if the columns are numbered."""
+    from sklearn.utils.validation import _get_feature_names  # imported here because it takes a second
 
     found = _get_feature_names(X)
     return None if found is None else list(found)
 
 
 def item(pair: Any, k: int) -> Any:
-    """Item k of a partition that is given as (X, y) or (X, y, weights); None if it has no weights."""
+    """Return item k of a partition given as (X, y) or (X, y, weights); None for missing weights."""
     if not isinstance(pair, (list, tuple)) or len(pair) not in (2, 3):
         what = f"a {type(pair).__name__}" + (f" of {len(pair)} items" if isinstance(pair, (list, tuple)) else "")
         raise TypeError(
@@ -473,7 +478,7 @@ def item(pair: Any, k: int) -> Any:
 
 
 def read_pair(path: str, label_column: str | int) -> tuple[Any, NDArray[Any]]:
-    """The rows and the labels of a file; see :func:`maxmargin.data.read_table` for the column of the labels."""
+    """Read the rows and the labels of a file; see :func:`maxmargin.data.read_table` for the label column."""
     from maxmargin.data import read_table
 
     X, y = read_table(path, label_column=label_column)
@@ -481,7 +486,7 @@ def read_pair(path: str, label_column: str | int) -> tuple[Any, NDArray[Any]]:
 
 
 def as_labels(y: Any) -> NDArray[Any]:
-    """Labels or weights of a partition as an array of one dimension; a single column becomes one."""
+    """Convert labels or weights of a partition to an array of one dimension; a single column is flattened."""
     if y is None:
         raise ValueError("there is none")
     found = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
@@ -493,7 +498,7 @@ def as_labels(y: Any) -> NDArray[Any]:
 
 
 def new_ledger(entries_read: int, dense_count: int) -> Ledger:
-    """A ledger with these counts, to be added to another one."""
+    """Make a ledger with these counts, to be added to another ledger."""
     ledger = Ledger()
     ledger.take(
         {"entries_read": entries_read, "dense_count": dense_count, "purposes": {}, "paid": 0.0, "fetched": (0, 0)}
