@@ -602,6 +602,19 @@ def test_numbers_of_an_axis_have_room():
     assert max(map(len, labels)) <= 8
 
 
+def test_no_value_is_lost_to_the_rounding_of_bins():
+    picture = svg.histogram(np.array([-1.00000000004]), [0.0, 1.0], label="margin", described="one sample")
+    assert len(re.findall('class="bar0"', picture)) == 1
+
+
+def test_the_marks_of_a_logarithmic_axis_are_inside_the_picture():
+    runs = {"": (np.array([13.0, 808.0, 812.0]), np.array([0.1, 0.01, 0.001]))}
+    picture = svg.curves(runs, label="entries read", described="a run")
+    marks = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="below">([^<]*)<', picture)
+    assert [text for _, text in marks] == ["10", "100", "1 k"]
+    assert all(svg.LEFT <= float(x) <= svg.WIDTH - svg.RIGHT for x, _ in marks)
+
+
 def test_large_numbers():
     assert svg.counted(999_999) == "1 M"
     assert svg.counted(999.7) == "1 k"

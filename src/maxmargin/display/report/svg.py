@@ -38,7 +38,8 @@ def histogram(values: Vector, limits: Sequence[float], *, label: str, described:
     edges = width * np.arange(first, last + 1)
     start, span = float(edges[0]), float(edges[-1] - edges[0])
     group = np.searchsorted(limits, values, side="right")
-    counts = [np.histogram(values[group == k], edges)[0] for k in range(len(limits) + 1)]
+    within = np.clip(values, edges[0], edges[-1])  # rounding may have put the first edge above the smallest value
+    counts = [np.histogram(within[group == k], edges)[0] for k in range(len(limits) + 1)]
     most = int(np.sum(counts, axis=0).max())
 
     def x(value: float) -> float:
@@ -91,6 +92,7 @@ def curves(
     across = _ticks(left, right, 4)
     if wide:
         across = _decades(left, right)
+        left, right = min(left, across[0]), max(right, across[-1])  # the marks may lie outside a short range
     if logarithmic:
         shares = np.maximum(shares, SMALLEST_SHARE)
         marks = _decades(shares.min(), shares.max())
