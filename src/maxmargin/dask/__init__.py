@@ -1,7 +1,7 @@
-"""The estimators on a Dask cluster: the same parameters, the same models, the same proofs.
+"""The estimators on a Dask cluster, with the same parameters, the same models and the same certificates.
 
-Samples stay on the workers. The solvers are those of one machine: they see rows through tasks on parts
-(:mod:`maxmargin.engine.parts`), which run in threads there and on the workers here.
+Samples stay on the workers. The solvers are the same as on one machine: they access rows through tasks on parts
+(:mod:`maxmargin.engine.parts`), which run in threads on one machine, and on the workers of a cluster.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maxmargin.dask.estimators import LinearSVC, LinearSVCCV
     from maxmargin.dask.kernel import SVC, SVCCV
 
-# Workers import modules of this package, and start sooner without the estimators and scikit-learn.
+# Workers import modules of this package, and start faster without the estimators and scikit-learn.
 __getattr__, __dir__ = imported_on_use(
     "maxmargin.dask",
     {
