@@ -365,6 +365,8 @@ def test_the_list_of_commands_is_that_of_their_modules(run):
             "train heights.csv",
             r"labels \(the last of 2 columns\) are not classes but .* 1.81;.*-column",
         ),
+        ("train unlabelled.csv", "unlabelled.csv, line 2, column 2: the label is missing"),
+        ("train unlabelled.npy", r"the label of row 1 \(counted from 0\) .* is missing \(nan\)"),
         ("train words.csv", "line 1, column 1: the cell holds 'yes'.*--label-column first"),
         ("train names.csv", r"line 1: the label is 'kind', that of the next row '1': .* \(--header\).*--no-header"),
         ("train spaces.txt", "expected LIBSVM .* or CSV .* '1 2 3'"),
@@ -396,6 +398,8 @@ def test_errors_are_short_and_leave_nothing_behind(run, rows, model, tmp_path, a
     (tmp_path / "narrow.csv").write_text("1,-1\n2,1\n")
     (tmp_path / "same.csv").write_text("1,1\n2,1\n")
     (tmp_path / "heights.csv").write_text("1,1.81\n2,1.74\n")
+    (tmp_path / "unlabelled.csv").write_text("1,yes\n2,\n3,no\n")
+    np.save(tmp_path / "unlabelled.npy", [[1.0, 0.0], [2.0, np.nan], [3.0, 1.0]])
     (tmp_path / "words.csv").write_text("yes,1,2\nno,3,4\n")
     (tmp_path / "names.csv").write_text("0,1,kind\n5,6,1\n7,8,2\n")
     (tmp_path / "spaces.txt").write_text("1 2 3\n")

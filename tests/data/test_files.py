@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin.data import FileFormatError, LibsvmError, atomic_write, read_table, write_libsvm
+from maxmargin.data import FileFormatError, LibsvmError, atomic_write, convert, load_table, read_table, write_libsvm
 
 X = np.array([[1.5, 0.0, -2.0], [0.0, 3.25, 1e-7], [4.0, 5.0, 6.0]])
 y = np.array([1.0, -1.0, 1.0])
@@ -130,8 +130,14 @@ def test_quotes_blank_lines_bom_crlf_and_semicolons(tmp_path):
     ("text", "line", "column", "says"),
     [
         ("a,b,c\n1,2,3\n\n4,x,6\n", 4, 2, "the cell of the column 'b' holds 'x'"),
-        ("1,2,3\n4,,6\n", 2, 2, "the cell holds ''"),
+        ("1,2,3\n4,,6\n", 2, 2, "the cell holds ''.*fill them in, .* SimpleImputer"),
+        ("1,2,3\n4,NA,6\n", 2, 2, "the cell holds 'NA'.*SimpleImputer"),
+        ("1,2,3\n4,red,6\n", 2, 2, r"the cell holds 'red'.*\(--label-column 1\). Other text .*OneHotEncoder"),
         ("1,2,3\nnan,2,6\n", 2, 1, "finite"),
+        ("a,b,kind\n1,2,yes\n3,4, \n5,6,no\n", 3, 3, "the label is missing.*leave out the rows"),
+        ("1,2,0\n3,4,1\n5,6,\n", 3, 3, "the label is missing"),
+        ("1,2,0\n3,4,NaN\n5,6,1\n", 2, 3, "the label is missing"),
+        ("1,2,\n3,4,1\n", 1, 3, "the label is missing"),
         ("1,2,3\n1,-inf,6\n", 2, 2, "finite"),
         ("1,x,3\n1,2,6\n", 1, 2, "header=True"),
         ("1,2,3\n4,5\n", 2, None, "2 cells, but the first line has 3"),
@@ -144,6 +150,15 @@ def test_csv_errors_say_where_and_what(text, line, column, says, tmp_path):
     with pytest.raises(FileFormatError, match=says) as caught:
         read_table(write(tmp_path, text))
     assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_a_missing_label_is_an_error_only_if_labels_are_required(tmp_path):
+    path = write(tmp_path, "a,b,kind\n1,2,yes\n3,4,\n5,6,\n")
+    table = load_table(path)
+    assert table.y.tolist() == ["yes", "", ""]
+    assert table.missing_label == (3, 3)
+    with pytest.raises(FileFormatError, match="line 3, column 3: the label is missing"):
+        convert(path, tmp_path / "rows.npy")
 
 
 def test_large_numbers_are_judged_one_by_one(tmp_path):

@@ -227,6 +227,13 @@ def test_other_archives_are_named(tmp_path):
             read_table(tmp_path / "rows.dat")
 
 
+@pytest.mark.parametrize("name", ["rows.xlsx", "rows.ods"])
+def test_spreadsheets_are_exported_first(name, tmp_path):
+    (tmp_path / name).write_bytes(b"PK\3\4 and so on")
+    with pytest.raises(FileFormatError, match="spreadsheets are not read; export the sheet as CSV"):
+        read_table(tmp_path / name)
+
+
 def test_text_that_only_looks_like_another_format(tmp_path):
     (tmp_path / "rows.csv").write_text("PAR1,CDF,ORC\n1,2,3\n")
     assert read_table(tmp_path / "rows.csv")[0].tolist() == [[1, 2]]

@@ -204,6 +204,11 @@ def check_classes(name: str, y: NDArray[Any], labels_in: str = "") -> None:
     remedy = " If the labels are in another column, say which with --label-column." if labels_in else ""
     if y.size == 0:
         return
+    if y.dtype.kind == "f" and (missing := np.flatnonzero(np.isnan(y))).size:
+        raise ValueError(
+            f"{name}: the label of row {missing[0]} (counted from 0){where} is missing (nan). Give each row a label, "
+            f"or leave out the rows without one.{remedy}"
+        )
     if y.dtype.kind == "f" and (some := y[y != np.floor(y)]).size:
         raise ValueError(
             f"{name}: the labels{where} are not classes but numbers such as {some[0]:.6g}; expected whole numbers or "

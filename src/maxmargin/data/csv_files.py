@@ -14,22 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.data.streams import FileFormatError, InputStream, plain_suffix, report_damage
-from maxmargin.data.table import Table, column_in_words, is_number, label_position, numbers_or_strings
+from maxmargin.data.table import Table, column_in_words, is_missing, is_number, label_position, numbers_or_strings
+
+# Cells, in lower case, that count as missing values: the error advises filling them in, not encoding them.
+MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
 
 
 class CsvReader:
-    """Reads a CSV file, whole or in blocks of rows; parameters are those of :func:`maxmargin.data.read_table`.
+    """Reads a CSV file, at once or in blocks of rows; parameters are those of :func:`maxmargin.data.read_table`.
 
     Attributes
     ----------
     names : list of str or None
         The names of the columns, if there is a header.
     labels : list of str
-        The labels of the rows that have been read.
+        The labels of the rows read so far.
     width : int
         The number of columns.
     label_position : int or None
-        The column of the labels; None if all columns are features.
+        The position of the label column; None if all columns are features.
+    missing_label : tuple of int or None
+        The line and the cell of the first missing label in the rows read so far.
     """
 
     def __init__(
@@ -48,13 +53,14 @@ class CsvReader:
         self.labels: list[str] = []
         self.width = 0
         self.label_position: int | None = None
+        self.missing_label: tuple[int, int] | None = None
 
     def read(self) -> Table:
         [X] = self.blocks(math.inf)
         if self.label_position is None:
             return Table(X, None, names=self.features)
         place = column_in_words(self.label_position, self.names, self.width)
-        return Table(X, numbers_or_strings(self.labels), place, self.features)
+        return Table(X, numbers_or_strings(self.labels), place, self.features, self.missing_label)
 
     @property
     def features(self) -> list[str] | None:
@@ -62,7 +68,7 @@ class CsvReader:
         return self.names and [name for k, name in enumerate(self.names) if k != self.label_position]
 
     def blocks(self, entries: float) -> Iterator[NDArray[Any]]:
-        """Blocks of rows, each with at least so many entries, except for the last."""
+        """Yield blocks of rows, each with at least this many entries except the last."""
         path, largest = self._stream.name, float(np.finfo(self._dtype).max)
         numbers, rows = array("d"), 0
         for line, row in _csv_rows(self._stream):
@@ -76,13 +82,15 @@ class CsvReader:
                 values = list(map(float, row))
             except ValueError:
                 values = [math.nan]
-            # False for NaN too. If only the sum is too large, and no value is, _check_cells raises nothing.
+            # The condition is also false for NaN. If only the sum is too large but no value is, _check_cells passes.
             if not sum(map(abs, values)) <= largest:
                 cells = [*row[:place], *label, *row[place:]] if label else row
                 _check_cells(path, line, cells, place, self.names, largest)
             numbers.extend(values)
             self.labels.extend(label)
             rows += 1
+            if place is not None and self.missing_label is None and is_missing(label[0]):
+                self.missing_label = line, place + 1
             if len(self.labels) == 2 and self.names is None and self._header == "auto":
                 _refuse_doubtful_header(path, *self.labels)
             if len(numbers) >= entries:
@@ -91,7 +99,7 @@ class CsvReader:
         yield self._matrix(numbers, rows)
 
     def _is_header(self, row: list[str]) -> bool:
-        """Whether the first row holds names, which are noted, with the place of the labels."""
+        """Whether the first row holds names; also set the names and the position of the labels."""
         self.width = len(row)
         if self._header is True or (self._header == "auto" and not any(map(is_number, row))):
             self.names = [cell.strip() for cell in row]
@@ -106,7 +114,7 @@ class CsvReader:
 
 
 def _csv_rows(stream: InputStream) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, each with the number of its last line."""
+    """Yield the rows that are not empty, each with the number of its last line."""
     line = 0
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
     with report_damage(lambda why: FileFormatError(stream.name, line + 1, None, why)):
@@ -132,9 +140,13 @@ def _check_cells(
         name = f" of the column {names[column]!r}" if names is not None else ""
         limit = f" of at most {largest:.2g}" if is_number(cell) and math.isfinite(float(cell)) else ""
         hint = ""
-        if cell.strip() and not is_number(cell):
+        if cell.strip().lower() in MISSING:
+            hint = " Leave out rows or columns with missing values, or fill them in, for example with SimpleImputer of"
+            hint += " scikit-learn in Python."
+        elif not is_number(cell):
             where = names[column] if names is not None else "first" if column == 0 else column
-            hint = f" If the labels are in this column, say label_column={where!r} (--label-column {where})."
+            hint = f" If the labels are in this column, say label_column={where!r} (--label-column {where}). Other text"
+            hint += " must be encoded as numbers first, for example with OneHotEncoder of scikit-learn in Python."
         if line == 1:
             hint += " If the first line holds names, say header=True (--header)."
         raise FileFormatError(
@@ -146,8 +158,8 @@ def _check_cells(
 
 
 def _refuse_doubtful_header(path: str, first: str, second: str) -> None:
-    """Refuse to guess about a header if the first line has numbers, but its label, unlike the second, is a word."""
-    if is_number(second) and not is_number(first):
+    """Refuse to guess about a header if the first line has numbers but its label, unlike the second one, is a word."""
+    if is_number(second) and not (is_number(first) or is_missing(first)):
         raise FileFormatError(
             path,
             1,

@@ -1,4 +1,4 @@
-"""Rows and labels from LIBSVM, CSV, .npy and .npz files, and from stores."""
+"""Reading rows and labels from LIBSVM, CSV, .npy and .npz files, and from stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from maxmargin.data.csv_files import CsvReader
 from maxmargin.data.libsvm import read_libsvm
-from maxmargin.data.signatures import foreign_format
+from maxmargin.data.signatures import EXPORT_SHEET, SPREADSHEETS, foreign_format
 from maxmargin.data.stores import DEFAULT_CACHE_SIZE, store_kind
 from maxmargin.data.stores.arrays import DEFAULT_BLOCK_SIZE, AbsentChunks
 from maxmargin.data.stores.blocks import BlockSize
@@ -213,6 +213,8 @@ def format_of(stream: InputStream) -> Format:
     if head.startswith(_NPY):
         return "npy"
     if head.startswith(b"PK"):
+        if (suffix := plain_suffix(stream.name)) in SPREADSHEETS:
+            raise FileFormatError(stream.name, None, None, f"{SPREADSHEETS[suffix]}; {EXPORT_SHEET}")
         return "npz"
     if foreign := foreign_format(head):
         raise FileFormatError(stream.name, None, None, foreign)
@@ -287,7 +289,7 @@ def _other_archive(names: list[str]) -> str:
     if "model.json" in names:
         return "a model file of maxmargin; expected data"
     if "xl/workbook.xml" in names:
-        return "an Excel workbook, which is not read here; export it as CSV"
+        return f"an Excel workbook; {EXPORT_SHEET}"
     return f"expected arrays X and y; found {', '.join(names[:10]) or 'none'}"
 
 

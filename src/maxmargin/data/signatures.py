@@ -5,6 +5,8 @@ from __future__ import annotations
 _AS_ARRAYS = "load it and save the rows X and the labels y with numpy.savez"
 _AS_FILE = "give the file itself, whole and not compressed: it cannot be read from a pipe"
 _AS_CSV = "export it as CSV"
+# What is said of a spreadsheet, after its name
+EXPORT_SHEET = "spreadsheets are not read; export the sheet as CSV"
 _DECOMPRESS = "decompress it on the way: {} FILE | maxmargin ... -"
 
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
@@ -17,7 +19,7 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"MATLAB", "a MATLAB file", _AS_ARRAYS),
     (b"CDF", "a NetCDF file", _AS_ARRAYS),
     (b"\x80", "a Python pickle", f"pickles can run code when they are opened; {_AS_ARRAYS}"),
-    (b"\xd0\xcf\x11\xe0", "an Excel workbook", _AS_CSV),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook", "export the sheet as CSV"),
     (b"SQLite format 3", "an SQLite database", _AS_CSV),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", _DECOMPRESS.format("zstdcat")),
     (b"\x04\x22\x4d\x18", "compressed with lz4", _DECOMPRESS.format("lz4cat")),
@@ -28,6 +30,14 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"\xff\xfe", "text in UTF-16", "save it in UTF-8"),
     (b"\xfe\xff", "text in UTF-16", "save it in UTF-8"),
 )
+
+# Spreadsheets that are zip archives, by the suffix of their names.
+SPREADSHEETS = {
+    ".xlsx": "an Excel workbook",
+    ".xlsm": "an Excel workbook",
+    ".xlsb": "an Excel workbook",
+    ".ods": "an OpenDocument spreadsheet",
+}
 
 
 def foreign_format(head: bytes) -> str:

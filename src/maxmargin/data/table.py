@@ -26,16 +26,20 @@ class Table:
         The column that held the labels, in words; empty if they were not in a column.
     names : list of str or None
         The names of the features, where they have names.
+    missing_label : tuple of int or None
+        The line and the cell of the first label of a CSV file that is missing; None if none is.
     """
 
     X: Any
     y: NDArray[Any] | None
     labels_in: str = ""
     names: list[str] | None = None
+    missing_label: tuple[int, int] | None = None
 
 
 def required_labels(path: str | os.PathLike[str], table: Table) -> NDArray[Any]:
-    """The labels; an error if there are none."""
+    """The labels; an error if there are none, or if a row has none."""
+    refuse_missing_label(path, table.missing_label)
     if table.y is None:
         raise FileFormatError(
             path,
@@ -45,6 +49,17 @@ def required_labels(path: str | os.PathLike[str], table: Table) -> NDArray[Any]:
             "or HDF5 as the array y; or in a file of their own with labels=... (--labels)",
         )
     return table.y
+
+
+def refuse_missing_label(path: str | os.PathLike[str], place: tuple[int, int] | None) -> None:
+    """Raise an error if a label is missing, at this line and cell."""
+    if place is not None:
+        raise FileFormatError(
+            path,
+            *place,
+            "the label is missing. Give each row a label, or leave out the rows without one. If the labels are in "
+            "another column, say which with label_column=... (--label-column)",
+        )
 
 
 def label_position(
@@ -76,6 +91,15 @@ def column_in_words(position: int, names: list[str] | None, width: int) -> str:
     name = f", named {names[position]!r}" if names is not None else ""
     ends = {0: "the first", width - 1: "the last"}
     return f"{ends.get(position, f'number {position + 1}')} of {width} columns{name}"
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell is empty, or "nan" as programs write a missing value.
+
+    >>> is_missing(" "), is_missing("NaN"), is_missing("0")
+    (True, True, False)
+    """
+    return cell.strip().lower() in ("", "nan")
 
 
 def is_number(cell: str) -> bool:

@@ -22,7 +22,7 @@ from maxmargin.data.libsvm import LibsvmBlocks
 from maxmargin.data.stores import store_kind
 from maxmargin.data.stores.arrays import AbsentChunks
 from maxmargin.data.streams import FileFormatError, open_to_read, plain_suffix
-from maxmargin.data.table import Table, numbers_or_strings
+from maxmargin.data.table import Table, numbers_or_strings, refuse_missing_label
 
 # Bytes of rows that are read at a time, and an eighth of the cache of a store, whose small chunks are put together to
 # blocks of a quarter.
@@ -163,6 +163,7 @@ def _csv_rows(path: Path, label_column: str | int | None, header: bool | Literal
 
     with opened() as reader:
         n = sum(block.shape[0] for block in reader.blocks(BLOCK_BYTES // dtype.itemsize))
+    refuse_missing_label(path, reader.missing_label)
     y = None if reader.label_position is None else numbers_or_strings(reader.labels)
     d = reader.width - (y is not None)
     return RowStream(str(path), (n, d), dtype, False, y, reader.features, blocks)
