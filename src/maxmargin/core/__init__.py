@@ -1,4 +1,4 @@
-"""Primitives, most of them compiled, and no algorithm: reading rows and columns, sampling, selection, water levels."""
+"""Primitives for solvers, mostly compiled: reading rows and columns, sampling, selection, water levels."""
 
 from maxmargin.core._matrix import Ledger, Matrix
 from maxmargin.core._sampling import WeightTree

@@ -1,4 +1,4 @@
-"""Blocks of lines that were read from a source: kept in memory up to a limit, and read ahead on a thread."""
+"""A cache of blocks of lines that were read from a source: keeps them in memory up to a limit, and reads ahead."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from maxmargin.core.source import LineBlocks
 from maxmargin.core.types import Indices
 
 READERS = 4  # threads that may read a source at the same time; each holds a block of rows and one of columns
-FREED_SHARE = 0.05  # of the cache: after so many bytes of blocks were removed, the memory of the process is looked at
-# Bytes that it may have grown by beyond the cache, before memory that the allocator keeps free is given back to the
-# system: to do so each time would make the system clear all memory of blocks anew, a third of the time of a fit.
+# Share of the cache; whenever removed blocks have freed this much, the memory of the process is checked.
+FREED_SHARE = 0.05
+# Bytes by which the process may have grown beyond the cache before free memory is returned to the system. Returning it
+# more often would make the system clear the memory of each block again, which takes a third of the time of a fit.
 MOST_KEPT_FREE = 50_000_000
-MOST_AHEAD = 2  # blocks that are being read ahead, or wait for that: more would take the room of those in use
+MOST_AHEAD = 2  # largest number of blocks read ahead or waiting for it; more would take the room of blocks in use
 
 
 class KeptBlock:
@@ -33,11 +34,11 @@ class KeptBlock:
     lines : array, CSR array or None
         The entries; None while they are being read.
     nbytes : int
-        The memory that is reserved for it.
+        The memory that is reserved for the block.
     users : int
-        How many threads are reading its entries: it is not removed as long as there are some.
+        How many threads are reading its entries; the block is not removed as long as there are any.
     ahead : Future or None
-        The task that reads it ahead.
+        The task that reads the block ahead.
     """
 
     __slots__ = ("ahead", "lines", "nbytes", "users")
@@ -48,12 +49,12 @@ class KeptBlock:
         self.ahead: Future[None] | None = None
 
     def give_up(self) -> bool:
-        """Whether nobody needs the block now: it is not in use, and not being read. A task to read it is cancelled."""
+        """Whether the block is neither in use nor being read; cancels a waiting task to read it ahead."""
         return self.users == 0 and (self.lines is not None or (self.ahead is not None and self.ahead.cancel()))
 
 
 class Hold:
-    """Keeps a block in memory for a thread that reads it, until the hold itself is gone."""
+    """Keeps a block in memory for a thread that reads it, until the hold itself is deleted."""
 
     __slots__ = ("_cache", "_kept")
 
@@ -70,22 +71,22 @@ class Hold:
 
 
 class BlockCache:
-    """Blocks of one source in memory, the least recently used of which is removed first.
+    """Blocks of one source in memory; the least recently used block is removed first.
 
     Parameters
     ----------
     cache_size : int
-        The number of bytes that all blocks together may take, those included that are being read.
+        The number of bytes that all blocks together may take, including blocks that are being read.
 
     Attributes
     ----------
     held : int
-        The number of bytes that they take.
+        The number of bytes that all blocks take.
 
     Notes
     -----
-    A block is read by the thread that asks for it, or before that by a thread of the cache. `take_fetched` says what
-    was read since it was last called, so that whoever calls it can count it.
+    A block is read by the thread that asks for it, or earlier by a thread of the cache. `take_fetched` returns what was
+    read since its last call, so that the caller can count it.
     """
 
     def __init__(self, cache_size: int) -> None:
@@ -96,14 +97,14 @@ class BlockCache:
         self._freed, self._at_first = 0, resident_memory()
         self._known: set[tuple[int, int]] = set()
         self._reader: ThreadPoolExecutor | None = None
-        # The reader that has a block at hand, for each thread and each of rows and columns: there is one at a time, so
-        # that readers which are not in use keep no blocks from being removed.
+        # For each thread, and for rows and columns, the reader that holds a block. There is only one at a time, so that
+        # unused readers do not keep blocks from being removed.
         self.at_hand: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
 
     def take(self, source: LineBlocks, block: int, upcoming: Sequence[int] = ()) -> Hold:
         """A hold on a block, which is read if it is not in memory.
 
-        Those that are `upcoming` are read ahead, as far as there is room for them.
+        The blocks `upcoming` are read ahead, as far as there is room for them.
         """
         key = id(source), block
         with self._changed:
@@ -126,14 +127,14 @@ class BlockCache:
         if found:
             with self._changed:
                 self._changed.wait_for(lambda: kept.lines is not None or self._blocks.get(key) is not kept)
-            if kept.lines is None:  # it could not be read ahead: read it here, so that the error is raised here
+            if kept.lines is None:  # reading ahead has failed: read it here, so that the error is raised here
                 return self.take(source, block, upcoming)
         return hold
 
     def gather(self, source: LineBlocks, lines: Indices, width: int, dtype: np.dtype[Any], keep: bool = True) -> Any:
-        """Some lines, copied into one array or CSR array, in their order; each block is read once.
+        """Some lines, copied into one array or CSR array in the given order; each block is read once.
 
-        Unless they are to be kept, blocks are the first to be removed afterwards.
+        Without `keep`, these blocks are the first to be removed afterwards.
         """
         block = np.searchsorted(source.starts, lines, side="right") - 1
         blocks = np.unique(block)
@@ -153,7 +154,7 @@ class BlockCache:
     def _parts(
         self, source: LineBlocks, lines: Indices, block: Indices, blocks: Indices, keep: bool
     ) -> Iterator[tuple[int, Indices, Hold]]:
-        """The blocks that hold some lines, each with the positions of its lines among them."""
+        """The blocks that hold these lines, each with the positions of its lines in `lines`."""
         for position, k in enumerate(blocks.tolist()):
             upcoming = blocks[position + 1 : position + 2].tolist()
             yield k, np.flatnonzero(block == k), self.take(source, k, upcoming)
@@ -163,7 +164,7 @@ class BlockCache:
                         self._blocks.move_to_end((id(source), k), last=False)
 
     def is_new(self, source: LineBlocks, block: int) -> bool:
-        """Whether this is asked of a block for the first time."""
+        """Whether this is the first call for a block."""
         with self._changed:
             new = (id(source), block) not in self._known
             self._known.add((id(source), block))
@@ -176,13 +177,13 @@ class BlockCache:
                 self.held -= self._blocks.pop(key).nbytes
 
     def release(self, kept: KeptBlock) -> None:
-        """Count one user of a block less."""
+        """Note that a thread no longer uses a block."""
         with self._changed:
             kept.users -= 1
 
     @contextmanager
     def leave_room(self, nbytes: int) -> Iterator[None]:
-        """Within this context, keep so many bytes of blocks less."""
+        """A context in which blocks may take `nbytes` bytes less."""
         with self._changed:
             self.cache_size -= nbytes
             self._make_room(0)
@@ -200,14 +201,14 @@ class BlockCache:
             self._known = {key for key in self._known if key[0] != id(source)}
 
     def take_fetched(self) -> tuple[int, int]:
-        """The chunks and the bytes that were fetched since the last call."""
+        """The numbers of chunks and of bytes that were fetched since the last call."""
         with self._changed:
             fetched = self._chunks, self._bytes
             self._chunks = self._bytes = 0
         return fetched
 
     def _reserve(self, source: LineBlocks, block: int) -> KeptBlock | None:
-        """Make room for a block, removing others; None if those that are in use leave too little."""
+        """Make room for a block by removing others; None if blocks in use leave too little room."""
         kept = KeptBlock(source.nbytes(block))
         if not self._make_room(kept.nbytes):
             return None
@@ -216,7 +217,7 @@ class BlockCache:
         return kept
 
     def _make_room(self, nbytes: int) -> bool:
-        """Remove blocks until so many bytes are free; whether those that are in use leave as many."""
+        """Remove blocks until `nbytes` bytes are free; return whether blocks in use leave that many."""
         free = self.cache_size - self.held
         removed = []
         for key, other in self._blocks.items():
@@ -235,7 +236,7 @@ class BlockCache:
         return free >= nbytes
 
     def _fill(self, source: LineBlocks, block: int, kept: KeptBlock) -> None:
-        """Read a block into the place that is reserved for it."""
+        """Read a block into its reserved place."""
         try:
             fetched = source.read(block)
         except BaseException:
@@ -250,7 +251,7 @@ class BlockCache:
             self._changed.notify_all()
 
     def _read_ahead(self, source: LineBlocks, upcoming: Sequence[int]) -> None:
-        """Have blocks read by the thread of the cache, unless they are in memory or there is no room for them."""
+        """Let the thread of the cache read blocks, unless they are in memory or there is no room for them."""
         for block in upcoming:
             with self._changed:
                 waiting = sum(kept.lines is None and kept.ahead is not None for kept in self._blocks.values())

@@ -1,4 +1,4 @@
-"""Public names that are imported when they are first used: one that nobody asks for costs nothing at the import."""
+"""Public names that are imported when they are first used, so that unused names cost no import time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 def imported_on_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module whose names live in others.
+    """`__getattr__` and `__dir__` of a module whose names are defined in other modules.
 
     Parameters
     ----------
     package : str
         The name of the module.
     homes : mapping
-        For each module that names live in, the names, separated by spaces.
+        For each module that defines names, these names, separated by spaces.
 
     Examples
     --------

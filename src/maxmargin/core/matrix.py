@@ -41,7 +41,7 @@ def as_matrix(X: object, threads: int = 1) -> Matrix:
 
 
 def as_rows(X: object, threads: int = 1) -> Rows:
-    """What a problem reads: rows, such as those of a kernel, as they are; anything else as by :func:`as_matrix`."""
+    """The rows that a problem reads: X itself if it has rows already, e.g. of a kernel; else :func:`as_matrix` of X."""
     return X if _are_rows(X) else as_matrix(X, threads)
 
 
@@ -52,7 +52,7 @@ def _are_rows(X: object) -> TypeGuard[Rows]:
 def rows_at_hand(X: Matrix, most_bytes: float) -> Any:
     """All rows, for algorithms that ask for any of them at any time: an array or a CSR matrix.
 
-    Dense rows that lie elsewhere and take more than `most_bytes` are copied into a temporary file, which is mapped.
+    Dense rows of more than `most_bytes` are copied into a temporary file, which is memory-mapped.
     """
     n, d = X.shape
     if X.sparse or n * d * X.dtype.itemsize <= most_bytes:
@@ -64,9 +64,9 @@ def rows_at_hand(X: Matrix, most_bytes: float) -> Any:
 
 
 def refuse_not_finite(X: Matrix, first_row: int = 0) -> None:
-    """Raise a ValueError that says where, if an entry is NaN or infinite; counted in the ledger under "validation".
+    """Raise a ValueError that names the place if an entry is NaN or infinite; the ledger counts it as "validation".
 
-    The rows are those from `first_row` on of a larger matrix.
+    Row 0 of X is row `first_row` of a larger matrix, whose row numbers the message uses.
     """
     with X.ledger.on("validation"):
         place = X.first_not_finite()
@@ -94,7 +94,7 @@ def _readable_sparse(X: Any) -> Any:
 
 
 def _check_structure(X: Any) -> None:
-    """Refuse arrays whose indices point outside of the matrix, which SciPy does not: reading them would be unsafe."""
+    """Refuse arrays whose indices point outside of the matrix, which SciPy accepts: reading them would be unsafe."""
     for name in ("data", "indices", "indptr"):
         flags = getattr(X, name).flags
         if not (flags.c_contiguous and flags.aligned):
@@ -114,7 +114,7 @@ def _has_duplicates(X: Any) -> bool:
     """Whether an entry is stored more than once."""
     if X.has_canonical_format:
         return False
-    # Only a copy of the structure is sorted: the caller's matrix does not change, and values are not copied.
+    # Only a copy of the structure is sorted, so that the caller's matrix does not change and values are not copied.
     structure = type(X)((np.empty(X.indices.shape[0], dtype=np.int8), X.indices.copy(), X.indptr), shape=X.shape)
     structure.sort_indices()
     return not structure.has_canonical_format

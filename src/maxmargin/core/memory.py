@@ -1,4 +1,4 @@
-"""Large arrays in memory that is allocated page by page, as they are filled, or in a temporary file."""
+"""Large arrays in memory that is allocated page by page as they are filled, or in a temporary file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"  # sets the C library's limit on freed memory that is kept
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of the settings of mallopt in glibc
-MOST_KEPT = 1 << 26  # bytes of freed memory that are kept by `keep_freed_memory`
-LARGEST_IN_HEAP = 1 << 25  # bytes; larger arrays have pages of their own, which go back when they are freed
-DEFAULT_LARGEST_IN_HEAP = 1 << 17  # the same by default, if the limit on kept memory was set
+TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"  # environment variable: the C library's limit on freed memory that is kept
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of mallopt in glibc
+MOST_KEPT = 1 << 26  # largest number of bytes of freed memory that `keep_freed_memory` keeps
+LARGEST_IN_HEAP = 1 << 25  # bytes; larger arrays have their own pages, which go back to the system when freed
+DEFAULT_LARGEST_IN_HEAP = 1 << 17  # default of LARGEST_IN_HEAP if the limit on kept memory was set
 HUGE_PAGE_BYTES = 1 << 22  # arrays of this many bytes or more are allocated by NumPy in huge pages
 
 
 def empty_by_pages(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """An array whose memory is allocated when it is first written to, a small page at a time.
 
-    For large arrays NumPy asks the system for huge pages. If free memory is fragmented, the system must compact it for
-    each of them: for gigabytes that are written to once, that was measured to take four times as long.
+    For large arrays, NumPy asks the system for huge pages. If free memory is fragmented, the system must compact memory
+    for each huge page. For gigabytes that are written once, this was measured to take four times as long.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def empty_by_pages(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def empty_in_file(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array in a temporary file, which is gone with the array: the system keeps in memory what there is room for.
+    """An array in a temporary file that is deleted with the array; the system keeps as much in memory as fits.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def empty_in_file(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
     with tempfile.TemporaryFile(prefix="maxmargin-") as file:
         try:
-            # Disk space is reserved now: if it were missing when the array is written to, the process would be killed.
+            # Reserve disk space now: if space were missing when the array is written to, the process would be killed.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
@@ -91,7 +91,7 @@ def empty_in_file(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def in_file(array: Any) -> bool:
-    """Whether an array is a view of a file that is mapped into memory.
+    """Whether an array is a view of a memory-mapped file.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def in_file(array: Any) -> bool:
 
 
 def resident_memory() -> int:
-    """The bytes of memory that this process takes, where Linux tells; else 0.
+    """The resident memory of this process in bytes on Linux; 0 on other systems.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def resident_memory() -> int:
 
 
 def give_back_free_memory() -> None:
-    """Let the allocator give memory that is free back to the system, where it is one that can be asked to: glibc's.
+    """Make the allocator return free memory to the system, if it is glibc's; other allocators are left alone.
 
     Examples
     --------
@@ -136,11 +136,11 @@ def give_back_free_memory() -> None:
 
 @contextmanager
 def keep_freed_memory() -> Iterator[None]:
-    """Inside, memory that is freed is kept for what is allocated next, up to 64 MB, as is usual.
+    """A context in which up to 64 MB of freed memory are kept for the next allocations, as is usual.
 
-    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, so that what they free goes back to the system. But then
-    each temporary array of a loop is allocated page by page: on covtype, that doubled the time that Newton's method
-    takes on a worker (benchmarks/cluster_linear.py).
+    Dask starts its workers with MALLOC_TRIM_THRESHOLD_=65536, so that freed memory goes back to the system. But then
+    each temporary array of a loop is allocated page by page. On covtype, this doubled the time of Newton's method on a
+    worker (benchmarks/cluster_linear.py).
 
     Examples
     --------

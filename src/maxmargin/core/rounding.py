@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from maxmargin.core.types import Point, Vector
 
 UNIT = 2.0**-53  # the unit roundoff of float64
-SUM_ROUNDINGS = 16  # roundings of a sum besides one for each term: of scales, labels, biases and the sums of parts
+SUM_ROUNDINGS = 16  # roundings of a sum in addition to one per term: of scales, labels, biases and sums of parts
 
 
 def unit_roundoff(dtype: DTypeLike) -> float:
@@ -36,17 +36,17 @@ def relative_error(terms: float, unit: float = UNIT) -> float:
 
 
 def of_product(d: int, w: Point) -> float:
-    """How far the product of w with a row of d numbers can be from the exact one, for a row of norm 1."""
+    """The largest error of the product of w with a row of d numbers and norm 1."""
     return relative_error(d + SUM_ROUNDINGS) * math.sqrt(max(0.0, float(w @ w)))
 
 
 def of_products(d: int, w: Point, norms: Vector) -> Vector:
-    """How far the product of w with each row of d numbers can be from the exact one, for rows of these norms."""
+    """The largest error of the product of w with each row of d numbers, for rows of these norms."""
     return of_product(d, w) * norms
 
 
 def of_square(v: Point, total: float, scale: float, n: int) -> float:
-    r"""How much larger the exact square of :math:`v = \sum_i p_i x_i / \text{scale}` can be than the computed one.
+    r"""How much the exact square of :math:`v = \sum_i p_i x_i / \text{scale}` can exceed the computed one.
 
     The sum is over n rows, and `total` is :math:`\sum_i |p_i| |x_i|`.
     """

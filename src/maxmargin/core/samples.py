@@ -12,7 +12,7 @@ from maxmargin.core.types import Vector
 
 
 def l1_sample(p: Vector, u: float) -> int:
-    r"""An index i with probability in proportion to :math:`p_i \ge 0`: :math:`v_i` estimates :math:`p^\top v / \sum p`.
+    r"""Draw i in proportion to :math:`p_i \ge 0`; :math:`v_i` is an unbiased estimate of :math:`p^\top v / \sum p`.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def l1_sample(p: Vector, u: float) -> int:
     """
     bounds = np.cumsum(p)
     i = int(np.searchsorted(bounds, u * bounds[-1], side="right"))
-    # By rounding i may lie beyond the end: then it is the last index with p_i > 0.
+    # Rounding may put i beyond the end; then take the last index with p_i > 0.
     return i if i < bounds.size else int(np.searchsorted(bounds, bounds[-1]))
 
 
@@ -45,8 +45,10 @@ def l1_samples(P: Vector, U: Vector) -> NDArray[np.int64]:
 
 
 def l2_sample(x: Vector, u: float) -> tuple[int, float]:
-    r"""An index j with probability :math:`x_j^2/|x|^2`, and :math:`|x|^2/x_j`: times :math:`a_j`, it estimates
-    :math:`\langle a, x\rangle`, with a mean square of :math:`|a|^2|x|^2` at most. Where x = 0, so is the estimate.
+    r"""Draw j with probability :math:`x_j^2/|x|^2`, and return j and :math:`|x|^2/x_j`.
+
+    This factor times :math:`a_j` is an estimate of :math:`\langle a, x\rangle` with a mean square of at most
+    :math:`|a|^2|x|^2`. For x = 0, the factor is 0.
 
     Examples
     --------
@@ -56,7 +58,7 @@ def l2_sample(x: Vector, u: float) -> tuple[int, float]:
     >>> j, factor = l2_sample(x, 0.1)
     >>> j, factor
     (0, 1.6666666666666667)
-    >>> float(a[j] * factor), float(a @ x)  # the estimate, and what it estimates
+    >>> float(a[j] * factor), float(a @ x)  # the estimate and the product
     (1.6666666666666667, 0.6)
     """
     squares = x**2

@@ -1,4 +1,4 @@
-"""Some rows of a source, copied together, so that they can be read again and again without the blocks they lie in."""
+"""Some rows of a source, copied together, so that they can be read repeatedly without the blocks that hold them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from maxmargin.core.block_cache import BlockCache
 from maxmargin.core.source import Block, Source
 from maxmargin.core.types import Indices, Vector
 
-SHARE = 16  # a block of copies takes about one part in this many of the cache
-INDEX_BYTES = 8  # of an entry of a sparse row, at most
+SHARE = 16  # a block of copies takes about 1 / SHARE of the cache
+INDEX_BYTES = 8  # largest number of bytes of the index of an entry of a sparse row
 
 
 class SelectedRows:
-    """Some rows of a source: a source itself, and the blocks of its rows. Columns it has none.
+    """Some rows of a source. The object is a source itself, and its own `rows`; it has no columns.
 
-    A block is copied from those of the source when it is first read, and again if the cache had to remove it. No two
-    hold rows of the same block of the source.
+    A block is copied from blocks of the source when it is first read, and again if the cache had to remove it. No two
+    blocks hold rows of the same block of the source.
 
     Parameters
     ----------
     source : Source
         Where the rows are.
     cache : BlockCache
-        That of the source, in which the copies are kept, too.
+        The cache of the source, which also keeps the copies.
     rows : array of int64
-        Which rows, in increasing order.
+        The selected rows, in increasing order.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class SelectedRows:
     """
 
     prices: Vector | None = None
-    read_ahead = False  # a copy waits for the thread that reads blocks of the source ahead
+    read_ahead = False  # a copy would wait for the thread that reads blocks of the source ahead
 
     def __init__(self, source: Source, cache: BlockCache, rows: Indices) -> None:
         self._source, self._cache, self._rows = source, cache, rows
@@ -54,7 +54,7 @@ class SelectedRows:
         self.n_stored = int(rows.size * source.shape[1] if self.sizes is None else self.sizes.sum())
         self._ends: Indices = np.concatenate([[0], np.cumsum(bytes_of_rows)])
         self.nbytes_of_all = int(self._ends[-1])
-        of_block = np.searchsorted(rows, blocks.starts)  # of each block of the source, its first row among these
+        of_block = np.searchsorted(rows, blocks.starts)  # for each block of the source, its first row among these
         ends = of_block[1:][np.diff(of_block) > 0]
         sizes = np.diff(self._ends[np.concatenate([[0], ends])])
         self.starts: Indices = np.concatenate([[0], ends[last_of_parts(sizes.tolist(), source.cache_size / SHARE)]])
@@ -72,7 +72,7 @@ class SelectedRows:
 
     def read(self, block: int) -> Block:
         rows = self._rows[self.starts[block] : self.starts[block + 1]]
-        # What is fetched for it, the cache counts.
+        # The cache counts what is fetched for the block.
         return Block(self._cache.gather(self._source.rows, rows, self.shape[1], self.dtype, keep=False), 0, 0)
 
     def __del__(self) -> None:
@@ -80,9 +80,9 @@ class SelectedRows:
 
 
 def last_of_parts(sizes: Sequence[int], most: float) -> Indices:
-    """Cut a sequence into parts of consecutive items: the position of the last item of each.
+    """Divide a sequence into parts of consecutive items, and return the position of the last item of each part.
 
-    The sizes of a part add up to `most`, at most, unless it is one item.
+    The sizes of the items of a part add up to at most `most`, unless the part is a single item.
     """
     last, held = [], 0
     for k, size in enumerate(sizes):

@@ -1,8 +1,8 @@
-"""What a Matrix asks of data that lies elsewhere: in a store on disk, or behind a function that computes it.
+"""The interface of data that a Matrix reads from elsewhere: from a store on disk, or from a function that computes it.
 
-Such data is read a block of consecutive lines at a time, where a line is a row or a column. A :class:`Source` has two
-:class:`LineBlocks`, one for its rows and one for its columns. Blocks that were read are kept in a
-:class:`maxmargin.core.block_cache.BlockCache`, so that a source itself keeps none.
+Such data is read in blocks of consecutive lines, where a line is a row or a column. A :class:`Source` has two
+:class:`LineBlocks`, one for its rows and one for its columns. A :class:`maxmargin.core.block_cache.BlockCache` keeps
+blocks that were read, so that the source itself keeps none.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from maxmargin.core.types import Indices, Vector
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive lines in memory, and what it took to fetch them.
+    """Consecutive lines in memory, and what was read to fetch them.
 
     Attributes
     ----------
     lines : array of shape (lines, width), or CSR array
-        The entries, a line a row: of columns, the transposed block. In float32 or float64; a dense array is
-        C-contiguous, a CSR array has int32 or int64 indices of one type and no duplicate entries.
+        The entries, with one line per row; a block of columns is transposed. In float32 or float64. A dense array is
+        C-contiguous; a CSR array has int32 or int64 indices of one type and no duplicate entries.
     chunks : int
-        How many chunks of the store were read, whole or in part.
+        The number of chunks of the store that were read, wholly or in part.
     bytes : int
-        The size of these chunks, not compressed.
+        The uncompressed size of these chunks.
     """
 
     lines: Any
@@ -41,14 +41,14 @@ class LineBlocks(Protocol):
     Attributes
     ----------
     starts : array of int64 of shape (blocks + 1,)
-        The first line of each block, and at the end the number of lines.
+        The first line of each block; the last item is the number of lines.
     sizes : array of int64 of shape (lines,) or None
-        The number of stored entries of each line; None where all are stored.
+        The number of stored entries of each line; None if all entries are stored.
     prices : array of float64 of shape (lines,) or None
-        What reading each line now would take from the budget; a source that computes entries changes this array in
-        place as they become known. None where the price of a line is the number of its stored entries.
+        What reading each line now would take from the budget. A source that computes entries changes this array in
+        place as entries become known. None: the price of a line is the number of its stored entries.
     read_ahead : bool
-        Whether blocks may be read before they are asked for, so that some may be read for nothing.
+        Whether blocks may be read before they are asked for, so that some may be read in vain.
     """
 
     starts: Indices
@@ -57,10 +57,10 @@ class LineBlocks(Protocol):
     read_ahead: bool
 
     def nbytes(self, block: int) -> int:
-        """The memory that the block takes when it has been read."""
+        """The memory that a block takes after it has been read, in bytes."""
 
     def read(self, block: int) -> Block:
-        """Read a block. May be called from any thread, and from several at the same time."""
+        """Read a block. It may be called from any thread, and from several threads at the same time."""
 
 
 class Source(Protocol):
@@ -69,18 +69,18 @@ class Source(Protocol):
     Attributes
     ----------
     name : str
-        What messages call it: a path, for instance.
+        The name in messages, e.g. a path.
     shape : tuple
         The numbers of rows and columns.
     dtype : dtype
-        float32 or float64, which all blocks have.
+        The type of all blocks, float32 or float64.
     n_stored : int
         The number of stored entries.
     cache_size : int
-        The number of bytes that blocks kept in memory may take.
+        The number of bytes that blocks in memory may take.
     rows, columns : LineBlocks
-        Where they are read; no block takes more than an eighth of `cache_size`. To ask for `columns` may take a pass
-        over the data, where their sizes must be counted first.
+        The blocks of rows and of columns; no block takes more than an eighth of `cache_size`. The first access to
+        `columns` may take a pass over the data, if their sizes must be counted.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Source(Protocol):
 
 
 def remembers(X: object) -> bool:
-    """Whether X is a source of entries that are paid for once, and that a checkpoint keeps by `kept` and `take`."""
+    """Whether X is a source of entries that are paid for once, and that checkpoints keep by `kept` and `take`."""
     return is_source(X) and hasattr(type(X), "kept")
 
 

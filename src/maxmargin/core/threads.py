@@ -1,9 +1,9 @@
 """All handling of threads: how many to use, running tasks in them, and limiting the threads of BLAS libraries.
 
 A fit makes many small matrix products. A BLAS library that splits them among its own threads loses more time than it
-gains, as these threads wait for the next product in a busy loop and take processors from threads with work. So each fit
-and each prediction runs inside :func:`limit_blas`, and larger tasks are distributed here, by :func:`run_parallel`, such
-that results do not depend on the number of threads.
+gains, because these threads wait for the next product in a busy loop and take processors from threads with work. So
+each fit and each prediction runs inside :func:`limit_blas`, and :func:`run_parallel` distributes larger tasks in such a
+way that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 LEAST_WORK = 1_000_000
-"""Multiply-adds per thread, at least: about 0.05 ms inside a matrix product and 1 ms outside of one. Waking a thread
-takes about 0.02 ms, so that the calling thread alone finishes smaller tasks sooner."""
+"""Smallest number of multiply-adds per thread: about 0.05 ms inside a matrix product and 1 ms outside of one. Waking a
+thread takes about 0.02 ms, so that the calling thread alone finishes smaller tasks sooner."""
 
 BLAS_THREADS_FROM = 8192
-"""Multiply-adds of one product, up to which BLAS libraries use the calling thread alone: OpenBLAS has the lowest limit,
-9,216 for the product of a matrix with a vector."""
+"""Multiply-adds of one product up to which all BLAS libraries use only the calling thread. OpenBLAS has the lowest
+limit, 9,216 for the product of a matrix with a vector."""
 
 
 def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
@@ -42,12 +42,13 @@ def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
     Parameters
     ----------
     n_jobs : int or None
-        A number of threads; -1 means all processors, -2 all but one, and so on, as joblib counts them. None means what
-        `joblib.parallel_config` says; where it says nothing, one inside a worker of joblib (a process or a thread), and
-        else as many as the process may use: affinity, the quota of a container, `OMP_NUM_THREADS` and
-        `threadpoolctl.threadpool_limits` are respected, as in scikit-learn's estimators that use OpenMP.
+        A number of threads; -1 means all processors, -2 all but one, and so on, as joblib counts them. None means the
+        number that `joblib.parallel_config` sets. If it sets none, None means one thread inside a worker of joblib (a
+        process or a thread), and otherwise as many as the process may use: affinity, the quota of a container,
+        `OMP_NUM_THREADS` and `threadpoolctl.threadpool_limits` are respected, as in scikit-learn's estimators that use
+        OpenMP.
     operations : float
-        The number of multiply-adds. If n_jobs is None, no more threads are used than these pay for.
+        The number of multiply-adds. If n_jobs is None, no more threads are used than this work pays for.
 
     Examples
     --------
@@ -68,12 +69,12 @@ def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
 
 
 def allowed_processors() -> int:
-    """The processors that the process may run on now; scikit-learn and OpenMP counted them when they were loaded."""
+    """The processors on which the process may run now; scikit-learn and OpenMP counted them when they were loaded."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(operations: float, most: int) -> int:
-    """The number of threads that pay for that many multiply-adds, at most `most`.
+    """The number of threads that pay for `operations` multiply-adds, at most `most`.
 
     Examples
     --------
@@ -90,9 +91,9 @@ def threads_for(operations: float, most: int) -> int:
 class limit_blas:
     """A context in which no BLAS library uses more than some number of threads.
 
-    Contexts may be nested, and several threads may be inside at once: the smallest of their limits holds, and the
-    setting from before the first one is restored when the last one exits, in whichever thread. A limit never raises the
-    number that the user has set. Entering and exiting take a few microseconds.
+    Contexts may be nested, and several threads may be inside at once: the smallest of their limits holds. When the last
+    context exits, in any thread, the setting from before the first one is restored. A limit never raises the number
+    that the user has set. Entering and exiting take a few microseconds.
 
     Parameters
     ----------
@@ -148,14 +149,14 @@ UNFINISHED = -1  # value of `_Scope.applied` while the limit is being set, or if
 
 
 class _Scope:
-    """The BLAS libraries whose number of threads is set per process, or per thread, and the limits in force there."""
+    """The BLAS libraries whose number of threads is set per process, or those per thread, with the limits in force."""
 
     def __init__(self, of_thread: bool) -> None:
         self.of_thread = of_thread
         self.lock = RLock()
-        self.limits: dict[int, tuple[int, int]] = {}  # by context: its limit and the thread that entered it
+        self.limits: dict[int, tuple[int, int]] = {}  # for each context, its limit and the thread that entered it
         self.before: list[int] = []  # the number of threads of each library before the first limit
-        self.applied: int | None = None  # the smallest limit, now set; None without limits
+        self.applied: int | None = None  # the smallest limit, which is now set; None without limits
 
     @cached_property
     def libraries(self) -> list[Any]:
@@ -202,14 +203,14 @@ def _ask_for_work_space() -> None:
 
 
 def _blas_libraries() -> list[Any]:
-    """All BLAS libraries that are loaded, NumPy's and SciPy's among them; looked up once."""
+    """All loaded BLAS libraries, including NumPy's and SciPy's; looked up once."""
     if not _found:
         from scipy.linalg.blas import dgemm  # loads SciPy's BLAS, before the look-up
         from threadpoolctl import ThreadpoolController  # which scikit-learn depends on
 
         _ask_for_work_space()
         square = np.ones((128, 128))
-        square @ square  # each library allocates its work space now, while there is memory
+        square @ square  # makes each library allocate its work space now, while there is memory
         dgemm(1.0, square, square)
         libraries = ThreadpoolController().select(user_api="blas").lib_controllers
         _found[:] = [library for library in libraries if library.get_num_threads() is not None]
@@ -222,8 +223,8 @@ def _is_set_by_thread(library: Any) -> bool:
 
 
 def _set_num_threads(library: Any, threads: int) -> None:
-    # The public method silently does nothing in any thread but the first one that called it. Here any thread may be the
-    # last to exit, and then restores the number; a lock makes that safe.
+    # The public method silently does nothing in any thread except the first one that called it. Here any thread may be
+    # the last to exit and must then restore the number; a lock makes this safe.
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
@@ -243,9 +244,9 @@ def _this_thread() -> _Scope:
 def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
     """The results of all tasks, in order, computed by the calling thread and up to `threads` - 1 helpers.
 
-    The first error in any thread is raised here: tasks that were not started by then are dropped, and all others have
-    ended. If helpers cannot be started, for lack of memory, fewer are used. Helpers stay for the next call, limit BLAS
-    libraries to one thread, and have the context variables (such as `np.errstate`) of the caller.
+    The first error in any thread is raised here; tasks that were not started by then are dropped, and all others have
+    ended. If helpers cannot be started for lack of memory, fewer are used. Helpers stay for the next call, limit BLAS
+    libraries to one thread, and have the context variables of the caller (such as `np.errstate`).
 
     A task may call this function too: it then gets idle helpers of the outermost call only, so that no more threads are
     active than that call asked for.
@@ -255,7 +256,7 @@ def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
     tasks : sequence of callables
         Each is called once, without arguments.
     threads : int
-        The largest number of threads, with the calling one.
+        The largest number of threads, including the calling one.
 
     Returns
     -------
@@ -290,7 +291,7 @@ def run_parallel(tasks: Sequence[Callable[[], T]], threads: int) -> list[T]:
 def run_tiles(
     work: Callable[[Iterator[slice]], None], size: int, tile: int, *, operations: float, threads: int
 ) -> None:
-    """Divide range(size) into tiles and process them in parallel, in as many threads as `operations` pay for.
+    """Divide range(size) into tiles and process them in parallel, in as many threads as `operations` justify.
 
     Each thread calls `work` once, with an iterator over tiles that all threads share.
     """
@@ -310,7 +311,7 @@ class _Job(Generic[T]):
         self.closed = False
 
     def work(self) -> None:
-        """Run tasks until none is left, or one of them, in any thread, has failed."""
+        """Run tasks until none is left, or until a task has failed in any thread."""
         try:
             while not self.closed:
                 with self.taking:
@@ -375,11 +376,11 @@ class _Ticket:
 
 
 class _Helpers:
-    """Threads that wait for tickets: starting a new one would take longer than a small task."""
+    """Threads that wait for tickets, because starting a new thread would take longer than a small task."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.count, self.idle = 0, 0  # the number of helpers, and of those without a ticket
+        self.count, self.idle = 0, 0  # the number of helpers, and of helpers without a ticket
         self.tickets: SimpleQueue[_Ticket] = SimpleQueue()
 
     def invite(self, job: _Job[Any], wanted: int, tickets: list[_Ticket]) -> None:

@@ -1,7 +1,7 @@
-"""Array types that all rooms use, and what problems ask of the data that they read.
+"""Array types that all packages use, and the interface of the data that problems read.
 
-A problem reads :class:`Rows`, which are of two kinds. Rows of features are always a :class:`maxmargin.core.Matrix`, as
-compiled solvers read its memory. Rows of a kernel are :class:`maxmargin.kernels.rows.KernelRows`.
+A problem reads :class:`Rows`, which are of two kinds. Rows of features are always a :class:`maxmargin.core.Matrix`,
+because compiled solvers read its memory. Rows of a kernel are :class:`maxmargin.kernels.rows.KernelRows`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Block = NDArray[Any]
 
 
 class Point(Protocol):
-    """A point of the space that a problem is solved in: an array, or a vector of a kernel's space, an `Expansion`."""
+    """A point of the space in which a problem is solved: an array, or a vector of a kernel's space, an `Expansion`."""
 
     @property
     def size(self) -> int: ...
@@ -43,7 +43,7 @@ class Point(Protocol):
 
 
 class Readable(Protocol):
-    """Data of any kind: it has a shape, and its ledger counts what is read of it."""
+    """Data of any kind: it has a shape, and a ledger that counts what is read of it."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -52,7 +52,7 @@ class Readable(Protocol):
 
 
 class Rows(Protocol):
-    r"""Rows :math:`x_i` of numbers, or of a kernel's space: what a problem asks of its data."""
+    r"""Rows :math:`x_i` of features, or of a kernel's space: the interface that problems require of their data."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -60,10 +60,10 @@ class Rows(Protocol):
     def ledger(self) -> Ledger: ...
     @property
     def sums_are_cheap(self) -> bool:
-        """Whether a sum over many rows costs a pass over the data, and not as many rows of a kernel matrix."""
+        """Whether a sum over many rows costs one pass over the data; with a kernel, it takes as many kernel rows."""
 
     def dot(self, w: Point, rows: Indices | None = None, /) -> Vector:
-        """The product of each row, or of some, with a point w."""
+        """The products of all rows, or of some, with a point w."""
 
     def dot_transposed(self, p: Vector, rows: Indices | None = None, /) -> Point:
         r"""The point :math:`\sum_i p_i x_i` over all rows, or over some."""
@@ -75,13 +75,13 @@ class Rows(Protocol):
         """:math:`|x_i - w|^2` for every i."""
 
     def dot_cost(self, w: Point, /) -> int:
-        """How many entries `dot` reads for the products of w with all rows, beyond a pass over the data."""
+        """How many entries `dot` reads for the products of w with all rows, not counting one pass over the data."""
 
     def products_are_inner(self, *points: Point) -> bool | None:
-        """Whether products of rows are inner products; None: not known, and none of these points has a square < 0."""
+        """Whether products of rows are inner products; None: unknown, and none of these points has a square < 0."""
 
     def dot_rounding(self, w: Point, norms: Callable[[], Vector], /) -> Vector:
-        """How far each product that `dot` gives can be from the exact one; `norms` gives the norms of the rows."""
+        """The largest error of each product that `dot` returns; `norms` returns the norms of the rows."""
 
     def square_rounding(self, p: Vector, v: Point, norms: Callable[[], Vector], scale: float, /) -> float:
         r"""How much the square of :math:`v = \sum_i p_i x_i / \text{scale}` can exceed the computed one."""

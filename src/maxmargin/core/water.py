@@ -1,8 +1,7 @@
 """The level of water poured over given heights, in one basin or in two that share it.
 
-With the responses of all samples as heights, the margin at a mean slack is such a level: section 3.2 of Cotter,
-Shalev-Shwartz and Srebro (2012), and section 3.6 for two basins, one for each class, which a bias without a penalty
-makes.
+With the responses of all samples as heights, the margin at a mean slack is such a level (section 3.2 of Cotter,
+Shalev-Shwartz and Srebro 2012). A bias without a penalty makes two basins, one for each class (section 3.6).
 """
 
 import math
@@ -15,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.core.types import Indices
 
-SORTED = 16384  # points of a basin that are sorted, at most: of more, most are decided on by selection first
-PIVOT_OF = 255  # points whose median is a pivot of the selection, drawn at random
+SORTED = 16384  # largest number of points of a basin that are sorted; of more points, selection decides on most first
+PIVOT_OF = 255  # random points whose median is a pivot of the selection
 EPSILON = float(np.finfo(np.float64).eps)
 
 Pivot = Callable[[NDArray[np.float64]], float]  # chooses a height near the median of some points
@@ -32,11 +31,11 @@ def water_level(
     heights : array-like of shape (n,)
         The heights c_i.
     volume : float
-        The volume V >= 0. No volume gives the least height.
+        The volume V >= 0. For V = 0, the level is the least height.
     weights : array-like of shape (n,), optional
         The widths s_i > 0, by default all 1.
     start : float, optional
-        A guess of the level. A good one saves passes over the heights; the level does not depend on it.
+        A guess of the level. A good guess saves passes over the heights; the level does not depend on it.
 
     Returns
     -------
@@ -50,16 +49,16 @@ def water_level(
     """
     c, s = _check_basin("heights", heights, "weights", weights)
     _check_volume(volume)
-    # Heights are counted from the least one: sums of nonnegative numbers have no cancellation.
+    # Heights are measured from the least one, as sums of nonnegative numbers have no cancellation.
     least = float(c.min())
     c = c - least
 
     def part(wet: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        some = np.flatnonzero(wet)  # taking by number is several times faster than by mask
+        some = np.flatnonzero(wet)  # indexing by number is several times faster than by mask
         return c[some], None if s is None else s[some]
 
-    # The volume is a convex function of the level, so each Newton step ends at or above the solution: what is dry then
-    # stays dry. Each step at least halves the excess volume or the wet mass.
+    # The volume is a convex function of the level, so each Newton step ends at or above the solution, and points that
+    # are dry then stay dry. Each step at least halves the excess volume or the wet mass.
     if start is not None and start > least:
         c, s = part(c <= _newton(volume, *part(c < start - least)))
     level = _newton(volume, c, s)
@@ -80,7 +79,7 @@ def water_levels(
 
     .. math:: \max g_+ + g_- \quad \text{s.t.} \quad \sum_i s_i (g_+ - c_i)_+ + \sum_j s_j (g_- - c_j)_+ = V
 
-    With responses of a classifier as heights, the best free bias moves both levels to their mean: the margin is
+    If the heights are responses of a classifier, the best free bias moves both levels to their mean: the margin is
     :math:`(g_+ + g_-)/2` and the bias :math:`(g_- - g_+)/2`.
 
     Parameters
@@ -88,7 +87,7 @@ def water_levels(
     positive, negative : array-like
         The heights c in the two basins.
     volume : float
-        The volume V >= 0. No volume gives the least height of each.
+        The volume V >= 0. For V = 0, the levels are the least heights.
     positive_weights, negative_weights : array-like, optional
         The widths s > 0, by default all 1.
 
@@ -136,15 +135,15 @@ class Water:
 
 
 def pour(heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLike | None] | None = None) -> Water:
-    r"""Pour a volume over one basin or two, as `water_level` and `water_levels` do, and tell what becomes wet.
+    r"""Pour a volume over one basin or two, as `water_level` and `water_levels` do, and return what becomes wet.
 
     All basins are wet over the same mass m, the sum of s times the wet share. For K basins, the weights
     :math:`p_i = s_i\,\text{wet}_i / (Km)` solve the dual problem
 
     .. math:: \min_{p\ge0} \sum_i p_i c_i + V\max_i p_i/s_i
 
-    over p with the sum 1/K in each basin, whose value is the mean of the levels: they are the minimax p* of section 3.2
-    of the paper.
+    over p with the sum 1/K in each basin. Its value is the mean of the levels, and these weights are the minimax p* of
+    section 3.2 of the paper.
 
     Parameters
     ----------
@@ -168,11 +167,11 @@ def pour(heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLik
 
     Notes
     -----
-    With :math:`t = \max_i p_i/s_i` and p = t q, the dual is to choose parts q_i of the masses s_i, of the sum
-    m = 1/(Kt) in each basin. At a given m, the lowest parts are best, so that at most the points at one height of a
-    basin are wet in part; the best m is that of `water_levels`. Points at that height may share what is left for
-    them in any way; equal shares treat a point twice as one of twice the weight. In one basin, all of them may be
-    wet: m can be the mass of the points below the level, of those up to it, or anything between.
+    With :math:`t = \max_i p_i/s_i` and p = t q, the dual is to choose parts q_i of the masses s_i, of the sum m =
+    1/(Kt) in each basin. At a given m, the lowest parts are best, so that at most the points at one height of a basin
+    are wet in part; the best m is that of `water_levels`. Points at that height may share the remaining mass in any
+    way; with equal shares, two equal points count as one point of twice the weight. In one basin, all of them may be
+    wet: m can be the mass of the points below the level, the mass of the points up to it, or anything between.
     """
     basins = _checked_basins(heights, weights)
     if len(basins) == 1:
@@ -198,7 +197,7 @@ def pour(heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLik
 def best_factor(
     heights: Sequence[ArrayLike], volume: float, weights: Sequence[ArrayLike | None] | None = None
 ) -> float:
-    r"""The factor t in [0, 1] for which the water over the heights t c, as `pour` shares it, stands highest.
+    r"""The factor t in [0, 1] for which the water over the heights t c, poured as by `pour`, stands highest.
 
     Parameters
     ----------
@@ -233,8 +232,8 @@ def best_factor(
     def lowest(m: float) -> float:
         return sum(basin.lowest(m) for basin in found) + m * least
 
-    # G is convex and zero at no mass: it is positive beyond its root. The last mass before it at which a point of
-    # either basin is just covered:
+    # G is convex and zero at mass 0, so that it is positive beyond its root. m becomes the last mass before the root at
+    # which a point of either basin is just covered.
     m = 0.0
     for basin in found:
         possible = int(np.searchsorted(basin.mass, limit, side="right"))
@@ -257,18 +256,18 @@ def _mass(points: Indices, s: NDArray[np.float64] | None) -> float:
 
 
 class _Basin:
-    """The points of a basin for which it is not decided yet whether they are wet.
+    """The points of a basin that are undecided: it is not known yet whether they are wet.
 
-    Heights are counted from the least one. Of the points that were decided, only sums are kept.
+    Heights are measured from the least one. Of decided points, only sums are kept.
 
     Attributes
     ----------
     c, s : arrays
         The heights and masses of the undecided points; `s` is None if all are 1.
     mass, sum : float
-        The sums of s and of s c over points that are wet, which are not above any others.
+        The sums of s and of s c over wet points, which are not above any other points.
     top, next : float
-        The height of the highest of these points, and of the lowest one that was left out, which may be wet in part.
+        The height of the highest wet point, and of the lowest point that was left out, which may be wet in part.
     """
 
     def __init__(self, c: NDArray[np.float64], s: NDArray[np.float64] | None) -> None:
@@ -301,7 +300,7 @@ class _Basin:
                     return height
                 left -= upper
             c, s = c[some], None if s is None else s[some]
-        # All undecided points are lower; rounding may make it so of all points.
+        # All undecided points are lower; by rounding, this may be so for all points.
         return self.next if self.next < np.inf else float(max(self.c.max(initial=0.0), self.top))
 
     def take(self, height: float) -> None:
@@ -311,7 +310,7 @@ class _Basin:
         self._keep(self.c > height)
 
     def leave(self, height: float) -> None:
-        """Decide that the points from a height on are not wet, but perhaps in part."""
+        """Decide that the points from a height upwards are dry, except that they may be wet in part."""
         self.next = min(self.next, height)
         self._keep(self.c < height)
 
@@ -323,7 +322,7 @@ class _Basin:
 class _Sorted:
     """The undecided points of a basin in the order of their heights, with cumulative sums of s and of s c.
 
-    The first one stands for all wet points, the last one for those that were left out.
+    The first item stands for all wet points, the last one for the points that were left out.
     """
 
     def __init__(self, basin: _Basin) -> None:
@@ -352,12 +351,12 @@ class _Sorted:
 
 
 def _share(basins: Sequence[_Basin], volume: float) -> tuple[tuple[float, float], float, tuple[float, float]]:
-    """The best levels of two basins, the mass m over which each is wet, and Q(m-) counted from their least heights."""
+    """The best levels of two basins, the mass m over which each is wet, and Q(m-) measured from their least heights."""
     # Masses that differ by less than the rounding of their sums count as equal.
     rounding = EPSILON * sum(basin.c.size for basin in basins)
     less, more = 1 - rounding, 1 + rounding
     limit = more * min(basin.total for basin in basins)
-    # Without a volume, the points of the least heights count as just covered: no volume is used up to there.
+    # If the volume is 0, the points of the least heights count as just covered: covering them uses no volume.
     enough = max(volume, np.finfo(np.float64).tiny)
     _narrow(basins, enough, limit, less)
     found = [_Sorted(basin) for basin in basins]
@@ -379,10 +378,10 @@ def _share(basins: Sequence[_Basin], volume: float) -> tuple[tuple[float, float]
 
 
 def _narrow(basins: Sequence[_Basin], volume: float, limit: float, less: float) -> None:
-    """Decide on all but a few points.
+    """Decide on all points except a few.
 
     A round takes expected time in proportion to the undecided points, and decides on about half of them in the basin
-    that has more: all rounds together take linear time. Pivots depend on nothing but the heights, and sums are over
+    that has more, so that all rounds together take linear time. Pivots depend only on the heights, and sums are over
     points in the given order, so that the bits are the same in each call.
     """
     if max(basin.c.size for basin in basins) <= SORTED:
@@ -393,7 +392,7 @@ def _narrow(basins: Sequence[_Basin], volume: float, limit: float, less: float) 
         some = c if c.size <= PIVOT_OF else c[rng.integers(c.size, size=PIVOT_OF)]
         return float(np.partition(some, some.size // 2)[some.size // 2])
 
-    covered, uncovered = 0.0, math.inf  # the best m is at least the first and below the second, up to the limit
+    covered, uncovered = 0.0, math.inf  # the best m is at least `covered` and below `uncovered`, up to the limit
     while max(basin.c.size for basin in basins) > SORTED:
         one, other = sorted(basins, key=lambda basin: -basin.c.size)
         height = pivot(one.c)
@@ -409,7 +408,7 @@ def _narrow(basins: Sequence[_Basin], volume: float, limit: float, less: float) 
             if m * (height + other_height) - lowest - other_lowest < volume:
                 covered = m
                 one.take(height)
-                # Points at that height that are covered in part are not decided on.
+                # Points at that height that are covered in part stay undecided.
                 other.take(other_height if mass <= m else math.nextafter(other_height, -math.inf))
             else:
                 uncovered = m
