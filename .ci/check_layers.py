@@ -1,10 +1,10 @@
-"""Imports only go down the house, and rooms side by side do not import each other, in Python and in Cython alike."""
+"""Check that imports only go down the list of rooms and not sideways, in Python and in Cython."""
 
 import re
 import sys
 from pathlib import Path
 
-# From top to bottom; rooms of one row are siblings. `problems` and `solvers` are modules: the flat public names.
+# From top to bottom; rooms of one row are on the same level. `problems` and `solvers` are modules with public names.
 FLOORS = [
     ["cli"],
     ["display", "dask"],
@@ -17,10 +17,9 @@ FLOORS = [
     ["data"],
     ["core"],
 ]
-# The rooms within svm likewise: its solvers above what all of them share.
+# The same for the rooms within svm: the solvers are above the files that all of them share.
 INSIDE_SVM = [["svm/linear", "svm/kernel"], ["svm"]]
-# `plot()` of a trace and of a path, and `report()` of a classifier, are courtesies on the way up, imported only when
-# they are called.
+# Exceptions: `plot()` of a trace and of a path, and `report()` of a classifier, import `display` when they are called.
 ALLOWED = {
     ("engine/trace.py", "display"),
     ("estimators/path.py", "display"),
@@ -42,12 +41,12 @@ def room_within_svm(path: str) -> str:
 
 
 def wrong_way(importer: str, imported: str) -> bool:
-    """Whether a file imports another from a room above its own, or beside it; both as paths without a suffix."""
+    """Whether a file imports from a room above its own or on the same level; both files are paths without a suffix."""
     rooms = importer.split("/")[0], imported.split("/")[0]
     floors = FLOORS
     if rooms == ("svm", "svm"):
         rooms, floors = (room_within_svm(importer), room_within_svm(imported)), INSIDE_SVM
-        if importer in ("svm/auto",):  # it chooses among the solvers, which do not know it
+        if importer in ("svm/auto",):  # it imports the solvers that it chooses from; they do not import it
             return False
     return rooms[0] != rooms[1] and floor_of(rooms[1], floors) <= floor_of(rooms[0], floors)
 
@@ -61,12 +60,12 @@ def main() -> None:
         for match in IMPORT.finditer(path.read_text()):
             target = (match[1] or match[2]).replace(".", "/")
             if wrong_way(name.rsplit(".", 1)[0], target) and (name, target.split("/")[0]) not in ALLOWED:
-                wrong.append(f"src/maxmargin/{name} imports {target}, which is above or beside it")
+                wrong.append(f"src/maxmargin/{name} imports {target}, which is above it or on the same level")
     if wrong:
         listed = "; ".join(" ".join(rooms) for rooms in FLOORS)
         sys.exit(
             "\n".join(
-                [*wrong, f"Imports only go down this list, rooms side by side know nothing of each other: {listed}"]
+                [*wrong, f"Imports only go down this list; rooms on the same level do not import each other: {listed}"]
             )
         )
     print("import layers: fine")

@@ -1,19 +1,19 @@
-"""Write what was measured into README.md and docs/*.md; `--check` only says what is out of date or has no source.
+"""Write the measured figures into README.md and docs/*.md; `--check` only reports what is out of date or has no source.
 
-Figures live in docs/figures/*.csv, whose first lines say by which command, when and on which machine each was measured.
-Pages show them in two ways. A table, of all of a file, of some rows, or of some columns:
+The figures are kept in docs/figures/*.csv. The first lines of each file give the command, the date and the machine of
+the measurement. Pages show figures in two ways. A table shows all rows of a file, or only some rows or columns:
 
     <!-- figures: cluster_linear; loss = squared hinge; columns = set | entrant | fit s -->
     (written by this program)
     <!-- end -->
 
-And a number in a sentence, as a link to its file with a title that names its row, by the first cells, and its column:
+A number in a sentence is a link to its file. The title of the link names the row, by its first cells, and the column:
 
     a kill costs [0.5](figures/cluster_kills.csv "covtype: lost s, median") s
 
-Everywhere else a number with a unit, a decimal fraction, or a table cell that is but a number is taken for a figure
-without a source. What is none, such as a parameter, stands in inline code, in a formula, or, with a reason, in
-docs/figures/not_measured.csv.
+Everywhere else, a number with a unit, a decimal fraction, or a table cell that contains only a number is reported as a
+figure without a source. If such a number is not a measurement, for example a parameter, put it into inline code or a
+formula, or list it with a reason in docs/figures/not_measured.csv.
 """
 
 import re
@@ -55,13 +55,13 @@ def names() -> set[str]:
 
 
 def renewed(text: str, page: Path) -> str:
-    """The page with all figures as the files have them."""
+    """The page with all figures as they are in the files."""
     text = REGION.sub(lambda found: found[1] + shown(found[2], page) + found[4], text)
     return LINK.sub(lambda found: f"[{cell(record(found[3]), found[4])}]{found[2]}", text)
 
 
 def shown(marker: str, page: Path) -> str:
-    """The table that a marker asks for, and where it comes from."""
+    """The table that a marker asks for, followed by its source."""
     name, *options = (part.strip() for part in marker.split(";"))
     chosen = dict(option.split(" = ", 1) for option in options)
     measured = record(name)
@@ -81,7 +81,7 @@ def source(name: str, made: Mapping[str, str], page: Path) -> str:
 
 
 def cell(measured: Record, title: str) -> str:
-    """The cell that a title names, "ROW: COLUMN"; ROW is as many of the first cells as tell the row from the others."""
+    """The cell with the title "ROW: COLUMN"; ROW lists the first cells, as many as it takes to identify the row."""
     label, column = title.rsplit(": ", 1)
     found = [row[column] for row in measured.rows if label in labels(list(row.values()))]
     if len(found) != 1:
@@ -101,23 +101,23 @@ UNIT = (
     r"|entries|evaluations|passes|pass|rounds|sweeps|visits|iterations)(?!\w)"
 )
 FIGURE = re.compile(
-    rf"{NUMBER}(?:(?:[ -]|\n *){UNIT}|%)"  # with a unit, perhaps in the next line
+    rf"{NUMBER}(?:(?:[ -]|\n *){UNIT}|%)"  # with a unit, which may be on the next line
     r"|(?<![\w.,/])\d+\.\d+(?![\d.])|(?<![\w.,])\d+(?:\.\d+)?e-?\d+"  # a decimal fraction, a power of ten
-    r"|(?<=[^\n]\|)[ *~<>]*-?\d[\d,]*[ *]*(?=\|)"  # a cell that is but a number; the first of a row may be its number
+    r"|(?<=[^\n]\|)[ *~<>]*-?\d[\d,]*[ *]*(?=\|)"  # a cell with only a number; the first cell may be a row number
 )
 
 NO_FIGURES = re.compile(
     r"^ *```.*?^ *```$"  # code
-    r"|<!-- figures: .*?<!-- end -->|<!-- (\w+) solvers: .*?<!-- end of \1 solvers -->|<!--.*?-->"  # what is generated
+    r"|<!-- figures: .*?<!-- end -->|<!-- (\w+) solvers: .*?<!-- end of \1 solvers -->|<!--.*?-->"  # generated parts
     r"|\$\$.*?\$\$|\$`[^`]+`\$|`[^`\n]*(?:\n[^`\n]+)?`"  # formulas and inline code
-    r"|(?:Lemma|Theorem|Definition|[Ss]ection|Python) \d+\.\d+"  # their numbers
-    rf"|{LINK.pattern}|(?<=\])\([^)]*\)|https?://\S+",  # figures with a source, and where links lead
+    r"|(?:Lemma|Theorem|Definition|[Ss]ection|Python) \d+\.\d+"  # numbers of theorems, sections and versions
+    rf"|{LINK.pattern}|(?<=\])\([^)]*\)|https?://\S+",  # figures with a source, targets of links
     re.DOTALL | re.MULTILINE,
 )
 
 
 def without_source(text: str, allowed: Sequence[str] = ()) -> Iterator[tuple[int, str]]:
-    """Line and text of each figure of a page that no file stands behind."""
+    """The line and the text of each figure on a page that does not come from a file."""
     for blank in (NO_FIGURES, *(re.compile(re.escape(phrase)) for phrase in allowed)):
         text = blank.sub(lambda found: "`" + "\n" * found[0].count("\n"), text)
     for found in FIGURE.finditer(text):

@@ -1,6 +1,6 @@
-"""Write the tables of docs/solvers.md from the solvers themselves; `--check` only says whether they are up to date.
+"""Write the tables of docs/solvers.md from the solvers themselves; `--check` only reports whether they are up to date.
 
-What a solver takes is found by giving it each problem, so that the tables are true of the code.
+The script gives each problem to each solver to find out what the solver takes, so the tables agree with the code.
 """
 
 import inspect
@@ -53,7 +53,7 @@ def biases_of(solver: Solver, X: object) -> str:
 
 
 def end_of(solver: Solver, X: object) -> str:
-    """What ends a run to which no stop rule was given."""
+    """What ends a run without stop rules."""
     if solver.default_tol is not None:
         return f"gap {100 * solver.default_tol:g} %"
     problem = RegularizedSVM(X, y) if issubclass(RegularizedSVM, solver.solves) else SlackSVM(X, y, slack=0.0)
@@ -65,7 +65,7 @@ def warm_start_of(solver: Solver) -> str:
 
 
 def summary_of(solver: type[Solver]) -> str:
-    """The first sentence of its docstring, for people who read Markdown."""
+    """The first paragraph of a solver's docstring, as Markdown."""
     text = (inspect.getdoc(solver) or "").split("\n\n")[0].replace("\n", " ")
     text = re.sub(r":math:`([^`]+)`", r"$`\1`$", text)
     return text.rstrip(".").replace("|", r"\|")
@@ -96,7 +96,7 @@ def of_other_problems(solvers: Mapping[str, type[Solver]]) -> str:
 
 
 def tables() -> dict[str, str]:
-    """The tables by the names of their markers."""
+    """The tables, by the names of their markers in the page."""
     return {
         "linear": of_margin_problems(SOLVERS, POINTS),
         "kernel": of_margin_problems(KERNEL_SOLVERS, KernelMatrix(POINTS, Rbf(gamma=1.0))),
@@ -105,7 +105,7 @@ def tables() -> dict[str, str]:
 
 
 def renewed(page: str) -> str:
-    """The page with its tables as they should be."""
+    """The page with up-to-date tables."""
     for name, text in tables().items():
         begin, end = f"<!-- {name} solvers: written by `{COMMAND}` -->", f"<!-- end of {name} solvers -->"
         before, rest = page.split(begin)

@@ -17,7 +17,7 @@ for package in packages:
         venv.create(Path(folder) / "venv", with_pip=True)
         python = Path(folder) / "venv" / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", f"{package}[test]"], check=True)
-        # The tests alone, far from the sources: what they import must come out of the package.
+        # Copy the tests only, so that they import the installed package and not the sources.
         shutil.copytree(root / "tests", Path(folder) / "tests")
         for name in ("pyproject.toml", "CONTRIBUTING.md"):
             shutil.copy(root / name, folder)
