@@ -81,7 +81,7 @@ def source(name: str, made: Mapping[str, str], page: Path) -> str:
 
 
 def cell(measured: Record, title: str) -> str:
-    """The cell with the title "ROW: COLUMN"; ROW lists the first cells, as many as it takes to identify the row."""
+    """The cell named "ROW: COLUMN"; ROW lists the first cells of the row, as many as it takes to identify it."""
     label, column = title.rsplit(": ", 1)
     found = [row[column] for row in measured.rows if label in labels(list(row.values()))]
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""A matrix in memory that pretends to lie elsewhere: sources for tests, whose reads can be watched and can fail."""
+"""Sources for tests: matrices in memory that are read in blocks, whose reads can be watched and made to fail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from maxmargin.core.source import Block
 
 
 class Lines:
-    """Lines of an array or a CSR matrix in blocks of so many lines."""
+    """The lines of an array or of a CSR matrix, in blocks of `per_block` lines."""
 
     prices = None
     read_ahead = True

@@ -1,4 +1,4 @@
-"""A fit with a checkpoint after every step, for a process of its own that is killed meanwhile: path, kind, target."""
+"""A fit with a checkpoint after every step, run as a process that tests kill; its arguments: path, kind, target."""
 
 import sys
 
@@ -9,7 +9,7 @@ from maxmargin.solvers import Checkpoint
 
 
 def fit(kind, checkpoint=None):
-    """The coefficients of a model of three classes, and what was read."""
+    """The coefficients of a model of three classes, and its reads."""
     rng = np.random.default_rng(0)
     y = np.arange(600) % 3
     X = rng.normal(size=(600, 10)) + 0.3 * y[:, None]

@@ -1,23 +1,23 @@
-"""Data for the tests on a cluster, and functions that the workers run: they import this module."""
+"""Data for the tests on a cluster, and functions that the workers import from this module."""
 
 import os
 import signal
 
 import numpy as np
 
-N, D = 35_000, 5  # three parts, and as many units of rows
-CHUNK = 12_001  # rows of a partition: no multiple of those of a part
+N, D = 35_000, 5  # three parts, and three units of rows
+CHUNK = 12_001  # rows of a partition; not a multiple of the rows of a part
 
 
 def cloud(classes=2, n=N, d=D, seed=0):
-    """Clouds that overlap, and their labels."""
+    """Overlapping clouds and their labels."""
     rng = np.random.default_rng(seed)
     y = rng.integers(classes, size=n)
     return rng.normal(size=(n, d)) + rng.normal(size=(classes, d))[y], y
 
 
 def partition(k, n=N, chunk=CHUNK):
-    """The rows and labels of partition k of the cloud, computed where they are needed."""
+    """The rows and labels of partition k of the cloud, computed by the process that needs them."""
     X, y = cloud(n=n)
     return X[k * chunk : (k + 1) * chunk], y[k * chunk : (k + 1) * chunk]
 
@@ -40,12 +40,12 @@ def cosine(A, B):
 
 
 def die():
-    """End this process as the kernel does when memory is short."""
+    """End this process as the operating system does when memory runs out."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Deadly:
-    """An object of a unit of rows that ends its worker; that of the first unit does not."""
+    """An object on a unit of rows that ends its worker, except on the first unit."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -57,7 +57,7 @@ class Deadly:
 
 
 def threads_inside():
-    """How many threads a fit would use here."""
+    """The number of threads that a fit would use here."""
     from maxmargin.core.threads import thread_count
 
     return thread_count(None)

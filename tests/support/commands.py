@@ -1,9 +1,9 @@
-"""The command as a process of its own."""
+"""The command in a process of its own."""
 
 import subprocess
 import sys
 
-# A process that was started in the background ignores Ctrl-C, and so would its children.
+# A process that was started in the background ignores Ctrl-C, and so do its children unless they restore the handler.
 START = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maxmargin.cli import main; main()"
 )

@@ -1,14 +1,14 @@
-"""Cases for options that are independent of each other: every pair of values, not every combination."""
+"""Test cases for options that are independent of each other: every pair of values, but not every combination."""
 
 import itertools
 
 
 def every_pair(*options):
-    """Few combinations of the options' values, among which each two values of two options stand together once at least.
+    """A few combinations of the options' values that contain each pair of values of two options at least once.
 
-    A fault that one value or two together bring about is found as by the full product. Its size is the product of all
-    numbers of values; here it is little more than that of the two largest. Each next combination is the first of those
-    that have the most missing pairs in them, so that the cases are always the same.
+    They find every fault that depends on one value or on two values together, as the full product would. Their number
+    is little more than the product of the two largest numbers of values. Each next combination is the first of those
+    that contain the most missing pairs, so the cases are always the same.
 
     >>> every_pair([1, 2], "ab", "xy")
     [(1, 'a', 'x'), (1, 'b', 'y'), (2, 'a', 'y'), (2, 'b', 'x')]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def ctrl_c_at_look(monkeypatch, number):
-    """Press Ctrl-C when somebody looks at the clock for so many times."""
+    """Press Ctrl-C when the clock is read for the `number`-th time."""
     before, looks, clock = signal.signal(signal.SIGINT, signal.default_int_handler), 0, time.perf_counter
 
     def pressing():

@@ -1,10 +1,10 @@
-"""Fixed runs whose counts do not depend on the machine: the guard of `tests/test_guard.py` compares them with a file.
+"""Fixed runs whose counts do not depend on the machine; `tests/test_guard.py` compares them with recorded counts.
 
-    python tests/support/guarded_runs.py            # print the counts beside the recorded ones
-    python tests/support/guarded_runs.py --record   # record them; the commit says why they changed
+    python tests/support/guarded_runs.py            # print how the counts differ from the recorded ones
+    python tests/support/guarded_runs.py --record   # record them; give the reason for a change in the commit
 
-A run counts entries read (or kernel evaluations) by purpose, and iterations. Memory is the largest sum of arrays that
-were alive at one time, in bytes, as tracemalloc sees it; buffers of a BLAS and of C++ are not seen.
+The counts of a run are the entries read (or kernel evaluations) by purpose, and the iterations. Memory is the largest
+sum of arrays alive at one time, in bytes, as tracemalloc sees it; it does not see the buffers of a BLAS and of C++.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ RECORDED = Path(__file__).parents[1] / "guard.json"
 RECORD = "python tests/support/guarded_runs.py --record"
 MEMORY = "memory"
 
-# Differences that no change of the code explains, as shares of the recorded count.
-ROUNDING = 0.05  # where the path to a gap depends on the order in which a BLAS adds
-FEW_ROUNDS = 0.2  # the same where a dozen rounds are counted: one or two more or less
-MEMORY_TOLERANCE = 0.15  # Python's own objects, which differ between versions
+# Allowed differences that do not come from a change of the code, as shares of the recorded count.
+ROUNDING = 0.05  # for runs to a gap whose path depends on the order in which a BLAS adds
+FEW_ROUNDS = 0.2  # the same for runs of about a dozen rounds: one or two more or fewer
+MEMORY_TOLERANCE = 0.15  # for Python's own objects, which differ between versions
 EXACT = 0.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """A problem, a solver and stop rules; by how much its counts may differ from the recorded ones."""
+    """A problem, a solver and stop rules, and by how much the counts may differ from the recorded ones."""
 
     problem: Callable[[], Any]
     solver: Solver[Any, Any]
@@ -67,8 +67,8 @@ class Run:
     tolerance: float = EXACT
 
     def counts(self) -> dict[str, float]:
-        """What was read by purpose, iterations, and the memory that the run needed beside the problem's data."""
-        solve(self.problem(), self.solver, random_state=0, **self.stop)  # imports what it needs, which is not counted
+        """Reads by purpose, iterations, and the memory that the run needs in addition to the problem's data."""
+        solve(self.problem(), self.solver, random_state=0, **self.stop)  # imports are not counted
         problem = self.problem()
         gc.collect()
         tracemalloc.start()
@@ -81,7 +81,7 @@ class Run:
 
 
 def differences(recorded: Mapping[str, float], found: Mapping[str, float], tolerance: float) -> list[str]:
-    """One line a count that is not the recorded one."""
+    """One line for each count that differs from the recorded one."""
     lines = []
     for name in sorted(recorded.keys() | found.keys()):
         old, new = recorded.get(name, 0), found.get(name, 0)
@@ -104,7 +104,7 @@ def dense(n: int = 400, d: int = 30, distance: float = 2.0, flipped: float = 0.0
 
 
 def sparse(n: int = 1_000, d: int = 3_000, stored: int = 20) -> tuple[Any, Any]:
-    """Rows of a few entries in many columns, as of text: some columns are common, and a few of them tell the class."""
+    """Rows with few entries in many columns, as in text: some columns are common, and some of these set the class."""
     rng = np.random.default_rng(1)
     columns = np.minimum((d * rng.random((n, stored)) ** 3).astype(np.int64), d - 1)
     rows = np.repeat(np.arange(n), stored)

@@ -1,4 +1,4 @@
-"""Data, models and values from scratch that the tests of SVC share."""
+"""Data, models and recomputed objectives that the tests of SVC share."""
 
 from functools import partial
 
@@ -18,12 +18,12 @@ def exact(**parameters):
 
 
 def close(**parameters):
-    """Ours near its optimum."""
+    """Our SVC near its optimum."""
     return SVC(**{"tol": 1e-6, "random_state": 0, **parameters})
 
 
 def values(model, X, y, kernel=None, weights=1.0):
-    """The objective and the dual bound of a binary model, from scratch."""
+    """The objective and the dual bound of a binary model, recomputed from scratch."""
     options = {"gamma": model.gamma_, "degree": model.degree, "coef0": model.coef0}
     K = X if model.kernel == "precomputed" else pairwise_kernels(X, metric=model.kernel, filter_params=True, **options)
     signs, beta = np.where(y == model.classes_[1], 1.0, -1.0), np.zeros(len(y))

@@ -1,4 +1,4 @@
-"""Clusters of processes on this machine, workers that are killed, and models that are compared."""
+"""Helpers for tests on clusters of this machine: start clusters, kill workers, compare models."""
 
 import logging
 import os
@@ -21,14 +21,14 @@ def start(workers):
 
 
 def threads(workers):
-    """A cluster of threads of this process, which starts sooner."""
+    """A cluster whose workers are threads of this process; it starts faster."""
     options = {"processes": False, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
     return LocalCluster(n_workers=workers, threads_per_worker=1, **options)
 
 
 @contextmanager
 def joining(client):
-    """Yields a function that lets one more worker join a cluster, until the end of the context."""
+    """Yields a function that adds a worker to a cluster until the end of the context."""
     before, processes = len(client.nthreads()), []
 
     def join():
@@ -48,17 +48,17 @@ def joining(client):
 
 
 def kill_one(client):
-    """Kill the process of a worker, and wait until it is dead; its nanny starts another one."""
+    """Kill the process of a worker and return its address; its nanny starts another one."""
     address, pid = next(iter(client.run(os.getpid).items()))
     os.kill(pid, signal.SIGKILL)
     return address
 
 
 def wait_for_all(client):
-    """Wait until every worker that was killed is there again.
+    """Wait until every worker that was killed has come back.
 
-    Its nanny must know it, too: one whose worker is killed while it starts does not start another. A cluster drops
-    workers that take long to come back, on a busy machine for instance: it is told to start others.
+    Its nanny must know it too: if a worker is killed while it starts, its nanny does not start another one. A cluster
+    drops workers that take long to come back, for instance on a busy machine, and is told here to start others.
     """
     cluster, count = client.cluster, len(client.cluster.worker_spec)
 

@@ -1,4 +1,4 @@
-"""A function for features on demand that other processes import, and little else with it."""
+"""A function for features on demand; other processes import this module, so it imports little itself."""
 
 import numpy as np
 

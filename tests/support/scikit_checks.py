@@ -1,13 +1,13 @@
-"""scikit-learn's checks of estimators: all of them for some, and those that the numbers of a fit decide for others."""
+"""scikit-learn's checks of estimators: all of them for some estimators, those that depend on the solver for others."""
 
 from functools import partial
 
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-# Checks whose outcome another solver of the same class could change: they compare models, weights, classes or
-# iterations, or give data at which an algorithm may fail. Others are about parameters, tags, names, messages,
-# containers and storages, which a class treats alike whatever its solver.
+# Checks whose outcome may depend on the solver of an estimator: they compare models, weights, classes or iterations, or
+# use data on which an algorithm may fail. The other checks concern parameters, tags, names, messages, containers and
+# storages, which an estimator treats in the same way for all solvers.
 OF_THE_SOLVER = {
     "check_all_zero_sample_weights_error",
     "check_class_weight_balanced_linear_classifier",
@@ -35,9 +35,9 @@ OF_THE_SOLVER = {
 
 
 def each_check(whole, by_solver, why_not):
-    """All checks of the estimators in `whole`, and of those in `by_solver` the checks that depend on the solver.
+    """All checks of the estimators in `whole`, and the checks in `OF_THE_SOLVER` of the estimators in `by_solver`.
 
-    `why_not` gives the reasons for which some of the checks of an estimator cannot pass.
+    `why_not` returns the checks that an estimator cannot pass, with the reasons.
     """
     cases = [*checks_of(whole, why_not)]
     cases += [case for case in checks_of(by_solver, why_not) if check_of(case).func.__name__ in OF_THE_SOLVER]
@@ -50,7 +50,7 @@ def checks_of(estimators, why_not):
 
 
 def check_of(case):
-    """The check of a pair of an estimator and a check, or of such a pair with a mark."""
+    """The check of a pair (estimator, check), or of such a pair with a mark."""
     return getattr(case, "values", case)[1]
 
 

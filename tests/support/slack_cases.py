@@ -1,4 +1,4 @@
-"""The best value of the slack form by a convex solver."""
+"""The best value of the slack form, computed by a convex solver."""
 
 import clarabel
 import numpy as np
@@ -6,7 +6,7 @@ from scipy.sparse import csc_matrix
 
 
 def best_value(X, y, slack, *, bias, weights=None):
-    """The value of the slack form by a convex solver, over (w, b, gamma, xi), in units of the largest norm."""
+    """The best value of the slack form, by a convex solver over (w, b, gamma, xi), in units of the largest norm."""
     n, d = X.shape
     s = np.ones(n) if weights is None else weights
     Z = X / np.linalg.norm(X, axis=1).max()

@@ -1,4 +1,4 @@
-"""Every solver, each with the problems that it takes: what the common tests of the solvers run on."""
+"""Every solver with the problems that it takes, for the tests that all solvers share."""
 
 import math
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from maxmargin.solvers import (
     solve,
 )
 
-# Every solver with its default parameters, and again with parameters under which other code runs.
+# Every solver with its default parameters, and some solvers with parameters that run other code.
 LINEAR = {name: solver() for name, solver in SOLVERS.items()} | {
     "pegasos, paper": Pegasos(order="iid", average=None),
     "pegasos, batch of 7, no projection, search": Pegasos(batch=7, project=False, free_bias="search"),
@@ -55,7 +55,7 @@ KERNEL_VARIANTS = {
 }
 
 N = 60  # samples of a problem, unless a test says otherwise
-HARD = 1e9  # a large C; in the slack form no slack
+HARD = 1e9  # a large C; in the slack form, slack 0
 BIASES = {"free": {}, "none": {"bias": False}, "penalised": {"intercept_scaling": 2.0}}
 
 
@@ -84,20 +84,20 @@ class Case:
 
     @property
     def sign(self):
-        """1 where the value is to be large, -1 where it is to be small."""
+        """1 if the value is maximised, -1 if it is minimised."""
         return 1 if self.loss is None else -1
 
     def solve(self, problem=None, **options):
-        if self.solver.default_tol is not None:  # else it would end before what is tested
+        if self.solver.default_tol is not None:  # otherwise a run could end too early for the test
             options.setdefault("tol", -1.0)
         return solve(self.problem() if problem is None else problem, self.solver, **options)
 
     def last(self, problem, iterations):
-        """The iteration that a run ends with which may make so many: the algorithm may end before."""
+        """The number of the last iteration of a run of at most `iterations`; the algorithm may end earlier."""
         return min(iterations, self.solver.iterations(problem) or iterations)
 
     def other_form(self):
-        """A problem on the same data that the solver is not for."""
+        """A problem on the same data that the solver does not solve."""
         problem = self.problem()
         return RegularizedSVM(problem.X, problem.y) if self.loss is None else SlackSVM(problem.X, problem.y, slack=0.0)
 
@@ -105,10 +105,10 @@ class Case:
 @dataclass(frozen=True)
 class LinearCase(Case):
     data = staticmethod(clouds)
-    rounding = 1e-12  # of a value, relative
+    rounding = 1e-12  # relative error of a value
 
     def problem(self, data=None, *, scale=None, strength=1.0, **options):
-        """By default on two clouds. `strength` multiplies what the losses weigh: C, or the inverse of the slack."""
+        """By default on two clouds. `strength` multiplies the weight of the losses: C, or the inverse of the slack."""
         X, y = clouds() if data is None else data
         if self.loss is not None:
             return RegularizedSVM(X, y, strength, loss=self.loss, **options)
@@ -117,12 +117,12 @@ class LinearCase(Case):
 
     @property
     def near(self):
-        """How far apart the values of two runs of some thousand iterations may be."""
+        """How much the values of two runs of some thousand iterations may differ."""
         return {"abs": 0.1}
 
     @property
     def biases(self):
-        """Every kind of bias that the problem knows."""
+        """Every kind of bias that the problem supports."""
         return [BIASES[bias] for bias in BIASES if bias != "penalised" or self.loss is not None]
 
 
@@ -130,7 +130,7 @@ class LinearCase(Case):
 class KernelCase(Case):
     bias: str = "free"
     data = staticmethod(moons)
-    rounding = 1e-6  # rows of the kernel are kept in float32
+    rounding = 1e-6  # kernel rows are cached in float32
 
     def problem(self, data=None, *, strength=1.0, cache_size=1.0, **options):
         """By default on two moons."""
@@ -143,16 +143,16 @@ class KernelCase(Case):
 
     @property
     def biases(self):
-        """Its own: each bias that the solver takes is a case."""
+        """Only the bias of the case: each bias that the solver takes has its own case."""
         return [{}]
 
     @property
     def near(self):
-        """How far apart the values of two runs of some thousand iterations may be."""
+        """How much the values of two runs of some thousand iterations may differ."""
         return {"rel": 0.05 if self.solver.default_tol else 0.15}
 
     def taken(self):
-        """Whether the solver takes the problem; if not, it says so."""
+        """Whether the solver takes the problem; if not, its error must contain its name."""
         if self.loss is None and self.bias == "penalised":
             return False
         try:
@@ -185,23 +185,23 @@ KERNEL_CASES = {
 } | {f"kernel {name}": KernelCase(solver, losses_of(solver)[0]) for name, solver in KERNEL_VARIANTS.items()}
 CASES = LINEAR_CASES | KERNEL_CASES
 
-# One solver of each form and of each kind of data: enough for what does not depend on the solver.
+# One solver of each form and of each kind of data, for tests whose outcome does not depend on the solver.
 FEW_CASES = {name: CASES[name] for name in ("simba", "sdca, hinge", "kernel smo, hinge, bias free")}
 
 
 def each_case(cases, wanted=lambda case: True):
-    """Run a test on every case that is wanted."""
+    """Run a test on every case for which `wanted` is true."""
     chosen = {name: case for name, case in cases.items() if wanted(case)}
     return pytest.mark.parametrize("case", chosen.values(), ids=chosen)
 
 
 def numbers_of(w):
-    """The numbers that a point of the solution space consists of: weights of features, or coefficients of samples."""
+    """The numbers that represent a point w: weights of features, or coefficients of samples."""
     return getattr(w, "beta", w)
 
 
 def length(X, w):
-    """The norm of w, in the kernel's space where w is a sum of samples."""
+    """The norm of w; if w is a sum of samples, its norm in the kernel's space."""
     return np.linalg.norm(w) if isinstance(w, np.ndarray) else np.sqrt(w.beta @ X.dot(w))
 
 
