@@ -1,9 +1,9 @@
-"""Products of dense matrices whose entries do not depend on the other entries of the block, to the last bit.
+"""Products of dense matrices whose entries have the same bits whatever else the block contains.
 
-A BLAS library adds up the terms of a product in an order that depends on where the entry lies: the first and last
-columns of a block, or the last rows, are computed by other loops than the rest. Where samples are spread over the
-workers of a cluster, the blocks depend on the number of workers, and a kernel that is lost is computed again in another
-block. So the entries at such places are computed once more, at places in the middle.
+A BLAS library adds up the terms of a product in an order that depends on the place of the entry in the block: the first
+and last columns, or the last rows, are computed by other loops than the rest. If samples are spread over the workers of
+a cluster, blocks depend on the number of workers, and a lost kernel is recomputed in another block. So entries at the
+edges of a block are computed once more, in the middle of another block.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ import numpy as np
 from maxmargin.core.threads import limit_blas
 from maxmargin.core.types import Block, Indices
 
-PROBED_SHAPE = 700, 97  # columns and terms of the product by which a rule is tried out
-PROBED_ROWS = (1, 5, 19, 24, 130)  # numbers of rows that it is tried out for
-PROBED_COLUMNS = (700, 350, 129, 30, 2, 1)  # and of columns
+PROBED_SHAPE = 700, 97  # columns and terms of the product with which a rule is tested
+PROBED_ROWS = (1, 5, 19, 24, 130)  # numbers of rows for which a rule is tested
+PROBED_COLUMNS = (700, 350, 129, 30, 2, 1)  # numbers of columns for which a rule is tested
 
 
 @dataclass(frozen=True)
 class ProductRule:
-    """The places of a block at which entries have the bits that they have anywhere else in the middle of a block.
+    """The places of a block at which entries have the same bits as in the middle of any other block.
 
     Attributes
     ----------
     period : int
-        Rows are computed so many at a time, the rest of them by other loops.
+        The number of rows that are computed together; the remaining rows are computed by other loops.
     group : int
-        The same of columns.
+        The number of columns that are computed together; the remaining columns are computed by other loops.
     least : int
         Blocks of fewer entries are computed by other loops.
     chunk : int
-        Columns are computed so many at a time; 0: all in the same way.
+        The number of columns of a chunk, at whose ends bits may differ; 0: all columns are computed in the same way.
     edge : int
-        So many columns at both ends of a chunk have other bits.
+        The number of columns at each end of a chunk that have other bits.
     """
 
     period: int
@@ -56,7 +56,7 @@ class ProductRule:
             whole = 0
         if whole:
             self._whole_rows(left[:whole], right, out[:whole])
-        if whole < len(left):  # the rest, which zeros make whole
+        if whole < len(left):  # the remaining rows, filled up with zeros
             rest = left[whole:]
             rows = _rounded_up(max(len(rest), -(-self.least // len(right))), self.period)
             block = np.empty((rows, len(right)), out.dtype)
@@ -70,7 +70,7 @@ class ProductRule:
             self._by_groups(left, right, out)
 
     def _by_groups(self, left: Block, right: Block, out: Block) -> None:
-        """Whole groups of columns, and then the rest, which zeros make a group."""
+        """Compute whole groups of columns, and then the remaining columns, filled up with zeros to a group."""
         whole = len(right) // self.group * self.group
         if whole * len(left) < self.least:
             whole = 0
@@ -82,7 +82,7 @@ class ProductRule:
             out[:, whole:] = (left @ _extended(rest, columns).T)[:, : len(rest)]
 
     def _by_chunks(self, left: Block, right: Block, out: Block) -> None:
-        """All columns, and then once more those at the ends of chunks, at places in the middle of others."""
+        """Compute all columns, and then once more the columns at the ends of chunks, in the middle of other chunks."""
         n = len(right)
         for start, stop in self._calls(n):
             np.matmul(left, right[start:stop].T, out=out[:, start:stop])
@@ -95,13 +95,13 @@ class ProductRule:
             out[:, some] = (left @ middle.T)[:, self.edge : self.edge + some.size]
 
     def _calls(self, n: int) -> list[tuple[int, int]]:
-        """Columns that are computed by one call: whole chunks, then the rest, unless it is computed again anyway."""
+        """The columns of each call: whole chunks, then the remaining columns unless they are computed again anyway."""
         whole = n // self.chunk * self.chunk
         ends = ((0, whole), (whole, n))
         return [(start, stop) for start, stop in ends if stop - start > 2 * self.edge]
 
     def _off(self, n: int) -> Indices:
-        """The columns at the ends of chunks; the last of a chunk also if they are no whole group of columns."""
+        """The columns at the ends of chunks, including the last columns of a chunk that are no whole group."""
         column = np.arange(n)
         start = column // self.chunk * self.chunk
         size = np.minimum(n - start, self.chunk)
@@ -114,27 +114,28 @@ def _rounded_up(count: int, period: int) -> int:
 
 
 def _extended(X: Block, rows: int) -> Block:
-    """X with rows of zeros appended, so that there are so many."""
+    """X with rows of zeros appended, up to `rows` rows."""
     extended = np.zeros((rows, X.shape[1]), X.dtype)
     extended[: len(X)] = X
     return extended
 
 
-# Found by experiment with OpenBLAS 0.3.31, the cheapest first. Its kernels for AVX-512 have small blocks computed by
-# other loops, and columns beyond whole groups of 8; both rules cost next to nothing. Those for AVX2 need nothing but an
-# even number of rows in float64; in float32, blocks of 512 rows take a sixth longer by the last rule than without.
+# Found by experiment with OpenBLAS 0.3.31, the cheapest rule first. Its kernels for AVX-512 compute small blocks, and
+# columns beyond whole groups of 8, by other loops; the first two rules cost next to nothing. Its kernels for AVX2 need
+# only an even number of rows in float64. In float32, blocks of 512 rows take a sixth longer with the last rule than
+# without it.
 RULES = (ProductRule(2), ProductRule(2, group=8, least=4096), ProductRule(12, chunk=320, edge=8))
 
 
 @cache
 def product_rule(dtype: np.dtype[Any]) -> ProductRule | None:
-    """The cheapest rule that holds for the BLAS library of this machine; None if none of those known does."""
+    """The cheapest rule that holds for the BLAS library of this machine; None if no known rule holds."""
     with limit_blas():
         return next((rule for rule in RULES if _holds(rule, dtype)), None)
 
 
 def _holds(rule: ProductRule, dtype: np.dtype[Any]) -> bool:
-    """Whether some products have the same bits, wherever in a block they are computed."""
+    """Whether some products have the same bits at any place in a block."""
     rng = np.random.default_rng(0)
     n, terms = PROBED_SHAPE
     right = rng.normal(size=(n, terms)).astype(dtype)
@@ -151,9 +152,9 @@ def _holds(rule: ProductRule, dtype: np.dtype[Any]) -> bool:
 
 
 def entry_product(left: Block, right: Block, out: Block, *, reproducible: bool) -> None:
-    """out <- left @ right.T, whose entries do not depend on the block where a rule for that is known.
+    """out <- left @ right.T, whose entries do not depend on the block if a rule is known.
 
-    A rule that takes time is followed only if the product is to be `reproducible`; one that costs nothing always is.
+    A rule that takes time is applied only if the product must be `reproducible`; one that costs nothing always is.
     """
     rule = product_rule(right.dtype)
     if rule is None or (rule.edge and not reproducible):

@@ -2,7 +2,7 @@ r"""Vectors of a kernel's feature space.
 
 Such a vector is a sum :math:`w = \sum_i \beta_i \phi(x_i)`, given by its coefficients and by its products with the
 rows, :math:`f = K\beta`, so that :math:`\langle w, w'\rangle = \langle \beta, f'\rangle`. Sums and multiples of such
-vectors are of the same kind: a problem need not know whether its rows are arrays of numbers or lie in such a space.
+vectors are such vectors, so that a problem need not know whether its rows are arrays of numbers or lie in such a space.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 
 from maxmargin.core.types import Point, Vector
 
-# How negative a square may be by rounding of float32 rows, as a share of the sum of the sizes of its terms. A more
-# negative square of a vector, or eigenvalue of a matrix, shows that the kernel is not an inner product.
+# How negative a square may be because of rounding of float32 rows, as a share of the sum of the sizes of its terms. A
+# more negative square of a vector, or a more negative eigenvalue of a matrix, shows that the kernel is not an inner
+# product.
 NEGATIVE_SQUARE = 1e-5
 
 
@@ -27,7 +28,7 @@ class Expansion:
     beta : array of shape (n,)
         The coefficients.
     f : array of shape (n,)
-        The products with the rows, :math:`f = K\beta`; NaN where they are not computed yet.
+        The products with the rows, :math:`f = K\beta`; NaN for products that are not computed yet.
 
     Examples
     --------
@@ -81,11 +82,11 @@ class Expansion:
         return Expansion(self.beta / divisor, self.f / divisor)
 
     def __matmul__(self, other: Expansion) -> float:
-        nonzero = np.flatnonzero(self.beta)  # other products need not be known
+        nonzero = np.flatnonzero(self.beta)  # only these products must be known
         return float(self.beta[nonzero] @ other.f[nonzero])
 
     @property
     def imaginary(self) -> bool:
-        """Whether <w, w> is negative, beyond rounding: then the kernel is not an inner product."""
+        """Whether <w, w> is negative beyond rounding, which shows that the kernel is not an inner product."""
         nonzero = np.flatnonzero(self.beta)
         return self @ self < -NEGATIVE_SQUARE * float(np.abs(self.beta[nonzero]) @ np.abs(self.f[nonzero]))

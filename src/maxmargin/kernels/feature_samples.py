@@ -1,7 +1,7 @@
 r"""Estimates of kernels from a few entries of X: l2-samples in the kernel's feature space.
 
-There, a sample z has features :math:`\phi_J(z)`, each a number times a product of coordinates
-:math:`z_{j_1} \cdots z_{j_k}`. One of them is drawn, with probability :math:`\phi_J(z)^2 / k(z, z)`; then
+In this space, a sample z has features :math:`\phi_J(z)`, each a number times a product of coordinates
+:math:`z_{j_1} \cdots z_{j_k}`. One feature is drawn with probability :math:`\phi_J(z)^2 / k(z, z)`; then
 
 .. math:: k(z, z) \frac{\phi_J(x)}{\phi_J(z)}
 
@@ -9,7 +9,7 @@ is an unbiased estimate of :math:`k(x, z) = \sum_J \phi_J(x)\phi_J(z)`, for all 
 is at most :math:`k(x, x) k(z, z)`. It reads the columns :math:`j_1, \dots, j_k` of X.
 
 - :math:`(\gamma\langle x, z\rangle + c)^q`: q coordinates, each with probability in proportion to the squares of
-  :math:`(\sqrt\gamma z, \sqrt c)`. The last of these is the same for all samples, so that nothing is read for it.
+  :math:`(\sqrt\gamma z, \sqrt c)`. The last coordinate is the same for all samples, so that nothing is read for it.
 - :math:`e^{-\gamma|x - z|^2}`: :math:`k \sim` Poisson :math:`(2\gamma|z|^2)` coordinates, each with probability in
   proportion to the squares of z, and the estimate is :math:`e^{\gamma(|z|^2 - |x|^2)} \prod_l x_{j_l}/z_{j_l}`. (For
   :math:`|z| = 1` that is the estimate of Clarkson, Hazan and Woodruff; with :math:`|z|^2` in the rate, its mean square
@@ -43,14 +43,14 @@ class FeatureSamples(ABC):
     Parameters
     ----------
     K : KernelMatrix
-        The samples and their kernel. Entries of X that are read are counted in its ledger, apart from evaluations.
+        The samples and their kernel. Its ledger counts entries of X that are read, apart from evaluations.
 
     Attributes
     ----------
     columns : array of shape (n,)
-        How many columns an estimate for each sample is expected to read, at most.
+        An upper bound of the expected number of columns that an estimate for each sample reads.
     n_stored, entries_read : int
-        The number of entries of X, and how many of them draws and estimates have read.
+        The number of entries of X, and the number of entries that draws and estimates have read.
     """
 
     columns: Vector
@@ -67,12 +67,12 @@ class FeatureSamples(ABC):
         self.by_column = self.X.tocsc() if sp.issparse(self.X) else self.X
 
     def kept(self) -> dict[str, Any]:
-        """All but what follows from K, see `maxmargin.engine.snapshot`."""
+        """Everything except what follows from K; see `maxmargin.engine.snapshot`."""
         return {name: value for name, value in vars(self).items() if name not in ("ledger", "X", "by_column")}
 
     @classmethod
     def of_kept(cls, kept: Mapping[str, Any]) -> Self:
-        """The estimates again."""
+        """The object from what was kept."""
         made = cls.__new__(cls)
         vars(made).update(kept)
         made._find_columns()
@@ -80,7 +80,7 @@ class FeatureSamples(ABC):
 
     @classmethod
     def of(cls, K: KernelRows, used: NDArray[np.bool_]) -> FeatureSamples:
-        """The estimates of the kernel of this matrix; only samples that are used count for the mean of X.
+        """The estimates of the kernel of this matrix; the mean of X is over samples that are `used`.
 
         Examples
         --------
@@ -106,9 +106,10 @@ class FeatureSamples(ABC):
         )
 
     def draw(self, indices: Indices, rng: np.random.Generator) -> Indices:
-        """Draw a feature for each of these samples, which are read: its coordinates, an array of shape (count, most).
+        """Read these samples, and draw a feature for each: its coordinates, as an array of shape (count, most).
 
-        A coordinate d stands for one that is the same for all samples, and fills up features with fewer coordinates.
+        The coordinate d stands for one that is the same for all samples; it also fills up features with fewer
+        coordinates.
         """
         self._count(self.X[indices])
         degrees = self.degrees(indices, rng)
@@ -138,7 +139,7 @@ class FeatureSamples(ABC):
         return np.clip(np.nan_to_num(product, copy=False, nan=0.0), -LARGEST_ESTIMATE, LARGEST_ESTIMATE)
 
     def rows(self, indices: Indices) -> Vector:
-        """Some samples, less the mean."""
+        """Some samples minus the mean."""
         Z = self.X[indices]
         return np.asarray((Z.toarray() if sp.issparse(Z) else Z) - self.centre, dtype=np.float64)
 

@@ -1,12 +1,12 @@
 r"""Kernel functions :math:`k(x, z)`, computed in blocks: each sample x on the left with each sample z on the right.
 
-Most are a matrix product followed by a function of each entry. The product is that of samples with a few columns
-appended. For the Gaussian kernel
+Most kernels are a matrix product followed by a function of each entry. The product is that of samples with a few
+columns appended. For the Gaussian kernel
 
 .. math:: -\gamma|x - z|^2 = \langle (2\gamma x, -\gamma|x|^2, 1), (z, 1, -\gamma|z|^2) \rangle ,
 
-so that only the exponential is left to take; such samples are packed as :class:`MixedRows`. Other kernels are read from
-a matrix, or computed by a function given by the user.
+so that only the exponential remains to be computed. Such samples are packed as :class:`MixedRows`. Other kernels are
+read from a matrix, or computed by a function given by the user.
 """
 
 from __future__ import annotations
@@ -32,21 +32,19 @@ from maxmargin.kernels._row_sources import SAMPLES_PER_BLOCK, DenseSamples
 from maxmargin.kernels.mixed_rows import Floats, MixedRows, Samples
 
 KERNELS: dict[str, type[Kernel]] = {}
-"""Every kernel by its name."""
+"""All kernels by name."""
 
-DIAGONAL_BATCH = 32  # samples at a time whose kernels with each other are computed for the sake of the diagonal
-MATRIX_ROWS = (
-    256  # rows of a kernel matrix computed at a time, up to the diagonal: enough for full speed of the product
-)
-CHECKED_ROWS = 32  # rows of a precomputed matrix that are checked at a time, as a copy of the matrix may not fit
+DIAGONAL_BATCH = 32  # samples per square block that is computed only for its diagonal
+MATRIX_ROWS = 256  # rows of a kernel matrix computed at a time, up to the diagonal: enough for full speed
+CHECKED_ROWS = 32  # rows of a precomputed matrix that are checked at a time, because a copy of the matrix may not fit
 FUNCTION_COST = 20  # multiply-adds that take as long as the function that turns a product into a kernel
-LARGEST_REPEATED_POWER = 8  # up to this degree powers are repeated products, which are several times as fast
-EXTRA_ROUNDINGS = 8  # roundings of a product besides one a term: of the centre, the factor and the appended columns
-ASYMMETRY = 1e-5  # how much a kernel matrix may differ from its transpose, as a share of its largest entry
+LARGEST_REPEATED_POWER = 8  # largest degree for which powers are repeated products, which are several times as fast
+EXTRA_ROUNDINGS = 8  # roundings of a product in addition to one per term: centre, factor and appended columns
+ASYMMETRY = 1e-5  # largest difference of a kernel matrix from its transpose, as a share of its largest entry
 NEGLIGIBLE_SHARE = 1 / 16  # Gaussian kernels below this share of the unit roundoff may be taken to be 0
-NEGLIGIBLE_EXPONENT = 1e-12  # Gaussian kernels with exponents below this are 1: it does not matter if norms underflow
-LARGEST_LOG, LARGEST_BOUND = 700.0, 1e300  # bounds are cut off here, so that they stay finite in float64
-SUMMED_ENTRIES = 1_000_000  # entries of X converted to float64 at a time, as a copy of X may not fit
+NEGLIGIBLE_EXPONENT = 1e-12  # Gaussian kernels with smaller exponents are 1, so that norms may underflow
+LARGEST_LOG, LARGEST_BOUND = 700.0, 1e300  # bounds are cut off here to stay finite in float64
+SUMMED_ENTRIES = 1_000_000  # entries of X that are converted to float64 at a time, because a copy of X may not fit
 
 
 def make_kernel(
@@ -62,10 +60,10 @@ def make_kernel(
     Parameters
     ----------
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, callable or Kernel
-        A callable takes two matrices, of shapes (m, d) and (n, d), and returns the kernels of the rows of the first
-        with those of the second, an array of shape (m, n); it is called for one block at a time.
+        A callable takes two matrices of shapes (m, d) and (n, d), and returns the kernels of all rows of the first with
+        all rows of the second, an array of shape (m, n). It is called for one block at a time.
     X : array or CSR matrix of shape (n, d)
-        The training samples, which `gamma` may depend on.
+        The training samples, on which `gamma` may depend.
     gamma : {"scale", "auto"} or float
         :math:`\gamma` of "rbf", "poly" and "sigmoid". "scale": 1 / (d * variance of all entries of X), "auto": 1 / d.
     degree : int
@@ -101,13 +99,13 @@ def make_kernel(
 
 
 class Kernel(ABC):
-    """A function of two samples. A subclass with a `name` is registered by being defined."""
+    """A function of two samples. Defining a subclass with a `name` registers it under that name."""
 
     name: ClassVar[str] = ""
-    of_products: ClassVar[bool] = False  # whether it is a function of a product of `MixedRows`
-    of_differences: ClassVar[bool] = False  # whether it depends on x - z only, so that shifting all samples is allowed
-    explicit: ClassVar[bool] = False  # whether its feature space is that of the samples themselves
-    parallel: ClassVar[bool] = True  # whether several threads may compute it at a time
+    of_products: ClassVar[bool] = False  # whether it is a function of products of `MixedRows`
+    of_differences: ClassVar[bool] = False  # whether it depends only on x - z, so that all samples may be shifted
+    explicit: ClassVar[bool] = False  # whether its feature space is the space of the samples
+    parallel: ClassVar[bool] = True  # whether several threads may compute it at the same time
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -116,25 +114,25 @@ class Kernel(ABC):
 
     @property
     def inner_product(self) -> bool | None:
-        """Whether it is an inner product in some feature space, as certificates require. None: not known."""
+        """Whether the kernel is an inner product in some feature space, as certificates require. None: unknown."""
         return None
 
     def operations(self, X: Samples) -> float:
-        """About how many multiply-adds one evaluation takes, for samples like these."""
+        """The approximate number of multiply-adds of one evaluation, for samples like these."""
         return 1.0
 
     def magnitudes(self, sq_norm: float) -> list[float]:
-        """The sizes of the numbers on the way to the kernel of a sample of this squared norm with itself."""
+        """The sizes of intermediate numbers in the kernel of a sample of this squared norm with itself."""
         return []
 
     def sq_reach(self, unit: float) -> float:
-        """The squared distance of samples beyond which their kernel is negligible, given the unit roundoff."""
+        """The squared distance of two samples beyond which their kernel is negligible, given the unit roundoff."""
         return math.inf
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
         r"""A bound on the rounding errors of kernels: :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j)`.
 
-        Where :math:`h_i` and :math:`h_j` are below 1, the second part is also relative to the computed kernel:
+        If :math:`h_i` and :math:`h_j` are below 1, the second part is also relative to the computed kernel:
         :math:`|\Delta k_{ij}| \le g_i g_j + \frac12(h_i + h_j) k_{ij}`.
 
         Parameters
@@ -149,44 +147,44 @@ class Kernel(ABC):
         Returns
         -------
         g, h : arrays of shape (n,)
-            Zero for kernels that are given by the user, which are taken to be exact.
+            The bounds; zero for kernels given by the user, which are taken to be exact.
         """
         return np.zeros(sq_norms.size), np.zeros(sq_norms.size)
 
     def shift(self, sq_norms: Vector) -> Vector:
-        """What each of two samples adds to their product in `dense_rows`, a linear function of its squared norm."""
+        """What each of two samples adds to their product in `dense_rows`: a linear function of its squared norm."""
         return np.zeros(sq_norms.size)
 
     def from_products(self, products: Vector, left: Vector, right: Vector) -> None:
-        """Turn products of samples into kernels, in place, given the squared norms of both; if `of_products`."""
+        """Turn products of samples into kernels in place, given the squared norms of both; only if `of_products`."""
         raise NotImplementedError(f"{type(self).__name__} is no function of products")
 
     def dense_rows(self, X: Vector) -> DenseSamples | None:
         """Compiled code that computes the kernels of one sample with others, from dense samples sorted in blocks.
 
-        None where there is no compiled form of the kernel. The number of samples is a multiple of `SAMPLES_PER_BLOCK`.
+        None if there is no compiled form of the kernel. The number of samples is a multiple of `SAMPLES_PER_BLOCK`.
         """
         return None
 
     def dense_matrix(self, X: Vector, threads: int) -> Vector | None:
-        """The kernels of dense samples with each other, in float64; None where it is no function of products."""
+        """The kernels of dense samples with each other, in float64; None if the kernel is no function of products."""
         return None
 
     def dense_blocks(self, Z: Vector, dtype: DTypeLike = np.float64) -> Callable[[Vector], Floats] | None:
-        """Computes kernels of dense rows with samples Z in a precision; None where it is no function of products."""
+        """A function that computes kernels of dense rows with samples Z in a precision; None unless `of_products`."""
         return None
 
     def left(self, X: Any) -> Any:
-        """Samples prepared for the left of a block; given as `MixedRows` if the kernel is a function of products."""
+        """Samples prepared for the left of a block; X is a `MixedRows` if the kernel is a function of products."""
         return X
 
     def right(self, X: Any) -> Any:
-        """Samples prepared for the right of a block, which can be indexed; invalid samples are refused."""
+        """Samples prepared for the right of a block, which can be indexed; refuses invalid samples."""
         return X
 
     @abstractmethod
     def block(self, left: Any, right: Any, out: Floats) -> None:
-        """out <- the kernels of each sample on the left with each on the right, both as prepared by the above."""
+        """out <- the kernels of each sample on the left with each on the right, as prepared by `left` and `right`."""
 
     def diagonal(self, X: Any) -> Vector:
         """k(x, x) of each sample."""
@@ -199,7 +197,7 @@ class Kernel(ABC):
         return values
 
     def part(self, X: Samples, indices: Indices) -> Samples:
-        """The data of some of the samples, from which the kernels between them can be computed."""
+        """The data of some samples, from which the kernels between them can be computed."""
         return X[indices]
 
 
@@ -233,7 +231,7 @@ class _ProductKernel(Kernel):
 
     @property
     def compiled_function(self) -> tuple[str, int]:
-        """The function of `DenseSamples` that turns products into kernels, and its degree; an empty name: none does."""
+        """The function of `DenseSamples` that turns products into kernels, and its degree; no name if none does."""
         return "", 1
 
     def dense_rows(self, X: Vector) -> DenseSamples | None:
@@ -352,9 +350,9 @@ class Rbf(_ProductKernel):
         return -math.log(NEGLIGIBLE_SHARE * unit) / self.gamma if self.gamma > 0 else math.inf
 
     def rounding(self, sq_norms: Vector, width: int, unit: float) -> tuple[Vector, Vector]:
-        # The exponent is a sum of three products, whose sizes add up to at most twice the two squared norms together.
+        # The exponent is a sum of three products, whose sizes add up to at most twice the sum of the two squared norms.
         # 4 units cover the exponential itself, and kernels beyond `sq_reach` that are taken to be 0. Kernels lie
-        # between 0 and 1, so that bounds above 2 say nothing more.
+        # between 0 and 1, so that bounds above 2 are useless.
         exponent = 2 * relative_error(width + EXTRA_ROUNDINGS, unit) * self.gamma * sq_norms
         return np.full(sq_norms.size, math.sqrt(4 * unit)), np.expm1(np.minimum(2 * exponent, math.log(3)))
 
@@ -456,7 +454,7 @@ class Sigmoid(_OfProduct):
 class Precomputed(Kernel):
     """Kernels given by the user: X is the square matrix of the kernels between the samples.
 
-    A new sample is given by its kernels with all of them.
+    A new sample is given by its kernels with all samples.
     """
 
     name: ClassVar[str] = "precomputed"
@@ -507,7 +505,7 @@ def _gamma(gamma: float | str, X: Samples) -> float:
 
 
 def _number(name: str, value: Any, wanted: str, kind: Any = Real, least: float = -np.inf) -> Any:
-    """The value, if it is a finite number of this kind and large enough; otherwise an error says what is wanted."""
+    """The value if it is a finite number of this kind and large enough; otherwise raises an error."""
     if not (isinstance(value, kind) and is_finite(value) and value >= least):
         raise ValueError(f"{name} must be {wanted}; got {reprlib.repr(value)}")
     return value
@@ -516,9 +514,9 @@ def _number(name: str, value: Any, wanted: str, kind: Any = Real, least: float =
 def gamma_of_entries(
     shape: tuple[int, int], stored: int, sums: Callable[[], Vector], squares: Callable[[float], Vector]
 ) -> float:
-    """1 / (d * variance of all entries), from sums over each row, whose sum does not depend on their order.
+    """1 / (d * variance of all entries), from sums over each row, which are added independently of their order.
 
-    `sums` gives those of the entries, `squares` those of the squared differences of stored entries from the mean.
+    `sums` returns the sums of the entries, `squares` those of the squared differences of stored entries from the mean.
     """
     n, d = shape
     mean = math.fsum(sums()) / (n * d)
@@ -537,7 +535,7 @@ def rows_of_squares(X: Samples, mean: float) -> Vector:
 
 
 def _by_rows(X: Samples, function: Callable[[Floats], Floats]) -> Vector:
-    """The sum of a function of the stored entries of each row, which depends on nothing but the row."""
+    """The sum of a function of the stored entries of each row; it depends only on the row."""
     step, sums = max(1, SUMMED_ENTRIES // max(1, X.shape[1])), np.empty(X.shape[0])
     for start in range(0, X.shape[0], step):
         some = X[start : start + step]
@@ -552,7 +550,7 @@ def _by_rows(X: Samples, function: Callable[[Floats], Floats]) -> Vector:
 
 
 def _check_square(K: Samples) -> None:
-    """Refuse what cannot be a kernel matrix: it must be a dense, square, finite and symmetric array."""
+    """Refuse arrays that cannot be a kernel matrix, which must be dense, square, finite and symmetric."""
     if sp.issparse(K):
         raise TypeError("Sparse precomputed kernels are not offered: give a dense array, K.toarray()")
     n = len(K)

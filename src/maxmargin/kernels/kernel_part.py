@@ -1,9 +1,9 @@
-"""Some columns of a kernel matrix, those of the samples of one worker: computed, kept and added up where these are.
+"""The columns of a kernel matrix that belong to the samples of one worker: computed, kept and added up on the worker.
 
-All that an object here keeps between calls is a copy of what can be computed again: rows of K in a cache, and samples
-of other workers. The driver decides what it keeps (:class:`maxmargin.kernels.parted_matrix.PartedKernelMatrix`), and
-each call says what it builds upon. An object that was lost and made again, and so lacks the samples that it needs,
-answers with their numbers (:class:`Missing`) and is called again.
+An object keeps between calls only what can be computed again: rows of K in a cache, and samples of other workers. The
+driver (:class:`maxmargin.kernels.parted_matrix.PartedKernelMatrix`) decides what the object keeps, and each call states
+what it relies on. An object that was lost and made again lacks samples that it needs: it answers with their numbers
+(:class:`Missing`) and is called again.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Mode:
-    """How rows of K are kept; whenever it changes, the cache is empty.
+    """How rows of K are kept; whenever the mode changes, the cache is emptied.
 
     Attributes
     ----------
     generation : int
         The number of times that the cache was emptied.
     capacity : int
-        How many rows are kept, at most.
+        The largest number of rows that are kept.
     kept : str
         The data type of the rows that are kept.
     computed : str
-        The data type in which kernels are computed; empty: as the samples of the unit demand.
+        The data type in which kernels are computed; empty: the type that the samples of the unit require.
     """
 
     generation: int
@@ -52,7 +52,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Fill:
-    """Rows of K to be held in slots of the cache, as far as the first `stop` columns."""
+    """Rows of K whose first `stop` columns are to be held in slots of the cache."""
 
     rows: Indices
     slots: Indices
@@ -61,7 +61,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Request:
-    """What a call builds upon: how rows are kept, samples to be kept too, and rows to be in the cache."""
+    """What a call relies on: how rows are kept, further samples to keep, and rows that must be in the cache."""
 
     mode: Mode
     sent: Sent
@@ -70,21 +70,21 @@ class Request:
 
 @dataclass(frozen=True)
 class Missing:
-    """The rows whose samples a unit was not sent, or has lost."""
+    """The rows whose samples a unit has not received, or has lost."""
 
     rows: Indices
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Some columns of K, with the tiles that they belong to if kernels of far samples are left out.
+    """Some columns of K, with the tiles to which they belong if kernels of far samples are left out.
 
     Attributes
     ----------
     which : slice or array of int
-        A slice has a start and a stop.
+        The columns; a slice must have a start and a stop.
     tiles : array of int or None
-        The tile of each of these columns, or if `which` is a slice, None: they are given for the unit's own.
+        The tile of each of these columns. None if `which` is a slice: tiles are then given for the unit's own columns.
     low, high : arrays or None
         The corners of the box around each tile.
     """
@@ -103,7 +103,7 @@ class KernelPart:
     rows : PartRows
         The rows of the unit.
     positions : array
-        The position of each row of the unit in K; negative if the sample is not in it.
+        The position of each row of the unit in K; negative if the sample is not in K.
     kernel : Kernel
         The kernel function.
     layout : ColumnLayout or None
@@ -111,13 +111,13 @@ class KernelPart:
     n : int
         The number of all samples of K.
     threads : int
-        How many threads compute; 0: as many as the matrix that holds the rows uses.
+        The number of threads that compute; 0: as many as the matrix that holds the rows uses.
     """
 
     def __init__(
         self, rows: PartRows, positions: Vector, kernel: Kernel, layout: ColumnLayout | None, n: int, threads: int
     ) -> None:
-        own = np.asarray(positions).astype(np.int64)  # on its way to a worker it has become floats
+        own = np.asarray(positions).astype(np.int64)  # sending them to a worker has turned them into floats
         order = np.argsort(own)[np.count_nonzero(own < 0) :]
         self.positions, self.kernel, self.layout = own[order], kernel, layout
         self._X, self._order, self._threads = rows.X[rows.own], order, threads or rows.X.threads
@@ -128,11 +128,11 @@ class KernelPart:
     # Samples
 
     def samples(self, rows: Indices) -> Samples:
-        """Those of some samples, by their positions in K, that are in this unit."""
+        """The samples at these positions in K, as far as they are in this unit."""
         return self._X[self._order[self._own(rows)]]
 
     def precision(self) -> str:
-        """The precision that kernels have to be computed in, as the samples of this unit demand."""
+        """The precision in which the samples of this unit require kernels to be computed."""
         return self._pack("").dtype.str
 
     def diagonal(self, mode: Mode) -> Vector:
@@ -150,7 +150,7 @@ class KernelPart:
     # Rows of K in the cache
 
     def sums(self, request: Request, slots: Indices, factors: Vector, columns: slice) -> Vector | Missing:
-        """sum_k factors[k] * row k of K, of the unit's own among some columns."""
+        """sum_k factors[k] * row k of K, for the unit's own columns among some."""
 
         def add() -> Vector:
             own = self._between(columns)
@@ -161,7 +161,7 @@ class KernelPart:
         return self._after(request, add)
 
     def copies(self, request: Request, slots: Indices, columns: slice) -> Block | Missing:
-        """The unit's own among some columns of rows of K."""
+        """The unit's own columns, among some, of rows of K."""
 
         def copy() -> Block:
             return self._rows[slots, self._between(columns)]
@@ -169,13 +169,13 @@ class KernelPart:
         return self._after(request, copy)
 
     def hold(self, request: Request) -> Missing | None:
-        """Compute what the request wants to be in the cache, and nothing else."""
+        """Compute what the request requires in the cache, and nothing else."""
         return self._after(request, lambda: None)
 
     # Kernels that are not kept
 
     def block(self, request: Request, rows: Indices, columns: slice, dtype: str) -> Block | Missing:
-        """The kernels of some rows with the unit's own among some columns."""
+        """The kernels of some rows with the unit's own columns among some."""
 
         def compute() -> Block:
             own = self._between(columns)
@@ -199,9 +199,9 @@ class KernelPart:
         begun: Vector | None,
         dtype: str,
     ) -> tuple[Vector, int] | Missing:
-        """The sum of factors[k] times the kernels of row k with the unit's own among some columns, and evaluations.
+        """The sum of factors[k] times the kernels of row k with the unit's own columns among some; and evaluations.
 
-        `own_tiles` are the tiles, and `begun` are sums over other rows to which these are added, by row of the unit.
+        `own_tiles` holds the tiles, and `begun` sums over other rows to which these are added, both by row of the unit.
         """
 
         def add() -> tuple[Vector, int]:
@@ -218,7 +218,7 @@ class KernelPart:
         return self._with_samples(request, rows, add)
 
     def _tiles(self, columns: Columns, samples: Indices, own_tiles: Vector | None) -> NearbyTiles:
-        """The tiles of the unit's own among some columns, given by their places."""
+        """The tiles of the unit's own columns among some, given by their places."""
         which, tiles = columns.which, columns.tiles
         if columns.low is None or columns.high is None:
             return NearbyTiles.of(np.empty((samples.size, 0)))
@@ -228,7 +228,7 @@ class KernelPart:
         return _grouped(own_tiles[self._order[samples]].astype(np.int64), columns.low, columns.high)
 
     def precise_kernels(self, request: Request, which: Indices, rows: Indices) -> Block | Missing:
-        """The kernels of those of some samples that are in this unit with each of some rows, in float64."""
+        """The kernels of the samples `which`, as far as they are in this unit, with each of some rows, in float64."""
 
         def compute() -> Block:
             return self._pack(request.mode.computed).precise_block(self._own(which), self._store.take(rows))
@@ -246,7 +246,7 @@ class KernelPart:
         return self._packed
 
     def _adopt(self, request: Request) -> None:
-        """Keep what the driver wants to be kept."""
+        """Keep what the driver wants this unit to keep."""
         sent = request.sent
         if sent.kept is not None:
             self._store.keep(sent.kept)
@@ -257,10 +257,10 @@ class KernelPart:
         self._mode, capacity = request.mode, request.mode.capacity
         self._rows: Block = empty_by_pages((capacity, self.positions.size), request.mode.kept)
         self._row_in = np.full(capacity, -1)
-        self._width = np.zeros(capacity, dtype=np.int64)  # how many of the unit's own columns are known
+        self._width = np.zeros(capacity, dtype=np.int64)  # the number of the unit's own columns that are known
 
     def _after(self, request: Request, answer: Callable[[], T]) -> T | Missing:
-        """The answer, once all rows are in the cache; or which samples that takes."""
+        """The answer after all rows are in the cache; or the samples that are missing for that."""
         self._adopt(request)
         lacking = [self._lacking(fill) for fill in request.fills]
         missing = self._store.missing(np.concatenate([np.empty(0, dtype=np.int64), *lacking]))
@@ -277,7 +277,7 @@ class KernelPart:
         return Missing(missing) if missing.size else answer()
 
     def _widths(self, fill: Fill) -> tuple[Indices, int]:
-        """How many of the unit's own columns of these rows are known, and how many are to be."""
+        """How many of the unit's own columns of these rows are known, and how many are needed."""
         known = np.where(self._row_in[fill.slots] == fill.rows, self._width[fill.slots], 0)
         return known, int(np.searchsorted(self.positions, fill.stop))
 
@@ -286,7 +286,7 @@ class KernelPart:
         return fill.rows[known < width]
 
     def _fill(self, fill: Fill) -> None:
-        """Compute what is not known of these rows."""
+        """Compute what is not known yet of these rows."""
         known, width = self._widths(fill)
         short = np.flatnonzero(known < width)
         self._width[fill.slots] = known
@@ -311,12 +311,12 @@ class KernelPart:
         return np.asarray(np.append(self.positions, -1)[places] == positions)
 
     def _own(self, positions: Indices) -> Indices:
-        """The places of those of some samples that are in this unit."""
+        """The places of the samples at these positions, as far as they are in this unit."""
         return np.searchsorted(self.positions, positions[self._among(positions)])
 
 
 def _grouped(tiles: Indices, low: Floats, high: Floats) -> NearbyTiles:
-    """Those of some tiles that samples are in, given the tile of each sample."""
+    """The tiles that contain samples, given the tile of each sample."""
     order = np.argsort(tiles, kind="stable")
     used, starts = np.unique(tiles[order], return_index=True)
     return NearbyTiles(np.split(order, starts[1:]), low[used], high[used])

@@ -1,4 +1,4 @@
-"""Products of vectors of a kernel's space with the rows of a kernel matrix, wherever its samples are."""
+"""Products of vectors of a kernel's space with the rows of a kernel matrix, independent of where its samples are."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from maxmargin.kernels.mixed_rows import Selection
 from maxmargin.kernels.rounding import SampleSizes, factor_between, float32_suffices, product_error_bound
 from maxmargin.kernels.row_cache import BATCH, RowsView
 
-SUMMED_ROWS = 16 * BATCH  # samples at a time that are packed to add up their kernels, which are not kept
-RECOMPUTED = 64  # products recomputed in float64 to measure what rounding did to all of them
+SUMMED_ROWS = 16 * BATCH  # samples that are packed at a time to add up their kernels, which are not kept
+RECOMPUTED = 64  # products recomputed in float64 to measure the rounding errors of all products
 SMALLEST = float(np.finfo(np.float64).tiny)
-SYMMETRY_SAMPLES = 32  # samples between which a function given by the user is checked to be symmetric
-EIGENVALUE_SAMPLES = 256  # samples whose kernel matrix is searched for a negative eigenvalue
+SYMMETRY_SAMPLES = 32  # samples for which a function given by the user is checked to be symmetric
+EIGENVALUE_SAMPLES = 256  # samples whose kernel matrix is checked for a negative eigenvalue
 
 
 class KernelProducts(ABC):
-    """What a problem asks of the rows of K, the kernels of every two samples, in terms of a few operations on them.
+    """What problems require of the rows of the kernel matrix K, implemented by a few operations on rows.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class KernelProducts(ABC):
     dtype : data type
         The precision in which rows are kept.
     cache_bytes : int
-        How much memory the cache may take.
+        The largest number of bytes of the cache.
     threads : int
-        How many threads compute.
+        The number of threads that compute.
     """
 
-    sums_are_cheap = False  # a sum over many rows takes as many rows of the kernel
+    sums_are_cheap = False  # a sum over many rows takes as many kernel rows
 
     kernel: Kernel
     shape: tuple[int, int]
@@ -53,18 +53,18 @@ class KernelProducts(ABC):
     cache_bytes: int
     threads: int
     _diagonal: Vector | None
-    _measured: tuple[Expansion, Vector] | None  # the last vector whose rounding was measured, and that
+    _measured: tuple[Expansion, Vector] | None  # the last vector whose rounding was measured, and its errors
 
-    # What depends on where the samples are
+    # Operations that depend on where the samples are
 
     @property
     @abstractmethod
     def cached_rows(self) -> int:
-        """How many rows the cache can hold."""
+        """The number of rows that the cache can hold."""
 
     @abstractmethod
     def fetch(self, indices: Indices, width: int | None = None) -> RowsView:
-        """K[indices], or the first `width` entries of these rows, at most `cached_rows` of them."""
+        """K[indices], or the first `width` entries of these rows; at most `cached_rows` rows."""
 
     @abstractmethod
     def block(
@@ -78,12 +78,12 @@ class KernelProducts(ABC):
 
     @abstractmethod
     def forget_rows(self) -> None:
-        """Empty the cache and give its memory back."""
+        """Empty the cache and free its memory."""
 
     @property
     @abstractmethod
     def sizes(self) -> SampleSizes:
-        """The norms of the samples and what else bounds of rounding errors depend on."""
+        """The norms of the samples, and the other quantities on which bounds of rounding errors depend."""
 
     @abstractmethod
     def _compute_diagonal(self) -> Vector:
@@ -99,7 +99,7 @@ class KernelProducts(ABC):
 
     @abstractmethod
     def _add_products(self, indices: Indices, factors: Vector, columns: Selection, f: Vector, dtype: DTypeLike) -> int:
-        """f <- f + factors @ K[indices][:, columns], in at least this precision; returns the evaluations it took."""
+        """f <- f + factors @ K[indices][:, columns], in at least this precision; returns the number of evaluations."""
 
     @abstractmethod
     def _change_precision(self, dtype: np.dtype[Any]) -> None:
@@ -108,7 +108,7 @@ class KernelProducts(ABC):
     # Kernels that are not kept
 
     def rows(self, indices: Indices) -> Block:
-        """A copy of K[indices], no more rows than the cache can hold; rows that it holds are not computed again."""
+        """A copy of K[indices], at most as many rows as the cache can hold; rows that it holds are not recomputed."""
         return self.fetch(indices).copy()
 
     def add_products(self, indices: Indices, factors: Vector, columns: slice, f: Vector) -> None:
@@ -116,7 +116,7 @@ class KernelProducts(ABC):
         self.ledger.count(self._add_products(indices, factors, columns, f, np.float32))
 
     def dot_precisely(self, beta: Vector, rows: Indices) -> Vector:
-        """The products of the vector with these coefficients with some rows, computed in float64."""
+        """The products of some rows with the vector of these coefficients, computed in float64."""
         if not self.kernel.explicit:
             return self._dot_by_blocks(beta, rows, np.float64)
         f = self._centred_products(rows, self._weighted_sum(beta))
@@ -151,8 +151,8 @@ class KernelProducts(ABC):
         Parameters
         ----------
         weight : float
-            How much the rounding of an entry may change a decision value: the size of a typical sum of coefficients
-            whose roundings are as often up as down.
+            How much the rounding of an entry may change a decision value: the size of a typical sum of coefficients if
+            entries are rounded up and down equally often.
         tol : float
             The relative gap to be reached.
         """
@@ -170,17 +170,17 @@ class KernelProducts(ABC):
         return float(self._weighted_sum(beta) @ centre + math.fsum(beta) * (centre @ centre))
 
     def rounding(self, beta: Vector, dtype: DTypeLike) -> Vector:
-        """A bound on the rounding error of each product of a row with the vector with these coefficients.
+        """A bound on the rounding error of the product of each row with the vector of these coefficients.
 
         Kernels are computed in this precision, and summed up in float64.
         """
         return product_error_bound(self.sizes, self.row_sq_norms(), beta, dtype)
 
     def measured_rounding(self, w: Point) -> Vector:
-        """The error of each product that w knows, estimated from some that are recomputed in float64.
+        """The error of each product that w knows, estimated from some products that are recomputed in float64.
 
-        Sums that were updated for long may have lost more digits than sums that are computed at once. So the bound for
-        the latter is enlarged, for all products, to twice the largest error among the recomputed ones.
+        Sums that were updated many times may have lost more digits than sums that are computed at once. So the bound
+        for the latter is enlarged, for all products, to twice the largest error among the recomputed products.
         """
         w = Expansion.of(w)
         if self._measured is not None:
@@ -202,16 +202,16 @@ class KernelProducts(ABC):
     # What a checkpoint holds
 
     def _known(self) -> dict[str, Any]:
-        """What was computed and need not be computed again, apart from rows."""
+        """What was computed and need not be recomputed, except rows."""
         return {name: vars(self)[name] for name in ("inner_product", "_diagonal", "_measured") if name in vars(self)}
 
     def _take_known(self, known: Mapping[str, Any]) -> None:
         vars(self).update(known)
 
-    # What a problem asks of any rows, see `maxmargin.core.types.Rows`
+    # What problems require of any rows, see `maxmargin.core.types.Rows`
 
     def products_are_inner(self, *points: Point) -> bool | None:
-        """Whether K is positive semidefinite; it is not where the square of one of these vectors is negative."""
+        """Whether K is positive semidefinite; it is not if the square of one of these vectors is negative."""
         if self.inner_product is None and any(Expansion.of(w).imaginary for w in points):
             return False
         return self.inner_product
@@ -222,16 +222,16 @@ class KernelProducts(ABC):
         return int(np.count_nonzero(np.isnan(w.f)) * np.count_nonzero(w.beta))
 
     def dot_rounding(self, w: Point, norms: Callable[[], Vector]) -> Vector:
-        """How far each product that w knows can be from the exact one, as measured."""
+        """The measured error of each product that w knows."""
         return self.measured_rounding(w)
 
     def square_rounding(self, p: Vector, v: Point, norms: Callable[[], Vector], scale: float) -> float:
-        """How much larger the exact square of v can be than the computed one, as measured."""
+        """How much the exact square of v can exceed the computed one, as measured."""
         return float(np.abs(Expansion.of(v).beta) @ self.measured_rounding(v))
 
     @cached_property
     def inner_product(self) -> bool | None:
-        """Whether K is positive semidefinite. None: not known, and the matrix of some samples showed nothing else."""
+        """Whether K is positive semidefinite. None: unknown, but no eigenvalue for some of the samples is negative."""
         if self.kernel.inner_product is not None:
             return self.kernel.inner_product
         some = np.unique(np.linspace(0, self.shape[0] - 1, EIGENVALUE_SAMPLES).astype(np.int64))
@@ -249,7 +249,7 @@ class KernelProducts(ABC):
         return np.asarray(self.row_sq_norms() - 2 * self.dot(w) + w @ w)
 
     def dot(self, w: Point, rows: Indices | None = None) -> Vector:
-        """The products of w with the rows; those that w does not know are computed, and written into w."""
+        """The products of w with the rows; products that w does not know are computed and stored in w."""
         w = Expansion.of(w)
         unknown = np.isnan(w.f)
         unknown = np.flatnonzero(unknown if rows is None else unknown[rows])

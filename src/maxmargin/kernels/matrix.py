@@ -1,4 +1,4 @@
-"""The kernel matrix of a set of samples, whose rows are computed when they are needed and kept in a cache."""
+"""The kernel matrix of a set of samples; its rows are computed when they are needed and kept in a cache."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from maxmargin.kernels.rounding import SampleSizes
 from maxmargin.kernels.row_cache import BATCH, RowCache, RowLookup, RowView
 from maxmargin.kernels.rows import KernelRows
 
-MAX_CACHE_SIZE = 1e12  # megabytes; larger limits are the same as none
+MAX_CACHE_SIZE = 1e12  # megabytes; larger limits are no limits
 
 
 class KernelMatrix(KernelProducts):
-    r"""K, the kernels of every two samples of X: rows are computed in blocks when they are needed, and cached.
+    r"""The kernel matrix K of the samples X. Its rows are computed in blocks when they are needed, and cached.
 
-    It can stand where a problem takes a matrix: the rows are then those of the kernel's feature space, and w is an
-    :class:`Expansion`. The ledger counts kernel evaluations, exactly.
+    You can give it to a problem in place of a matrix. The rows are then points of the kernel's feature space, and w is
+    an :class:`Expansion`. The ledger counts kernel evaluations exactly.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        The samples, in float32 or float64: kernels are computed in the same precision, and kept in float32 unless that
-        would lose too much, see `choose_precision`.
+        The samples, in float32 or float64. Kernels are computed in the same precision and kept in float32, unless that
+        would lose too many digits; see `choose_precision`.
     kernel : Kernel
         The kernel function.
     cache_size : float
-        How many megabytes of rows of K to keep; at least 64 rows must fit.
+        The size of the cache in megabytes; at least 64 rows of K must fit.
     threads : int
-        How many threads compute a block.
+        The number of threads that compute a block.
     rows : array of int or None
-        Which rows of X are the samples, in this order; None: all.
+        The rows of X that are the samples, in this order; None: all.
     centred : bool or None
-        Whether the mean of the samples is subtracted first, so that a linear kernel loses fewer digits. With a free
-        bias that changes only the bias, by `shift`. None: if it changes nothing but rounding, as for kernels of
-        differences.
+        Whether the mean of the samples is subtracted first, so that a linear kernel loses fewer digits. If the bias is
+        free, this changes only the bias, by `shift`. None: only if it changes nothing except rounding, as for kernels
+        of differences.
     reproducible : bool
-        Whether kernels of samples in float32 have the same bits in whatever block they are computed, even on a
-        processor where that takes a sixth longer: those of samples that are spread over workers, a
-        `PartedKernelMatrix`, always have.
+        Whether kernels of samples in float32 have the same bits in every block in which they are computed, even on a
+        processor on which that takes a sixth longer. Those of a `PartedKernelMatrix`, whose samples are spread over
+        workers, always have.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class KernelMatrix(KernelProducts):
     cache_bytes : int
         How much memory the cache may take.
     saved : int
-        Entries of rows that were requested and had not to be computed, as the cache held them.
+        Entries of rows that were requested and did not have to be computed, because the cache held them.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class KernelMatrix(KernelProducts):
         self._cache = RowCache(n, self.cache_bytes, self.dtype, keeps_released=self._keeps_released)
 
     def part(self, indices: Indices) -> KernelMatrix:
-        """The matrix of some samples, with a ledger of its own and a cache that begins with rows from this one."""
+        """The matrix of some samples, with its own ledger and a cache that begins with rows of this matrix."""
         other = copy(self)
         other.__dict__.pop("packed", None)  # if it is there already
         other._pack = lambda: self.packed.part(indices)
@@ -116,7 +116,7 @@ class KernelMatrix(KernelProducts):
 
     @cached_property
     def packed(self) -> PackedRows:
-        """The samples packed for computing kernels; those of a part are packed at the first kernel to be computed."""
+        """The samples, packed for computing kernels; those of a part are packed when its first kernel is computed."""
         return self._pack()
 
     @property
@@ -133,19 +133,19 @@ class KernelMatrix(KernelProducts):
         self._cache.saved = entries
 
     def signature(self) -> dict[str, Any]:
-        """What tells this matrix from others, see `maxmargin.engine.signature`."""
+        """What distinguishes this matrix from others; see `maxmargin.engine.signature`."""
         return {"kernel": self.kernel, "cache_bytes": self.cache_bytes, "samples": self.source}
 
     def kept(self) -> dict[str, Any]:
-        """For a checkpoint, the cache and all else that was computed and is not computed again."""
+        """For a checkpoint: the cache, and everything else that was computed and is not computed again."""
         return {**self.kept_without_cache(), "cache": self._cache.kept()}
 
     def kept_without_cache(self) -> dict[str, Any]:
-        """The same without the rows in the cache."""
+        """What `kept` returns, except the rows in the cache."""
         return {"dtype": self.dtype, "known": self._known(), "saved": self.saved}
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         if kept["dtype"] != self.dtype:
             self._change_precision(kept["dtype"])
         self.forget_rows()
@@ -158,7 +158,7 @@ class KernelMatrix(KernelProducts):
 
     @property
     def cached_rows(self) -> int:
-        """How many rows the cache can hold."""
+        """The number of rows that the cache can hold."""
         return self._cache.capacity
 
     @property
@@ -169,38 +169,38 @@ class KernelMatrix(KernelProducts):
     def fetch(self, indices: Indices, width: int | None = None) -> RowView:
         """K[indices] in the cache, at most `cached_rows` rows; what the cache does not hold is computed.
 
-        Rows are fetched as a whole, or only their first `width` entries. The view is valid until the next `fetch`.
+        With `width`, only the first `width` entries of each row are fetched. The view is valid until the next `fetch`.
         """
         return self._cache.fetch(indices, self.shape[0] if width is None else width, self._compute)
 
     def peek(self, indices: Indices) -> RowView:
-        """Rows that the cache holds as a whole; nothing is computed or counted."""
+        """Rows that the cache holds completely; nothing is computed or counted."""
         return self._cache.peek(indices)
 
     def missing(self, indices: Indices, width: int | None = None) -> Indices:
-        """How many entries of each row `fetch` would compute."""
+        """How many entries of each row `fetch` would have to compute."""
         return self._cache.missing(indices, self.shape[0] if width is None else width)
 
     def release(self, indices: Indices) -> None:
-        """Say that these rows are not needed soon: the cache gives their memory to others first."""
+        """Note that these rows are not needed soon, so that their memory is reused first."""
         self._cache.release(indices)
 
     def keep_released_rows(self) -> None:
-        """Keep rows that are released as long as there is memory for others: later problems will need them."""
+        """Keep released rows as long as there is memory for others, because later problems will need them."""
         self._keeps_released = self._cache.keeps_released = True
 
     def forget_rows(self) -> None:
-        """Empty the cache and give its memory back."""
+        """Empty the cache and free its memory."""
         saved = self.saved
         self._cache = RowCache(self.shape[0], self.cache_bytes, self.dtype, keeps_released=self._keeps_released)
         self.saved = saved
 
     def lookup(self) -> RowLookup:
-        """The arrays of the cache for compiled code, which reports to `count_hits` how many whole rows it has used."""
+        """The arrays of the cache for compiled code, which reports by `count_hits` how many whole rows it has used."""
         return self._cache.lookup()
 
     def count_hits(self, rows: int) -> None:
-        """Count so many rows, which compiled code has found by `lookup`, as saved."""
+        """Count this many whole rows, which compiled code has found by `lookup`, as saved."""
         self._cache.count_hits(rows)
 
     def prefetch(self, indices: Indices) -> None:
@@ -222,7 +222,7 @@ class KernelMatrix(KernelProducts):
     ) -> Block:
         """K[indices][:, columns], computed without the cache; into `out` if it is given, in its precision.
 
-        If `positions` are given, these rows of `out` are written, and no others.
+        If `positions` are given, only these rows of `out` are written.
         """
         if out is None:
             columns = slice(None) if columns is None else columns
@@ -259,5 +259,5 @@ class KernelMatrix(KernelProducts):
 
 
 if TYPE_CHECKING:
-    # A type checker sees here that nothing is missing of what problems and solvers ask of kernel rows.
+    # Here a type checker verifies that the class has all that problems and solvers require of kernel rows.
     _complete: type[KernelRows] = KernelMatrix

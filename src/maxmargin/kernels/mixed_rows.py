@@ -1,7 +1,7 @@
-"""Rows packed for matrix products: columns that many rows use as a dense matrix, those that few use as sparse rows.
+"""Rows packed for matrix products: common columns, which many rows use, as a dense matrix, rare ones as sparse rows.
 
 Pixels at the border of a picture, or rare values of a category, are zero in nearly all rows. A product of dense
-matrices spends as much time on such a column as on any other; in sparse rows the column costs next to nothing.
+matrices spends as much time on such a column as on any other; in sparse rows, the column costs next to nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ Selection = Indices | slice
 Samples = Any  # an array or a CSR matrix, whose types scipy does not publish
 
 # Costs of a product of two rows; the unit is one column of a dense product.
-SPARSE_ENTRY_COST = 3.0  # of one stored entry of a sparse row
-PASS_COST = 25.0  # of another pass over the block of products, if it has both a dense and a sparse part
+SPARSE_ENTRY_COST = 3.0  # cost of one stored entry of a sparse row
+PASS_COST = 25.0  # cost of a pass over the block of products; a dense and a sparse part take one each
 RARE_SHARE = 0.2  # columns that are nonzero in less than this share of the rows are candidates for the sparse part
-# A linear kernel is centred if the mean of the rows is this many times farther from zero than rows are from the mean.
+# A linear kernel is centred if the mean of the rows is farther from zero than this many times the distance of rows from
+# the mean.
 FAR_FROM_ZERO = 10.0
-SAMPLED_ROWS = 1000  # rows from which the shares and the mean are estimated
+SAMPLED_ROWS = 1000  # rows from which the shares of nonzero entries and the mean are estimated
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class ColumnLayout:
     common, rare : arrays of int
         The columns of the dense part, and those of the sparse part, in ascending order.
     centre : array or None
-        Subtracted from the common columns of each row: rows around zero lose least to rounding.
+        The vector that is subtracted from the common columns of each row: rows around zero lose least to rounding.
     reproducible : bool
-        Whether products of rows in float32 have the same bits in whatever block they are computed, even if that takes
-        longer; those in float64 always have. See :mod:`maxmargin.kernels.dense_products`.
+        Whether products of rows in float32 have the same bits in every block in which they are computed, even if that
+        takes longer. Products in float64 always have. See :mod:`maxmargin.kernels.dense_products`.
 
     Examples
     --------
@@ -68,12 +69,12 @@ class ColumnLayout:
 
     @classmethod
     def for_rows_like(cls, some: Samples, centred: bool, *, reproducible: bool) -> ColumnLayout:
-        """The cheapest layout for rows of which these are some."""
+        """The cheapest layout for a set of rows, of which `some` are given."""
         used = (
             np.bincount(some.indices, minlength=some.shape[1]) if sp.issparse(some) else np.count_nonzero(some, axis=0)
         )
         shares = used / some.shape[0]
-        candidates = (shares < limit for limit in (0, RARE_SHARE, np.inf))  # none, the rare ones, all
+        candidates = (shares < limit for limit in (0, RARE_SHARE, np.inf))  # candidates: none, the rare columns, all
         rare = min(candidates, key=lambda rare: _cost(shares, rare))
         common = np.flatnonzero(~rare)
         centre = None
@@ -84,7 +85,7 @@ class ColumnLayout:
 
     @property
     def full_centre(self) -> Vector:
-        """What is subtracted from each column; zero for the rare ones."""
+        """The number that is subtracted from each column; zero for rare columns."""
         centre = np.zeros(self.common.size + self.rare.size)
         if self.centre is not None:
             centre[self.common] = self.centre
@@ -100,7 +101,7 @@ class ColumnLayout:
 
 @dataclass(frozen=True)
 class MixedRows:
-    """Rows in two parts, a dense matrix of common columns and sparse rows of rare ones.
+    """Rows in two parts: a dense matrix of common columns, and sparse rows of rare columns.
 
     Parameters
     ----------
@@ -109,8 +110,8 @@ class MixedRows:
     rare : SparseRows
         The sparse part.
     extra : int
-        How many columns a kernel has appended; they are the last ones of the dense part, or of the sparse part if
-        there is no dense one.
+        The number of columns that a kernel has appended. They are the last ones of the dense part, or of the sparse
+        part if there is no dense part.
     reproducible : bool
         See :class:`ColumnLayout`.
     """
@@ -122,7 +123,7 @@ class MixedRows:
 
     @classmethod
     def stacked(cls, n: int, parts: Iterable[MixedRows], *, in_file: bool = False) -> MixedRows:
-        """The n rows of all parts, which may come from a generator, so that they need not be in memory at once.
+        """The n rows of all parts, which may come from a generator so that they need not be in memory together.
 
         The dense part is kept in memory, or in a temporary file.
         """
@@ -185,7 +186,7 @@ class MixedRows:
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Some rows of a CSR matrix in the types that compiled loops read; another selection of rows needs no copy.
+    """Some rows of a CSR matrix, in types that compiled loops read; selecting other rows needs no copy.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ class SparseRows:
     width : int
         Its number of columns.
     selected : array of int
-        Which of its rows these are, in this order.
+        The selected rows of the matrix, in this order.
     """
 
     data: Floats
@@ -237,7 +238,7 @@ class SparseRows:
         return replace(rows, data=factor * rows.data)
 
     def with_columns(self, columns: Floats) -> SparseRows:
-        """The rows with these columns appended, every entry of which is stored."""
+        """The rows with these columns appended; all of their entries are stored."""
         rows, (n, extra) = self._compacted(), columns.shape
         ends = np.repeat(rows.indptr[1:], extra)
         indices = np.insert(rows.indices, ends, np.tile(np.arange(self.width, self.width + extra), n))
@@ -265,7 +266,7 @@ class SparseRows:
         sparse_products(*x, *z, self.width, add, out)
 
     def _compacted(self) -> SparseRows:
-        """The selected rows as a matrix of their own, in the order of the selection."""
+        """The selected rows as a new matrix, in the order of the selection."""
         starts = self.indptr[self.selected]
         sizes = self.indptr[self.selected + 1] - starts
         indptr = np.concatenate([[0], np.cumsum(sizes)])
@@ -274,25 +275,25 @@ class SparseRows:
 
 
 def far_from_zero(X: Samples) -> bool:
-    """Whether products of dense rows lose digits that products of their differences from the mean would keep."""
+    """Whether products of dense rows lose digits that products of differences from the mean would keep."""
     some = some_rows(X, SAMPLED_ROWS).astype(np.float64)
     mean = some.mean(axis=0)
     return bool(mean @ mean > FAR_FROM_ZERO**2 * float(np.square(some - mean).sum(axis=1).mean()))
 
 
 def some_rows(X: Samples, count: int) -> Samples:
-    """Rows spread evenly over the data, from which properties of all rows are estimated."""
+    """Evenly spaced rows of the data, from which properties of all rows are estimated."""
     return X[np.unique(np.linspace(0, X.shape[0] - 1, count).astype(np.int64))]
 
 
 def _cost(shares: Vector, rare: NDArray[np.bool_]) -> float:
-    """The cost of a product of two rows if these columns are packed sparse, in columns of a dense product."""
+    """The cost of a product of two rows if the `rare` columns are sparse; unit: one column of a dense product."""
     dense, sparse = np.count_nonzero(~rare), SPARSE_ENTRY_COST * float(shares[rare].sum())
     return (PASS_COST + dense if dense else 0.0) + (PASS_COST + sparse if rare.any() else 0.0)
 
 
 def _some_columns(X: Samples, columns: Indices) -> Samples:
-    """Some columns of a matrix, in ascending order; without a copy if these are all."""
+    """Some columns of a matrix, given in ascending order; no copy is made if these are all columns."""
     if columns.size == X.shape[1]:
         return X
     return X[:, columns] if sp.issparse(X) else np.take(X, columns, axis=1)

@@ -1,7 +1,8 @@
-"""Tiles of samples that are near each other: kernels that are negligible at a distance are not computed for far tiles.
+"""Tiles of samples that are near each other, so that kernels with far tiles, which are negligible, are not computed.
 
-A Gaussian kernel of samples that are farther apart than its reach is smaller than the rounding error of a kernel. If a
-sample is that far from the box around a tile, its kernels with all samples of the tile are taken to be 0.
+If two samples are farther apart than the reach of a Gaussian kernel, their kernel is smaller than the rounding error of
+a kernel. If a sample is that far from the box around a tile, its kernels with all samples of the tile are taken to be
+0.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels._blocks import within_reach
 from maxmargin.kernels.mixed_rows import Samples, as_dense, some_rows
 
-TILE = 512  # samples of a tile at most; smaller boxes have fewer samples within reach, but larger blocks are faster
-FEWEST_SAMPLES = 4 * TILE  # with fewer samples, finding out which are near costs more than their kernels
-MOST_COORDINATES = 8  # columns in which boxes are measured: those in which samples differ most
-SAMPLED_ROWS = 256  # samples by which the share of kernels that are not negligible is estimated
-LARGEST_SHARE = 0.5  # if more of the kernels than this are within reach, tiles are not worth their cost
+TILE = 512  # largest number of samples of a tile; smaller tiles have fewer samples in reach, larger blocks are faster
+FEWEST_SAMPLES = 4 * TILE  # with fewer samples, finding near ones costs more than computing all kernels
+MOST_COORDINATES = 8  # largest number of columns in which boxes are measured: those in which samples differ most
+SAMPLED_ROWS = 256  # samples from which the share of kernels that are not negligible is estimated
+LARGEST_SHARE = 0.5  # if more than this share of the kernels is within reach, tiles are not worth their cost
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class NearbyTiles:
 
     @classmethod
     def of(cls, points: NDArray[np.float64]) -> NearbyTiles:
-        """Tiles of the samples with these coordinates; they keep their order if there are no coordinates.
+        """Tiles of the samples with these coordinates; without coordinates, samples keep their order.
 
-        The samples are halved at the median of the coordinate in which they spread most, until a tile holds them.
+        Samples are halved at the median of the coordinate in which they spread most, until each half fits in a tile.
         """
         order, coordinates = np.arange(len(points)), points.copy()
         starts, waiting = list[int](), [slice(0, order.size)]
@@ -71,15 +72,15 @@ class NearbyTiles:
         return cls(np.split(order, starts[1:]), low, high)
 
     def near(self, points: NDArray[np.float64], tile: int, sq_reach: float) -> Indices:
-        """Which of these points are within reach of a tile."""
+        """The indices of the points that are within reach of a tile."""
         found = np.empty(len(points) + 1, dtype=np.int64)
         return found[: within_reach(points, self.low[tile], self.high[tile], sq_reach, found)]
 
 
 def coordinates(X: Samples, rows: Indices | None, sq_reach: float) -> NDArray[np.float64]:
-    """The columns in which samples differ most; none if samples are few, or most within reach of each other.
+    """The columns in which samples differ most; none if samples are few, or if most are within reach of each other.
 
-    The samples are these rows of X, or all: X is not copied for them, but for the columns that are returned.
+    The samples are these rows of X, or all rows. Of X, only the returned columns are copied.
     """
     n = X.shape[0] if rows is None else rows.size
     none = np.empty((n, 0))
@@ -94,7 +95,7 @@ def coordinates(X: Samples, rows: Indices | None, sq_reach: float) -> NDArray[np
 
 
 def widest_columns(some: NDArray[np.float64], sq_reach: float) -> Indices:
-    """The columns in which samples differ most, as some of them show; none if most are within reach of each other."""
+    """The columns in which samples differ most, estimated from some; none if most are within reach of each other."""
     norms: Vector = np.square(some).sum(axis=1)
     sq_distances = norms[:, None] + norms - 2 * some @ some.T
     if np.mean(sq_distances <= sq_reach) > LARGEST_SHARE:

@@ -23,25 +23,25 @@ from maxmargin.kernels.nearby import TILE as NEARBY_TILE
 from maxmargin.kernels.nearby import NearbyTiles, coordinates
 
 BATCH = 512  # samples that are packed, or added up, at a time
-BATCHES_PER_THREAD = 8  # batches that each thread packs before they are copied to where all of them are
-PACKING_COST = 2  # of an entry of the data that is packed; unit: one multiply-add
-# The sizes of numbers between which a precision, given by its bytes, computes products without underflow or overflow:
-# the square roots of its smallest and largest number, less some orders of magnitude, as products are added up.
+BATCHES_PER_THREAD = 8  # batches that each thread packs before they are copied into the final arrays
+PACKING_COST = 2  # cost of packing an entry of the data; unit: one multiply-add
+# The range of sizes of numbers whose products neither underflow nor overflow, by the bytes of the precision: the square
+# roots of its smallest and largest number, narrowed by some orders of magnitude because products are added up.
 SAFE_RANGE = {4: (1e-30, 1e30), 8: (1e-280, 1e280)}
-# Bytes of dense samples, given as a file that is mapped, beyond which the packed ones are kept in a file too: what is
-# smaller fits into memory beside the cache of kernel rows.
+# If memory-mapped dense samples take more bytes than this, the packed samples are kept in a file too. Smaller ones fit
+# into memory beside the cache of kernel rows.
 MOST_IN_MEMORY = 1 << 27
-TILE = 1024  # columns of a block computed at a time: few enough to be in the processor's cache for the kernel function
+TILE = 1024  # columns of a block computed at a time: few enough to stay in the processor's cache for the function
 
 
 def in_safe_range(sizes: Iterable[float], itemsize: int) -> bool:
-    """Whether numbers of these sizes are computed with in a precision of so many bytes; zeros always are."""
+    """Whether numbers of these sizes are safe in a precision of `itemsize` bytes; zeros always are."""
     least, most = SAFE_RANGE[itemsize]
     return all(least < size < most for size in sizes if size != 0)
 
 
 class _OutOfRange(Exception):
-    """Numbers on the way to a kernel overflow or underflow in the precision of the computation."""
+    """Intermediate numbers of a kernel overflow or underflow in the precision of the computation."""
 
 
 class PackedRows:
@@ -54,18 +54,19 @@ class PackedRows:
     kernel : Kernel
         The kernel function.
     threads : int
-        How many threads compute a block.
+        The number of threads that compute a block.
     rows : array of int or None
-        Which rows of X to pack, in this order; None: all.
+        The rows of X to pack, in this order; None: all.
     dtype : data type or None
-        The precision of the computation. None: that of X, or float64 if the squares of float32 data would overflow or
-        underflow in float32.
+        The precision of the computation. None: the precision of X, or float64 if squares of float32 data would overflow
+        or underflow in float32.
     centred : bool or None
-        Whether the mean of the samples is subtracted first. None: if that changes nothing but rounding.
+        Whether the mean of the samples is subtracted first. None: only if that changes nothing except rounding.
     layout : ColumnLayout or None
-        How the samples are packed, if they are some of those that it was chosen for; None: it is chosen for X.
+        How the samples are packed, if they are some of the samples for which the layout was chosen; None: chosen for X.
     reproducible : bool
-        Whether kernels in float32 have the same bits in whatever block they are computed, see :class:`ColumnLayout`.
+        Whether kernels in float32 have the same bits in every block in which they are computed; see
+        :class:`ColumnLayout`.
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ class PackedRows:
     ) -> None:
         self.kernel, self.threads = kernel, threads if kernel.parallel else 1
         self.n, self.d = X.shape[0] if rows is None else len(rows), X.shape[1]
-        self._multiply_adds = kernel.operations(X)  # of one evaluation
+        self._multiply_adds = kernel.operations(X)  # multiply-adds of one evaluation
         self.sq_norms: Vector = np.zeros(self.n)
         self._right: Any = None  # the samples as the right-hand side of blocks, see `Kernel.right`
         if kernel.of_products:
@@ -111,7 +112,7 @@ class PackedRows:
             self._left = X if rows is None else kernel.part(X, rows)
             self._right, self.d = kernel.right(self._left), self._left.shape[1]
         self._X, self._rows = X, rows
-        self._nearby: tuple[slice, NearbyTiles] | None = None  # those of the samples that were asked for last
+        self._nearby: tuple[slice, NearbyTiles] | None = None  # tiles of the samples that were asked for last
 
     def _pack(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any]) -> None:
         try:
@@ -124,7 +125,7 @@ class PackedRows:
             self._pack(X, rows, np.dtype(np.float64))
 
     def _packed_batch(self, X: Samples, rows: Indices | None, dtype: np.dtype[Any], some: slice) -> MixedRows:
-        """A batch of the right-hand side; samples that are not finite, or too large, are refused."""
+        """A batch of the right-hand side; refuses samples that are not finite, or too large."""
         batch = self.layout.pack(X[some if rows is None else rows[some]].astype(dtype, copy=False))
         if not np.isfinite(batch.sq_norms).all():
             row = some.start + int(np.argmin(np.isfinite(batch.sq_norms)))
@@ -138,14 +139,14 @@ class PackedRows:
         return right
 
     def _batches(self, pack: Callable[[slice], MixedRows], n: int) -> Iterator[MixedRows]:
-        """Batches of n samples, packed in several threads, a few batches at a time: not all are in memory at once."""
+        """Batches of n samples, packed in several threads; only a few batches are in memory at a time."""
         starts, threads = range(0, max(n, 1), BATCH), threads_for(PACKING_COST * n * self.d, self.threads)
         for k in range(0, len(starts), BATCHES_PER_THREAD * threads):
             some = starts[k : k + BATCHES_PER_THREAD * threads]
             yield from run_parallel([partial(pack, slice(start, start + BATCH)) for start in some], threads)
 
     def _check_range(self, batch: MixedRows) -> None:
-        """Raise `_OutOfRange` if numbers overflow or underflow on the way to the kernels of these samples."""
+        """Raise `_OutOfRange` if intermediate numbers of the kernels of these samples overflow or underflow."""
         largest = float(batch.sq_norms.max(initial=0.0))
         least, most = SAFE_RANGE[batch.dtype.itemsize]
         vanishes = largest == 0 and (batch.common.any() or batch.rare.data.any())
@@ -190,11 +191,11 @@ class PackedRows:
         """The precision in which kernels are computed."""
         return self._right.dtype if self.kernel.of_products else np.dtype(np.float64)
 
-    # Where the feature space of the kernel is that of the samples: the samples themselves
+    # The samples themselves, for kernels whose feature space is that of the samples
 
     @property
     def centre(self) -> Vector | None:
-        """What is subtracted from each sample, if that changes kernels: only then decision values change too."""
+        """The vector that is subtracted from each sample, if that changes kernels and so decision values; else None."""
         return self.layout.full_centre if self.kernel.explicit and self.layout.centre is not None else None
 
     def centred(self, which: Selection) -> Samples:
@@ -214,7 +215,7 @@ class PackedRows:
 
     def diagonal(self) -> Vector:
         """k(x, x) of each sample."""
-        with limit_blas():  # a function that the user has given may use it
+        with limit_blas():  # a function given by the user may use it
             values = self.kernel.diagonal(self._unpacked_right(slice(None)))
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
@@ -224,7 +225,7 @@ class PackedRows:
     def block_of(
         self, indices: Indices, columns: Selection | None, out: Block, positions: Indices | None = None
     ) -> None:
-        """Compute the kernels of some samples of this set (rows of the block) with others of it (columns; None: all).
+        """Compute the kernels of some of these samples (rows of the block) with others (columns; None: all).
 
         The block is written into ``out[positions]``, or into all of `out`. If `out` has a higher precision than the
         packed samples, the block is computed in that precision, from the samples as given.
@@ -239,9 +240,9 @@ class PackedRows:
         self._fill(self.kernel.left(left), right, columns, out, positions)
 
     def block(self, X: Samples, out: Block, columns: slice = slice(None), positions: Indices | None = None) -> None:
-        """out <- the kernels of each row of X, any few samples, with each sample of this set, or with some.
+        """out <- the kernels of each row of X (a few samples of any kind) with all of these samples, or with some.
 
-        If `positions` are given, these rows of `out` are written, and no others.
+        If `positions` are given, only these rows of `out` are written.
         """
         if X.shape[1] != self.d:
             raise ValueError(f"the packed samples have {self.d} features; got samples with {X.shape[1]}")
@@ -249,7 +250,7 @@ class PackedRows:
         self._fill(self.kernel.left(self._prepared(X, self.dtype)), right, None, out, positions)
 
     def _prepared(self, X: Samples, dtype: np.dtype[Any]) -> Any:
-        """Any samples in a precision, to be given to `Kernel.left` or `Kernel.right`."""
+        """Any samples in a precision, as input of `Kernel.left` or `Kernel.right`."""
         return self.layout.pack(_dense_or_csr(X.astype(dtype, copy=False))) if self.kernel.of_products else X
 
     def precise_block(self, which: Indices, X: Samples) -> Block:
@@ -265,8 +266,8 @@ class PackedRows:
     ) -> int:
         """f <- f + sum_k factors[k] * the kernels of sample indices[k] with some samples; returns the evaluations.
 
-        Kernels are computed tile by tile and not kept. Those of samples out of the kernel's reach are taken to be 0 and
-        not computed, see `nearby`. If `dtype` is a higher precision than that of the packed samples, kernels are
+        Kernels are computed tile by tile and not kept. Kernels of samples out of the kernel's reach are taken to be 0
+        and not computed; see `nearby`. If `dtype` is a higher precision than that of the packed samples, kernels are
         computed in that precision, from the samples as given.
         """
         if not (indices.size and f.size):
@@ -288,12 +289,12 @@ class PackedRows:
         f: Vector,
         dtype: DTypeLike,
     ) -> int:
-        """As `add_products`, for any samples, with coordinates `points`; the tiles of the columns are given too."""
+        """As `add_products`, but for any samples with coordinates `points`, and with given tiles of the columns."""
         kind = self._kind(dtype)
         return self._add(self._prepared(X, kind), points, factors, columns, nearby, f, kind)
 
     def _kind(self, dtype: DTypeLike) -> np.dtype[Any]:
-        """The precision of kernels that are summed up: this one, or that of the packed samples if it is higher."""
+        """The precision of kernels that are summed up: `dtype`, or that of the packed samples if it is higher."""
         return max(np.dtype(dtype), self.dtype, key=lambda one: one.itemsize)
 
     def _add(
@@ -311,7 +312,8 @@ class PackedRows:
         evaluations = np.zeros(len(nearby.members), dtype=np.int64)
 
         def add(tiles: Iterator[slice]) -> None:
-            memory = np.empty(BATCH * NEARBY_TILE, dtype=kind)  # of all blocks: the system would clear new memory first
+            # One memory for all blocks, because the system would have to clear new memory first.
+            memory = np.empty(BATCH * NEARBY_TILE, dtype=kind)
             for tile in (some.start for some in tiles):
                 members = nearby.members[tile]
                 samples = members + columns.start if isinstance(columns, slice) else columns[members]
@@ -332,11 +334,11 @@ class PackedRows:
 
     @cached_property
     def _coordinates(self) -> Floats:
-        """Some coordinates of each sample, by which `nearby` tells which kernels are negligible."""
+        """Some coordinates of each sample, from which `nearby` finds negligible kernels."""
         return coordinates(self._X, self._rows, self.kernel.sq_reach(unit_roundoff(self.dtype)))
 
     def _nearby_tiles(self, columns: Selection) -> NearbyTiles:
-        """Tiles of some samples; those of a slice are kept until another slice is asked for."""
+        """Tiles of some samples; the tiles of a slice are kept until another slice is asked for."""
         if not isinstance(columns, slice):
             return NearbyTiles.of(self._coordinates[columns])
         if self._nearby is None or self._nearby[0] != columns:
@@ -344,7 +346,7 @@ class PackedRows:
         return self._nearby[1]
 
     def _unpacked_right(self, which: Selection) -> Any:
-        """Some of the samples without what `Kernel.right` has appended, to be given to `Kernel.left`."""
+        """Some of the samples without what `Kernel.right` has appended, as input of `Kernel.left`."""
         return self._right[which].without_extra if self.kernel.of_products else self._left[which]
 
     def _as_given(self, which: Selection) -> Samples:
@@ -384,6 +386,6 @@ class PackedRows:
 
 
 def _dense_or_csr(X: Samples) -> Samples:
-    """X as a dense array or a CSR matrix; types that compiled loops cannot read are refused."""
+    """X as a dense array or a CSR matrix; refuses types that compiled loops cannot read."""
     as_matrix(X)
     return X.tocsr() if sp.issparse(X) else X

@@ -1,4 +1,4 @@
-"""The kernel matrix of samples that are spread over the workers of a cluster: each has the columns of its own."""
+"""The kernel matrix of samples that are spread over the workers of a cluster, each of which has its own columns."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ from maxmargin.kernels.row_cache import BATCH, RowLookup, RowSlots, RowsView, ca
 from maxmargin.kernels.row_store import SentSamples
 from maxmargin.kernels.rows import KernelRows
 
-# Bytes of samples that the driver and each worker keep, apart from the worker's own, to compute kernels with them:
-# those of the working set of a solver, most of which are needed again. If more are needed at once, they are sent in
-# turns.
+# Bytes of samples that the driver and each worker keep, apart from the worker's own samples, to compute kernels with
+# them: the samples of the working set of a solver, most of which are needed again. If more are needed at once, they are
+# sent in several turns.
 MOST_SAMPLE_BYTES = 1 << 26
-FEWEST_SAMPLES = 2 * BATCH  # that are kept, however large they are
-# Kernels of samples with rows, in float64, that workers send at a time where the driver adds them up.
+FEWEST_SAMPLES = 2 * BATCH  # smallest number of samples that are kept, however large they are
+# Number of kernels, in float64, that workers send at a time if the driver adds them up.
 MOST_KERNELS = 1 << 21
 
 
 class PartedKernelMatrix(KernelProducts):
-    r"""K, the kernels of every two samples, where the samples are spread over workers: it can stand for a KernelMatrix.
+    r"""The kernel matrix K of samples that are spread over workers; it can be used in place of a KernelMatrix.
 
-    Each worker computes and keeps the columns of K that belong to its own samples. The driver, this object, knows which
-    rows they keep, sends them the samples of rows that are to be computed, and adds up nothing but vectors. Kernels
-    have the same bits for any number of workers, and so has whatever is computed of them; those of a
-    ``KernelMatrix(..., reproducible=True)`` with as large a cache are the same.
+    Each worker computes and keeps the columns of K that belong to its own samples. The driver (this object) knows which
+    rows they keep, sends them the samples of rows that must be computed, and adds up only vectors. Kernels have the
+    same bits for any number of workers, and so has everything that is computed from them. The kernels of a
+    ``KernelMatrix(..., reproducible=True)`` with a cache of the same size are the same.
 
     Parameters
     ----------
     samples : PartedSamples
         The samples.
     kernel : Kernel
-        The kernel function, which workers are sent.
+        The kernel function, which is sent to workers.
     cache_size : float
-        How many megabytes of rows of K all workers together keep, each the columns of its own samples. Solvers choose
-        the size of a working set by it, and so it is no property of the cluster.
+        How many megabytes of rows of K all workers together keep; each worker keeps the columns of its own samples.
+        Solvers choose the size of a working set from this number, so that it does not depend on the cluster.
     threads : int
-        How many threads the driver uses.
+        The number of threads of the driver.
     worker_threads : int
-        How many threads compute for each unit; 0: as many as read its rows.
+        The number of threads that compute for each unit; 0: as many as read its rows.
     rows : array of int or None
-        Which rows of the data are the samples, in this order; None: all.
+        The rows of the data that are the samples, in this order; None: all.
     centred : bool or None
         As for a :class:`KernelMatrix`.
 
     Attributes
     ----------
     cache_bytes : int
-        How much memory the caches of all workers take together, at most.
+        The largest number of bytes that the caches of all workers take together.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class PartedKernelMatrix(KernelProducts):
             self._refuse_asymmetric()
 
     def _place(self, order: Indices, computed: str) -> None:
-        """Let each unit have the columns of those of these rows that it holds, with empty caches."""
+        """Give each unit the columns of the rows that it holds among these, with empty caches."""
         n = order.size
         self.order, self.shape, self.n_stored, self.ledger = order, (n, n), n * n, Ledger()
         positions = np.full(self.samples.shape[0], -1)
@@ -137,10 +137,10 @@ class PartedKernelMatrix(KernelProducts):
         capacity = capacity_of(self.shape[0], self.cache_bytes, self.dtype)
         self._slots = RowSlots(self.shape[0], capacity, keeps_released=self._keeps_released)
         self._mode = Mode(self._generation, capacity, self.dtype.str, self._computed)
-        self._waiting: list[Fill] = []  # rows to be computed at the next call
+        self._waiting: list[Fill] = []  # rows that the next call computes
 
     def part(self, indices: Indices) -> PartedKernelMatrix:
-        """The matrix of some samples, with a ledger and a cache of its own, which is empty."""
+        """The matrix of some samples, with its own ledger and its own empty cache."""
         other = object.__new__(type(self))
         shared = ("samples", "kernel", "threads", "worker_threads", "cache_bytes", "dtype", "layout", "_keeps_released")
         vars(other).update({name: vars(self)[name] for name in shared})
@@ -150,7 +150,7 @@ class PartedKernelMatrix(KernelProducts):
 
     @property
     def source(self) -> Samples:
-        """The samples in one place, where they do not fit."""
+        """Raises TypeError, because the samples are spread over workers and need not fit in one place."""
         raise TypeError("the samples are spread over workers, but the solver wants them in one place")
 
     def rows_of(self, indices: Indices) -> Samples:
@@ -166,17 +166,17 @@ class PartedKernelMatrix(KernelProducts):
         self._slots.saved = entries
 
     def signature(self) -> dict[str, Any]:
-        """What tells this matrix from others: sizes of samples, as the samples themselves are elsewhere."""
+        """What distinguishes this matrix from others: sizes of samples, as the samples themselves are elsewhere."""
         return {"kernel": self.kernel, "squares": self.row_sq_norms(), "samples": self.sizes.sq_norms}
 
     def kept(self) -> dict[str, Any]:
-        """For a checkpoint, what was computed and is not computed again: rows are."""
+        """For a checkpoint: what was computed and is not computed again; rows are computed again."""
         return {"dtype": self.dtype, "known": self._known(), "saved": self.saved}
 
     kept_without_cache = kept
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         if kept["dtype"] != self.dtype:
             self._change_precision(kept["dtype"])
         self.forget_rows()
@@ -187,7 +187,7 @@ class PartedKernelMatrix(KernelProducts):
 
     @property
     def cached_rows(self) -> int:
-        """How many rows the caches can hold."""
+        """The number of rows that the caches can hold."""
         return self._slots.capacity
 
     @property
@@ -198,7 +198,7 @@ class PartedKernelMatrix(KernelProducts):
     def fetch(self, indices: Indices, width: int | None = None) -> RowsView:
         """K[indices], or the first `width` entries of these rows, at most `cached_rows` rows.
 
-        What workers do not hold they compute when something is asked of the view; it is valid until the next `fetch`.
+        Workers compute missing entries when a method of the view needs them; the view is valid until the next `fetch`.
         """
         width = self.shape[0] if width is None else width
 
@@ -209,42 +209,42 @@ class PartedKernelMatrix(KernelProducts):
         return PartedRows(self, indices, self._slots.request(indices, width, compute_later), slice(0, width))
 
     def peek(self, indices: Indices) -> RowsView:
-        """Rows that the caches hold as a whole; nothing is computed or counted."""
+        """Rows that the caches hold completely; nothing is computed or counted."""
         if self._slots.missing(indices, self.shape[0]).any():
             raise ValueError("only rows that are held as a whole can be peeked at; call `fetch` to compute others")
         return PartedRows(self, indices, self._slots.slots_of(indices), slice(0, self.shape[0]))
 
     def missing(self, indices: Indices, width: int | None = None) -> Indices:
-        """How many entries of each row `fetch` would have computed."""
+        """How many entries of each row `fetch` would have to compute."""
         return self._slots.missing(indices, self.shape[0] if width is None else width)
 
     def release(self, indices: Indices) -> None:
-        """Say that these rows are not needed soon: the caches give their memory to others first."""
+        """Note that these rows are not needed soon, so that their memory is reused first."""
         self._slots.release(indices)
 
     def keep_released_rows(self) -> None:
-        """Keep rows that are released as long as there is memory for others: later problems will need them."""
+        """Keep released rows as long as there is memory for others, because later problems will need them."""
         self._keeps_released = self._slots.keeps_released = True
 
     def forget_rows(self) -> None:
-        """Empty the caches; the workers give their memory back at the next call."""
+        """Empty the caches; the workers free their memory at the next call."""
         saved = self.saved
         self._empty_cache()
         self.saved = saved
 
     def lookup(self) -> RowLookup:
-        """Compiled code cannot read rows that are elsewhere."""
+        """Raises TypeError: compiled code cannot read rows that are elsewhere."""
         raise TypeError(
             "this solver reads rows of the kernel one by one, but they are spread over workers; choose "
             "solver='decomposition'"
         )
 
     def count_hits(self, rows: int) -> None:
-        """Count so many whole rows as saved."""
+        """Count this many whole rows as saved."""
         self.saved += rows * self.shape[0]
 
     def prefetch(self, indices: Indices) -> None:
-        """Compute rows, for compiled code."""
+        """Raises TypeError, as :meth:`lookup` does."""
         self.lookup()
 
     # Kernels that are not kept
@@ -258,8 +258,8 @@ class PartedKernelMatrix(KernelProducts):
     ) -> Block:
         """K[indices][:, columns], computed without the cache; into `out` if it is given, in its precision.
 
-        If `positions` are given, these rows of `out` are written, and no others. Columns that are listed should be few,
-        as the driver computes them.
+        If `positions` are given, only these rows of `out` are written. An array of columns should be short, because the
+        driver computes its kernels.
         """
         if columns is None or isinstance(columns, slice):
             start, stop, _ = (columns or slice(None)).indices(self.shape[0])
@@ -291,9 +291,9 @@ class PartedKernelMatrix(KernelProducts):
         packed.block(self._sent.take(indices), out, positions=positions)
 
     def dot_precisely(self, beta: Vector, rows: Indices) -> Vector:
-        """The products of the vector with these coefficients with some rows, computed in float64.
+        """The products of some rows with the vector of these coefficients, computed in float64.
 
-        If rows are few, it is cheaper to send their samples to all workers, and to be sent kernels, than to send the
+        If rows are few, it is cheaper to send their samples to all workers and to receive kernels than to send the
         samples of all coefficients.
         """
         few = 8 * rows.size <= self.samples.bytes_per_row * len(self._columns)
@@ -336,7 +336,7 @@ class PartedKernelMatrix(KernelProducts):
         return evaluations
 
     def _turns(self, count: int) -> list[slice]:
-        """Rows whose samples are sent at a time."""
+        """The rows whose samples are sent in each turn."""
         most = min(SUMMED_ROWS, self._sent.most)
         return [slice(start, min(start + most, count)) for start in range(0, count, most)]
 
@@ -365,7 +365,7 @@ class PartedKernelMatrix(KernelProducts):
         return X if self.layout is None or self.layout.centre is None else X - self.layout.full_centre
 
     def _coordinates(self) -> Floats:
-        """Some coordinates of each sample, as of `nearby.coordinates`; the driver has them, as they are few."""
+        """Some coordinates of each sample, as in `nearby.coordinates`; the driver has them, because they are few."""
         if self._points is None:
             n, sq_reach = self.shape[0], self.kernel.sq_reach(unit_roundoff(np.dtype(self._computed)))
             self._points = np.empty((n, 0))
@@ -377,7 +377,7 @@ class PartedKernelMatrix(KernelProducts):
         return self._points
 
     def _with_tiles(self, columns: Selection, points: Floats) -> tuple[Columns, Scattered | None]:
-        """Columns with the tiles that they are in, if any; those of a slice are scattered over the units."""
+        """Columns with their tiles, if any; the tiles of a slice are scattered over the units."""
         if not points.shape[1]:
             return Columns(columns), None
         if not isinstance(columns, slice):
@@ -418,12 +418,12 @@ class PartedKernelMatrix(KernelProducts):
     # Calls
 
     def ask(self, method: str, rows: Indices, *args: Any, fills: tuple[Fill, ...] = ()) -> list[Any]:
-        """What a method of all units returns, once they have the samples of these rows, and rows of K in their caches.
+        """The answers of a method of all units, which are given the samples of these rows, and rows of K in caches.
 
-        Rows that are to be computed are computed first. A unit that has lost what it was sent is sent it again.
+        Rows that are waiting are computed first. A unit that has lost samples receives them again.
         """
         while sum(fill.rows.size for fill in self._waiting) + rows.size > self._sent.most:
-            first, *self._waiting = self._waiting  # of at most BATCH rows: fewer than there is room for
+            first, *self._waiting = self._waiting  # of at most BATCH rows, for which there is room
             self._call("hold", first.rows, (first,))
         waiting = tuple(self._waiting)
         needed = np.concatenate([rows, *(fill.rows for fill in waiting)])
@@ -432,7 +432,7 @@ class PartedKernelMatrix(KernelProducts):
         return answers
 
     def _call(self, method: str, rows: Indices, fills: tuple[Fill, ...], *args: Any) -> list[Any]:
-        """Call all units until none is missing samples."""
+        """Call all units until none of them lacks samples."""
         again = rows[:0]
         while True:
             self._sent.gather(rows)
@@ -443,7 +443,7 @@ class PartedKernelMatrix(KernelProducts):
             if not missing:
                 return answers
             again = np.unique(np.concatenate(missing))
-            while np.union1d(rows, again).size > self._sent.most:  # lost rows of K that are computed in turns
+            while np.union1d(rows, again).size > self._sent.most:  # lost rows of K are computed in turns
                 some, again = again[:BATCH], again[BATCH:]
                 lost = [
                     Fill(fill.rows[own], fill.slots[own], fill.stop)
@@ -454,7 +454,7 @@ class PartedKernelMatrix(KernelProducts):
             rows = np.union1d(rows, again)
 
     def _gathered(self, method: str, *args: Any) -> Any:
-        """Numbers for all samples, from those that each unit gives for its own."""
+        """Numbers for all samples, from the numbers that each unit returns for its own samples."""
         parts = self._parts.collect(method, *args)
         gathered = np.empty((self.shape[0], *parts[0].shape[1:]), parts[0].dtype)
         for own, part in zip(self._columns, parts, strict=True):
@@ -462,7 +462,7 @@ class PartedKernelMatrix(KernelProducts):
         return gathered
 
     def columns_between(self, columns: slice) -> list[Indices]:
-        """The columns of each unit among these, counted from the first of these."""
+        """The columns of each unit among these, counted from the first of these columns."""
         ends = [np.searchsorted(own, [columns.start, columns.stop]) for own in self._columns]
         return [own[first:last] - columns.start for own, (first, last) in zip(self._columns, ends, strict=True)]
 
@@ -476,7 +476,7 @@ def _itemsize(dtype: DTypeLike) -> int:
 
 
 def _tile_of(nearby: NearbyTiles, size: int) -> Indices:
-    """The tile of each of so many samples."""
+    """The tile of each of `size` samples."""
     tiles = np.empty(size, dtype=np.int64)
     for tile, members in enumerate(nearby.members):
         tiles[members] = tile
@@ -484,5 +484,5 @@ def _tile_of(nearby: NearbyTiles, size: int) -> Indices:
 
 
 if TYPE_CHECKING:
-    # A type checker sees here that nothing is missing of what problems and solvers ask of kernel rows.
+    # Here a type checker verifies that the class has all that problems and solvers require of kernel rows.
     _complete: type[KernelRows] = PartedKernelMatrix

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartedRows:
-    """Some rows of K whose columns are spread over workers, which compute what they lack when something is asked for.
+    """Some rows of K whose columns are spread over workers; the workers compute missing entries when they are needed.
 
     Attributes
     ----------
@@ -24,9 +24,9 @@ class PartedRows:
     indices : array of int
         The rows of K.
     slots : array of int
-        Where they are in the caches of the workers.
+        The slots of these rows in the caches of the workers.
     own : slice
-        The columns that the view is restricted to.
+        The columns to which the view is restricted.
     """
 
     K: PartedKernelMatrix
@@ -51,11 +51,11 @@ class PartedRows:
         return out
 
     def copy_columns(self, columns: Indices, out: Block, threads: int = 1) -> None:
-        """out <- these columns of the rows: few, and so the driver computes them once more."""
+        """out <- these columns of the rows; as they are few, the driver recomputes them."""
         self.K.compute_block(self.indices, self.own.start + columns, out)
 
     def add_to(self, f: Vector, factors: Vector, threads: int = 1) -> None:
-        """f <- f + sum_k factors[k] * row k, of each row as many leading entries as f has."""
+        """f <- f + sum_k factors[k] * row k; of each row, the first f.size entries."""
         columns = slice(self.own.start, self.own.start + f.size)
         if not (self.indices.size and f.size):
             return

@@ -1,4 +1,4 @@
-"""Samples that are spread over the workers of a cluster: some of them by their number, and sums over all entries."""
+"""Samples that are spread over the workers of a cluster: access to some by number, and sums over all entries."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from maxmargin.kernels.mixed_rows import SAMPLED_ROWS, Samples, some_rows
 
 
 class SamplePart:
-    """The samples of a unit, as they are given."""
+    """The samples of a unit, as given."""
 
     def __init__(self, rows: PartRows) -> None:
         self.first, self.X = rows.first, rows.X[rows.own]
 
     def facts(self) -> tuple[slice, int, str, int | None]:
-        """The rows, the number of features, the data type, and of a sparse matrix the number of stored entries."""
+        """The rows, the number of features, the data type, and the number of stored entries if the matrix is sparse."""
         rows = slice(self.first, self.first + self.X.shape[0])
         return rows, self.X.shape[1], self.X.dtype.str, int(self.X.nnz) if sp.issparse(self.X) else None
 
     def some(self, rows: Indices) -> Samples:
-        """Those of some rows of the data that are in this unit."""
+        """The rows among these that are in this unit; `rows` are numbers in the whole data."""
         return self.X[rows[(rows >= self.first) & (rows < self.first + self.X.shape[0])] - self.first]
 
     def row_sums(self) -> Vector:
@@ -46,7 +46,7 @@ class PartedSamples:
     Parameters
     ----------
     rows : RowsInParts
-        The samples. There is an object for each of its units, so that units should be about as many as workers.
+        The samples. Each unit has an object, so that there should be about as many units as workers.
 
     Attributes
     ----------
@@ -80,23 +80,23 @@ class PartedSamples:
         self.n_stored = sum(each[3] for each in facts) if self.sparse else self.shape[0] * self.shape[1]
 
     def take(self, rows: Indices) -> Samples:
-        """The samples of some rows, in this order, as they are given: dense or CSR."""
+        """The samples of some rows, in this order, as given: dense or CSR."""
         starts = np.array([own.start for own in self.slices])
         unit = np.searchsorted(starts, rows, side="right") - 1
         return assembled(self._parts.collect("some", rows), unit)
 
     @cached_property
     def sampled(self) -> Samples:
-        """Some samples, by which properties of all are estimated."""
+        """Some samples, from which properties of all samples are estimated."""
         return self.take(some_rows(np.arange(self.shape[0]), SAMPLED_ROWS))
 
     @property
     def bytes_per_row(self) -> float:
-        """The memory that the numbers of a sample take, on average."""
+        """The average number of bytes of the entries of a sample."""
         return self.dtype.itemsize * self.n_stored / max(1, self.shape[0])
 
     def gamma(self) -> float:
-        """gamma="scale" of a kernel, 1 / (d * variance of all entries): the same bits as for samples in one place."""
+        """gamma="scale" of a kernel, 1 / (d * variance of all entries); the bits are those for samples in one place."""
         return gamma_of_entries(
             self.shape,
             self.n_stored,
@@ -105,7 +105,7 @@ class PartedSamples:
         )
 
     def kernel(self, kernel: str | Kernel | Callable[[Any, Any], Any], **parameters: Any) -> Kernel:
-        """The kernel of this name, as of :func:`make_kernel`, whose gamma may depend on these samples."""
+        """The kernel of this name, as by :func:`make_kernel`; its gamma may depend on these samples."""
         if kernel in ("rbf", "poly", "sigmoid") and parameters.get("gamma", "scale") == "scale":
             parameters["gamma"] = self.gamma()
         return make_kernel(kernel, np.empty((0, self.shape[1])), **parameters)
@@ -113,7 +113,7 @@ class PartedSamples:
 
 @dataclass(frozen=True)
 class PartedSizes:
-    """The samples, as far as bounds of rounding errors depend on them."""
+    """The properties of the samples on which bounds of rounding errors depend."""
 
     kernel: Kernel
     d: int
@@ -122,7 +122,7 @@ class PartedSizes:
 
 
 def assembled(parts: list[Samples], unit: Indices) -> Samples:
-    """Samples in the order in which they were asked for, from those that each unit holds of them."""
+    """Samples in the order in which they were requested, assembled from the samples of each unit."""
     order = np.argsort(np.argsort(unit, kind="stable"), kind="stable")
     if sp.issparse(parts[0]):
         return sp.vstack(parts, format="csr")[order]

@@ -15,18 +15,18 @@ from maxmargin.kernels.functions import Kernel
 from maxmargin.kernels.packed_rows import SAFE_RANGE
 
 # Rows are kept in float64 if rounding them to float32 could change a decision value by more than this many times the
-# relative gap to be reached, if all samples had the weight C. Few samples have it, and solvers recompute decision
-# values in float64. So if the cache could not hold all rows in float64, more is tolerated: MNIST at C = 1,000 converges
-# in float32 at a factor of 73, small data sets at C = 1,000 do not always converge at 100.
+# relative gap to be reached, assuming that all samples have the weight C. Few samples have it, and solvers recompute
+# decision values in float64. So more is tolerated if the cache could not hold all rows in float64. MNIST at C = 1,000
+# converges in float32 at a factor of 73; small data sets at C = 1,000 do not always converge at 100.
 TOLERATED_ROUNDING, TOLERATED_IF_MEMORY_IS_SHORT = 20.0, 500.0
-FINEST_TOL = 1e-6  # smaller relative gaps do not make the choice of a precision any stricter
-# Two vectors are multiples of each other if all entries agree up to this relative error; a factor that they differ by
-# is enlarged by more than that error, so that a bound stays a bound.
+FINEST_TOL = 1e-6  # relative gaps below this do not make the choice of the precision stricter
+# Two vectors count as multiples of each other if all entries agree up to this relative error. Their factor is enlarged
+# by more than that error, so that a bound stays a bound.
 MULTIPLE_RTOL, MULTIPLE_MARGIN = 1e-12, 1e-9
 
 
 class SampleSizes(Protocol):
-    """The samples of a kernel matrix, as far as bounds of rounding errors depend on them."""
+    """The properties of the samples of a kernel matrix on which bounds of rounding errors depend."""
 
     @property
     def kernel(self) -> Kernel: ...
@@ -40,7 +40,7 @@ class SampleSizes(Protocol):
 
     @property
     def centre(self) -> Vector | None:
-        """What is subtracted from each sample, if that changes kernels."""
+        """The vector that is subtracted from each sample, if that changes kernels; else None."""
 
 
 def float32_suffices(largest: float, weight: float, tol: float, *, float64_fits: bool) -> bool:
@@ -51,8 +51,8 @@ def float32_suffices(largest: float, weight: float, tol: float, *, float64_fits:
     largest : float
         The largest kernel of a sample with itself.
     weight : float
-        How much the rounding of an entry may change a decision value: the size of a typical sum of coefficients whose
-        roundings are as often up as down.
+        How much the rounding of an entry may change a decision value: the size of a typical sum of coefficients if
+        entries are rounded up and down equally often.
     tol : float
         The relative gap to be reached.
     float64_fits : bool
@@ -65,7 +65,7 @@ def float32_suffices(largest: float, weight: float, tol: float, *, float64_fits:
 
 
 def product_error_bound(samples: SampleSizes, diagonal: Vector, beta: Vector, dtype: DTypeLike) -> Vector:
-    r"""A bound on the error of each product :math:`\sum_j \beta_j k(x_i, x_j)`, by rounding.
+    r"""A bound on the rounding error of each product :math:`\sum_j \beta_j k(x_i, x_j)`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def product_error_bound(samples: SampleSizes, diagonal: Vector, beta: Vector, dt
     error = g * (g @ size) + 0.5 * (h * size.sum() + h @ size) + summation * norms * (norms @ size)
     centre = samples.centre
     if centre is not None:
-        # The published model is not centred: the coefficients sum to 0 only up to rounding, and the bias is shifted.
+        # The final model is not centred: its coefficients sum to 0 only up to rounding, and its bias is shifted.
         distance, sample_norms = float(np.linalg.norm(centre)), np.sqrt(samples.sq_norms)
         imbalance, longest = abs(math.fsum(beta)), float(sample_norms @ size)
         relative = relative_error(terms + samples.d + SUM_ROUNDINGS)
@@ -95,7 +95,7 @@ def product_error_bound(samples: SampleSizes, diagonal: Vector, beta: Vector, dt
 
 
 def factor_between(w: Expansion, other: Expansion) -> float | None:
-    """The size of the factor by which w is a multiple of the other vector, rounded up; None if it is not a multiple."""
+    """The absolute factor by which w is a multiple of the other vector, rounded up; None if w is not a multiple."""
     largest = int(np.argmax(np.abs(other.beta)))
     if other.beta[largest] == 0:
         return None

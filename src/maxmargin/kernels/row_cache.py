@@ -1,4 +1,4 @@
-"""The cache of kernel rows: a fixed amount of memory that holds the rows used last, whole or their first entries."""
+"""The cache of kernel rows: a fixed amount of memory for the rows used last, each whole or only its first entries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from maxmargin.core.threads import run_tiles
 from maxmargin.core.types import Block, Indices, Vector
 from maxmargin.kernels._blocks import add_rows, gather
 
-MIN_ROWS = 64  # rows that the cache must be able to hold (or all, if there are fewer); less memory is refused
+MIN_ROWS = 64  # smallest number of rows that the cache must hold (or all rows, if fewer); less memory is refused
 BATCH = 512  # rows computed at a time: enough for matrix products at full speed
 COPIED_ROWS = 64  # rows of a square block that a thread copies at a time
-COPY_COST = 4  # of an entry that is copied from one place in memory to another; unit: one multiply-add
+COPY_COST = 4  # cost of copying an entry from one place in memory to another; unit: one multiply-add
 TILE = 4096  # entries of a sum updated at a time: few enough to stay in the processor's cache while rows are added
 
 
@@ -45,7 +45,7 @@ class RowsView(Protocol):
 
 @dataclass(frozen=True)
 class RowView:
-    """Some rows of an array, given by their positions in it, without a copy.
+    """Some rows of an array, given by their positions, without a copy.
 
     The view of rows in a cache is valid until the next `fetch`, which may overwrite them.
 
@@ -97,7 +97,7 @@ class RowView:
 
         def add(tiles: Iterator[slice]) -> None:
             for tile in tiles:
-                total = np.zeros(tile.stop - tile.start)  # as where the rows lie elsewhere, and f does not
+                total = np.zeros(tile.stop - tile.start)  # added up apart from f, as for rows that are elsewhere
                 add_rows(self.array[:, tile], self.positions, factors, total)
                 f[tile] += total
 
@@ -109,8 +109,8 @@ class RowLookup:
     """The arrays of a cache, for compiled code that reads rows without calling Python.
 
     Row i lies in ``rows[slots[i]]`` if ``slots[i] >= 0``; its first ``widths[slots[i]]`` entries are known. Compiled
-    code that reads a row raises ``clock[0]`` by one and writes it into ``last_used`` at the row's slot; it changes
-    nothing else.
+    code that reads a row increases ``clock[0]`` by one and writes it into ``last_used`` at the slot of the row; it
+    changes nothing else.
     """
 
     rows: Block
@@ -121,7 +121,7 @@ class RowLookup:
 
 
 def capacity_of(n: int, max_bytes: int, dtype: np.dtype[Any]) -> int:
-    """How many of n rows with n entries fit the memory; too little memory is refused."""
+    """How many of n rows with n entries fit into the memory; refuses too little memory."""
     capacity, needed = min(n, max_bytes // (dtype.itemsize * n)), min(n, MIN_ROWS)
     if capacity < needed:
         raise ValueError(
@@ -132,7 +132,7 @@ def capacity_of(n: int, max_bytes: int, dtype: np.dtype[Any]) -> int:
 
 
 class RowSlots:
-    """Which rows of a matrix of shape (n, n) are in which slots of a cache; the least recently used make room.
+    """The slots of a cache and the rows of a matrix of shape (n, n) in them; the least recently used rows make room.
 
     Parameters
     ----------
@@ -152,17 +152,17 @@ class RowSlots:
 
     def __init__(self, n: int, capacity: int, *, keeps_released: bool = False) -> None:
         self.n, self.capacity, self.saved, self.keeps_released = n, capacity, 0, keeps_released
-        self._slot_of = np.full(n, -1)  # the slot of each row, -1 if it is not held
+        self._slot_of = np.full(n, -1)  # the slot of each row, -1 if the row is not held
         self._row_in = np.full(capacity, -1)  # the row in each slot, -1 if the slot is empty
-        self._width = np.zeros(capacity, dtype=np.int64)  # how many leading entries of the row are known
+        self._width = np.zeros(capacity, dtype=np.int64)  # how many leading entries of the row in each slot are known
         self._last_used = np.zeros(capacity, dtype=np.int64)  # on the clock; 0 if the row was released
-        self._filled = 0  # slots that ever held a row: the first ones
-        self._clock = np.zeros(1, dtype=np.int64)  # the number of requests; an array, as compiled code advances it
+        self._filled = 0  # the number of slots that ever held a row; these are the first ones
+        self._clock = np.zeros(1, dtype=np.int64)  # the number of requests; an array, because compiled code advances it
 
     def request(self, indices: Indices, width: int, compute: Callable[[Indices, slice, Indices], None]) -> Indices:
-        """The slots of these rows, no more than the capacity; `compute` has the missing of `width` entries computed.
+        """The slots of these rows, which are at most `capacity`; `compute` computes missing ones of `width` entries.
 
-        It is given rows, columns and slots, for some rows at a time.
+        `compute` is called with rows, columns and slots, for some rows at a time.
         """
         self._clock += 1
         held = self._slot_of[indices[self._slot_of[indices] >= 0]]
@@ -180,7 +180,7 @@ class RowSlots:
         return slots
 
     def missing(self, indices: Indices, width: int) -> Indices:
-        """How many of the first `width` entries of each row a request would have computed."""
+        """How many of the first `width` entries of each row a request would have to compute."""
         slots = self._slot_of[indices]
         return np.asarray(np.maximum(width - np.where(slots >= 0, self._width[slots], 0), 0))
 
@@ -189,11 +189,11 @@ class RowSlots:
         return self._slot_of[indices]
 
     def release(self, indices: Indices) -> None:
-        """Say that these rows are not needed soon: their slots are the first to be reused."""
+        """Note that these rows are not needed soon, so that their slots are reused first."""
         self._last_used[self._slot_of[indices[self._slot_of[indices] >= 0]]] = 0
 
     def _make_room(self, missing: Indices) -> None:
-        """Give these rows slots: first those released, then those never used, then the least recently used.
+        """Give these rows slots: first released slots, then slots that were never used, then the least recently used.
 
         If released rows are kept, slots that were never used come first.
         """
@@ -221,14 +221,14 @@ class RowSlots:
 
 
 class RowCache(RowSlots):
-    """Rows of a matrix of shape (n, n), as many as fit the memory; the least recently used make room for others.
+    """As many rows of a matrix of shape (n, n) as fit the memory; the least recently used rows make room for others.
 
     Parameters
     ----------
     n : int
         The number of rows, and of entries of a row.
     max_bytes : int
-        How much memory the rows may take; at least 64 rows must fit, or all of them.
+        The largest number of bytes of the rows; at least 64 rows must fit, or all rows.
     dtype : data type
         float32 or float64.
     keeps_released : bool
@@ -258,7 +258,7 @@ class RowCache(RowSlots):
         self._rows: Block = empty_by_pages((self.capacity, n), dtype)
 
     def fetch(self, indices: Indices, width: int, compute: ComputeEntries) -> RowView:
-        """The first `width` entries of these rows, no more rows than the capacity; what is missing is computed."""
+        """The first `width` entries of these rows, at most `capacity` rows; missing entries are computed."""
 
         def compute_missing(rows: Indices, columns: slice, slots: Indices) -> None:
             compute(rows, columns, self._rows[:, columns], slots)
@@ -266,18 +266,18 @@ class RowCache(RowSlots):
         return RowView(self._rows, self.request(indices, width, compute_missing))
 
     def peek(self, indices: Indices) -> RowView:
-        """Rows that are held as a whole: nothing is computed or counted, and the rows do not count as used."""
+        """Rows that are held completely; nothing is computed or counted, and the rows do not count as used."""
         if self.missing(indices, self.n).any():
             raise ValueError("only rows that are held as a whole can be peeked at; call `fetch` to compute others")
         return RowView(self._rows, self._slot_of[indices])
 
     def prefetch(self, indices: Indices, compute: ComputeEntries) -> None:
-        """Compute rows that compiled code is about to read through `lookup`, and to report to `count_hits`."""
+        """Compute rows that compiled code will read through `lookup` and report to `count_hits`."""
         self.fetch(indices, self.n, compute)
-        self.saved -= indices.size * self.n  # `count_hits` will count these rows as saved, though they were computed
+        self.saved -= indices.size * self.n  # `count_hits` will count these rows as saved, although they were computed
 
     def count_hits(self, rows: int) -> None:
-        """Count so many whole rows as saved, which compiled code has found through `lookup`."""
+        """Count this many whole rows, which compiled code has found through `lookup`, as saved."""
         self.saved += rows * self.n
 
     def lookup(self) -> RowLookup:
@@ -285,7 +285,7 @@ class RowCache(RowSlots):
         return RowLookup(self._rows, self._slot_of, self._width, self._last_used, self._clock)
 
     def kept(self) -> dict[str, Any]:
-        """The rows that are held, for a checkpoint: their last bits depend on the blocks that they are computed in."""
+        """The rows that are held, for a checkpoint: their last bits depend on the blocks of their computation."""
         filled, widest = self._filled, int(self._width.max(initial=0))
         return {
             "rows": self._rows[:filled, :widest],
@@ -296,7 +296,7 @@ class RowCache(RowSlots):
         }
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """Hold the rows of a checkpoint, where this cache is empty and as large as the one that held them."""
+        """Take the rows of a checkpoint; this cache must be empty and as large as the one that held them."""
         self._filled = filled = len(kept["rows"])
         self._rows[:filled, : kept["rows"].shape[1]] = kept["rows"]
         self._row_in[:filled], self._width[:filled] = kept["row_in"], kept["width"]
@@ -305,9 +305,9 @@ class RowCache(RowSlots):
         self._slot_of[self._row_in[slots]] = slots
 
     def take_from(self, other: RowCache, indices: Indices) -> None:
-        """Copy what a larger matrix, of which this is the part with these indices, holds of the rows of the part.
+        """Copy rows from the cache of a larger matrix, of which this matrix is the part with these indices.
 
-        This cache must be empty, as it is when it is made. Rows that the other cache holds in part are left out.
+        This cache must be empty, as when it is made. Rows that the other cache holds only in part are left out.
         """
         held = np.flatnonzero(other.missing(indices, other.n) == 0)[: self.capacity]
         filled = slice(0, held.size)

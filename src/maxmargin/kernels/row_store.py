@@ -1,4 +1,4 @@
-"""Samples of some rows by their number, as a driver and its workers keep them to compute kernels with."""
+"""Samples by row number, which a driver and its workers keep to compute kernels with them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sent:
     rows : array of int
     X : array or CSR matrix, or None if there are none
     kept : array of int or None
-        The rows whose samples, of those that were sent before, a unit goes on to keep; None: all.
+        The rows whose samples, among those sent before, a unit keeps; None: all.
     """
 
     rows: Indices
@@ -30,7 +30,7 @@ class Sent:
 
 
 class RowStore:
-    """Samples, dense or CSR, by the number of their row.
+    """Samples, dense or CSR, by row number.
 
     Parameters
     ----------
@@ -53,21 +53,21 @@ class RowStore:
 
     def __init__(self, n: int) -> None:
         self._blocks: list[Samples] = []
-        # Of each row, the number of the block that its sample is in, -1 if it is not here, and its place in the block.
+        # For each row, the number of the block that holds its sample, -1 if it is not here; and its place in the block.
         self._block_of = np.full(n, -1, dtype=np.int32)
         self._place_of = np.zeros(n, dtype=np.int32)
 
     @property
     def rows(self) -> Indices:
-        """The rows whose samples are here, ascending."""
+        """The rows whose samples are here, in ascending order."""
         return np.flatnonzero(self._block_of >= 0)
 
     def missing(self, rows: Indices) -> Indices:
-        """Those of some rows that are not here, ascending and each once."""
+        """The rows among these that are not here, in ascending order and each once."""
         return np.unique(rows[self._block_of[rows] < 0])
 
     def add(self, rows: Indices, X: Samples) -> None:
-        """Keep these samples too; rows that are here already are left as they are."""
+        """Add these samples; rows that are here already stay as they are."""
         new = self._block_of[rows] < 0
         if not new.any():
             return
@@ -77,7 +77,7 @@ class RowStore:
         self._blocks.append(X)
 
     def take(self, rows: Indices) -> Samples:
-        """The samples of these rows, all of which must be here."""
+        """Return the samples of these rows, all of which must be here."""
         number, places = self._block_of[rows], self._place_of[rows]
         used = np.flatnonzero(np.bincount(number, minlength=1))
         if used.size == 1:
@@ -92,7 +92,7 @@ class RowStore:
         return taken
 
     def keep(self, rows: Indices) -> None:
-        """Forget all samples but those of these rows."""
+        """Forget all samples except those of these rows."""
         rows = rows[self._block_of[rows] >= 0]
         X = self.take(rows) if rows.size else None
         self._blocks = []
@@ -102,30 +102,30 @@ class RowStore:
 
 
 class SentSamples:
-    """Samples that the driver has fetched from workers, all of which are sent them too, each once.
+    """Samples that the driver has fetched from workers, and that it sends once to all workers.
 
     Parameters
     ----------
     n : int
         The number of all rows.
     fetch : callable
-        Gives the samples of some rows.
+        Returns the samples of some rows.
     most : int
-        How many samples are kept.
+        The largest number of samples that are kept.
     """
 
     def __init__(self, n: int, fetch: Callable[[Indices], Samples], most: int) -> None:
         self.fetch, self.most = fetch, most
         self._store, self._last_used, self._clock = RowStore(n), np.zeros(n, dtype=np.int64), 0
         self._unsent = np.empty(0, dtype=np.int64)
-        self._kept: Indices | None = None  # the rows that remain of those sent before, if workers do not know that yet
+        self._kept: Indices | None = None  # the rows that remain of those sent before, if workers have not been told
 
     def gather(self, rows: Indices) -> None:
-        """Have the samples of these rows, at most as many as are kept."""
+        """Make sure that the samples of these rows are here; at most `most` rows."""
         new, here = self._store.missing(rows), self._store.rows
         self._clock += 1
         self._last_used[rows] = self._clock
-        if here.size + new.size > self.most:  # forget many, so that it does not happen each time
+        if here.size + new.size > self.most:  # forget many, so that this does not happen each time
             count = min(self.most - new.size, max(self.most // 2, rows.size - new.size))
             self._kept = here[np.argsort(-self._last_used[here], kind="stable")[:count]]
             self._store.keep(self._kept)
@@ -135,14 +135,14 @@ class SentSamples:
             self._unsent = np.concatenate([self._unsent, new])
 
     def take(self, rows: Indices) -> Samples:
-        """The samples of these rows; if they are not here, they are fetched for this once."""
+        """The samples of these rows; if they are not here, they are fetched but not kept."""
         return self.fetch(rows) if self._store.missing(rows).size else self._store.take(rows)
 
     def message(self, again: Indices) -> Sent:
-        """What workers do not know yet, and samples that one of them has lost."""
+        """What workers have not been told yet, and the samples `again` that one of them has lost."""
         rows = np.union1d(self._unsent, again) if again.size else self._unsent
         return Sent(rows, self._store.take(rows) if rows.size else None, self._kept)
 
     def delivered(self) -> None:
-        """All workers have been told."""
+        """Note that all workers have been told."""
         self._unsent, self._kept = self._unsent[:0], None

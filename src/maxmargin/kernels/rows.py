@@ -1,4 +1,4 @@
-"""What problems and solvers ask of the rows of a kernel."""
+"""The interface of kernel rows that problems and solvers require."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maxmargin.kernels.row_cache import RowLookup, RowsView
 
 
 class KernelRows(Rows, Protocol):
-    """Rows of K, the kernels of every two samples, which a cache keeps; :class:`KernelMatrix` computes them."""
+    """Rows of the kernel matrix K, kept in a cache; see :class:`KernelMatrix`, which computes them."""
 
     saved: int
 
@@ -78,7 +78,7 @@ def is_kernel(X: Rows) -> TypeGuard[KernelRows]:
 
 
 def kernel_rows(X: Rows) -> KernelRows:
-    """X as rows of a kernel, for solvers that require `Trait.KERNEL`; anything else is refused."""
+    """X as rows of a kernel, for solvers that require `Trait.KERNEL`; raises TypeError for other rows."""
     if not is_kernel(X):
         raise TypeError(f"expected rows of a kernel, such as a KernelMatrix; got a {type(X).__name__}")
     return X

@@ -1,4 +1,4 @@
-"""The block of K between the samples of a working set, which samples enter and leave."""
+"""The block of K between the samples of a working set; samples can enter and leave it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from maxmargin.core.types import Block, Indices
 from maxmargin.kernels._blocks import mirror, move_columns
 from maxmargin.kernels.row_cache import COPIED_ROWS, COPY_COST
 
-PADDING = 16  # entries after each row: entries of a column do not all compete for the same place in a processor's cache
+# Unused entries after each row, so that the entries of a column do not compete for one place in the processor's cache.
+PADDING = 16
 
 
 @dataclass
@@ -27,7 +28,7 @@ class SquareBlock:
     dtype : data type
         The precision of the entries.
     threads : int
-        How many threads copy entries.
+        The number of threads that copy entries.
     samples : array of int
         The samples; entry (i, j) of `entries` is the kernel of samples i and j.
 
@@ -54,12 +55,12 @@ class SquareBlock:
         self._memory: Block = np.empty((0, 0), self.dtype)
 
     def kept(self) -> dict[str, Any]:
-        """The samples and their entries, see `maxmargin.engine.snapshot`."""
+        """The samples and their entries; see `maxmargin.engine.snapshot`."""
         return {"threads": self.threads, "samples": self.samples, "entries": self.entries}
 
     @classmethod
     def of_kept(cls, kept: Mapping[str, Any]) -> SquareBlock:
-        """The block again."""
+        """The block from what was kept."""
         made = cls(kept["entries"].dtype, kept["threads"])
         made.samples = kept["samples"]
         made._memory = kept["entries"]
@@ -76,10 +77,10 @@ class SquareBlock:
     def enter(
         self, new: Indices, replaced: Indices, most: int, compute: Callable[[Indices, Block, Indices], None]
     ) -> None:
-        """Let new samples take the places `replaced`, at most as many as are new; the others come last.
+        """Let new samples take the places `replaced`, which are at most as many; further new samples come last.
 
-        Memory is for at most `most` samples. `compute(samples, out, positions)` computes the rows of `out` at the
-        positions of the new samples.
+        Memory is allocated for at most `most` samples. `compute(samples, out, positions)` computes the rows of `out` at
+        the positions of the new samples.
         """
         before, size = self.size, self.size + new.size - replaced.size
         if size > len(self._memory):
@@ -99,7 +100,7 @@ class SquareBlock:
         self._in_tiles(others.size, positions.size, lambda tile: mirror(self.entries, others[tile], positions))
 
     def keep(self, which: NDArray[np.bool_]) -> None:
-        """Keep the marked samples only: the last ones of these move to the places that become free."""
+        """Keep only the marked samples; the last ones among them move to the places that become free."""
         kept = int(np.count_nonzero(which))
         targets, sources = np.flatnonzero(~which[:kept]), kept + np.flatnonzero(which[kept:])
 
