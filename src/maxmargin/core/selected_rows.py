@@ -24,7 +24,7 @@ class SelectedRows:
     Parameters
     ----------
     source : Source
-        Where the rows are.
+        The source that holds the rows.
     cache : BlockCache
         The cache of the source, which also keeps the copies.
     rows : array of int64

@@ -355,7 +355,7 @@ class PackedRows:
         return self._X[rows].astype(np.float64, copy=False)
 
     def _packed_in_float64(self, which: Selection) -> MixedRows:
-        """Some samples packed anew in float64, from the data as given."""
+        """Some samples, packed again in float64 from the data as given."""
         indices = np.arange(self.n)[which]
 
         def pack(some: slice) -> MixedRows:

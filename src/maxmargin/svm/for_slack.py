@@ -11,7 +11,7 @@ Each solve begins at the solution of the last one. Many small problems at once a
 `many_slacks.py`.
 
 Such a C need not exist. As C rises, :math:`\nu(C)` falls to a smallest slack :math:`\nu_\infty`: zero if the classes
-can be separated, else the slack of the smallest total hinge loss. The best point for a smaller slack :math:`\nu` is the
+can be separated, else the slack at the smallest total hinge loss. The best point for a smaller slack :math:`\nu` is the
 same model, shortened to :math:`|w| = \nu/\nu_\infty`.
 """
 

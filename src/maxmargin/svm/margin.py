@@ -50,7 +50,7 @@ class MarginEvaluation(Evaluation):
     Attributes
     ----------
     w : array of shape (d,)
-        The direction (in the slack form stretched to the unit sphere where that raises the value).
+        The direction; in the slack form, stretched to the unit sphere if that raises the value.
     value : float
         The value of the problem at w with its best bias: the margin in the slack form, else the objective.
     wet : array of shape (n,)

@@ -99,7 +99,7 @@ class SearchForC:
     slack : array of shape (n_problems,)
         The slack asked for, in units of the largest norm.
     C : array of shape (n_problems,)
-        Where the search begins.
+        The C at which the search begins.
     tol : float
         The relative gap of the slack form to be reached.
 

@@ -266,7 +266,7 @@ class Cocoa(Solver[RegularizedSVM, CocoaState]):
         return (state.rounds + 1) % REFRESH == 0
 
     def _refresh(self, problem: RegularizedSVM, state: CocoaState) -> None:
-        """Make the objects of the units anew.
+        """Make new objects of the units from their dual variables.
 
         This removes rounding errors that have added up. Also, a unit that is lost with its worker need not repeat
         rounds before this one, and the driver need not remember their messages.
