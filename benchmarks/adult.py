@@ -1,11 +1,12 @@
-"""Error and certificate against entries read, on the Adult data that comes with the package.
+"""Test error and certificate against entries read, on the Adult data that comes with the package.
 
     python benchmarks/adult.py --json adult.json
 
-For each C, scikit-learn's LinearSVC (LIBLINEAR, hinge loss) is fitted to a small tolerance: its test error, and the
-slack at which our problem has the same solution. At that slack our methods may read a part of the entries, all of
-them, and more. Given are test error and the gap of the certificate: by how many percent the value can be below the best
-possible one. The certificate reads all of the data, which is not counted. Mean of several seeds.
+For each C, scikit-learn's LinearSVC (LIBLINEAR, hinge loss) is fitted to a small tolerance. This gives a test error,
+and the slack at which our problem has the same solution. At that slack, our methods may read a part of the entries, all
+of them, or more. The table shows the test error and the relative gap of the certificate, which bounds how far the value
+is below the best possible one; both are means over the seeds. The certificate reads all of the data, which is not
+counted.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""What `solver="auto"` of LinearSVC costs beside the better of "newton" and "sdca", to the default tolerance.
+"""CPU time of `solver="auto"` of LinearSVC compared with the better of "newton" and "sdca", to the default tolerance.
 
     python benchmarks/auto_linear.py --json auto.json
     python benchmarks/auto_linear.py --held-out
     python benchmarks/auto_linear.py --shapes 100
 
-Regret is the CPU time of auto divided by that of the better solver. The three fits of a case take turns, each turn with
-another seed, and the median of each counts: one order of the samples may be lucky for one of them. A solver
-that takes `--patience` times as long as the other one is stopped: "> 2".
+Regret is the CPU time of auto divided by the CPU time of the better solver. The three solvers take turns, each turn
+with another seed, and the median of each solver counts, because one order of the samples may favour one of them. A
+solver that takes `--patience` times as long as the fastest one is stopped, and its time is marked with ">".
 
-The sets of TUNING were looked at while the constants of the cost model in `svm/auto.py` were chosen, those of HELD_OUT
-(`--held-out`) were not. `--shapes` draws random shapes, a problem each: the constants were fitted to 252 of them.
-Sets that are not there are skipped.
+The sets of TUNING were used to choose the constants of the cost model in `svm/auto.py`, those of HELD_OUT
+(`--held-out`) were not. `--shapes` draws random shapes, with a problem for each; the constants were fitted to 252 of
+them. Sets that are not found are skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Data = tuple[Any, Any]
 
 
 def dense(n: int, d: int, classes: int = 2, noise: float = 1.0, seed: int = 0) -> Data:
-    """Gaussian rows; labels by linear scores, of which the noise has this many standard deviations."""
+    """Gaussian rows, labelled by linear scores plus noise; `noise` is in units of the scores' standard deviation."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)).astype(np.float32)
     return X, labels(X, classes, noise, rng)
@@ -46,7 +46,7 @@ def dense(n: int, d: int, classes: int = 2, noise: float = 1.0, seed: int = 0) -
 def sparse(
     n: int, d: int, stored: int, classes: int = 2, noise: float = 1.0, ones: bool = False, seed: int = 0
 ) -> Data:
-    """About `stored` entries a row, drawn by Zipf's law as words are: ones, or words weighted and normalised."""
+    """Rows of about `stored` entries, drawn by Zipf's law like words: ones, or word weights, with normalised rows."""
     rng = np.random.default_rng(seed)
     chance = 1 / (10 + np.arange(d))
     where = rng.choice(d, size=(n, stored), p=chance / chance.sum())
@@ -139,7 +139,7 @@ HELD_OUT: dict[str, Callable[[], Data]] = {
 
 
 def shape(seed: int) -> tuple[str, Data]:
-    """A random shape, and data of that shape."""
+    """The name of a random shape, and data of that shape."""
     rng = np.random.default_rng([seed, 1])
     while True:
         n, d = round(10 ** rng.uniform(2.7, 5)), round(10 ** rng.uniform(0.7, 3.7))
@@ -156,20 +156,20 @@ def shape(seed: int) -> tuple[str, Data]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--held-out", action="store_true", help="the sets that were not looked at")
-    parser.add_argument("--shapes", type=int, metavar="N", help="random shapes instead, so many")
-    parser.add_argument("--first", type=int, default=0, help="the seed of the first of them")
-    parser.add_argument("--sets", nargs="+", choices=[*TUNING, *HELD_OUT], help="these only")
+    parser.add_argument("--held-out", action="store_true", help="use the sets that were not used for tuning")
+    parser.add_argument("--shapes", type=int, metavar="N", help="use N random shapes instead of sets")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first random shape")
+    parser.add_argument("--sets", nargs="+", choices=[*TUNING, *HELD_OUT], help="use only these sets")
     parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=SOLVERS)
     parser.add_argument("--C", type=float, nargs="+", default=[0.01, 1, 100])
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=LOSSES)
-    parser.add_argument("--repeats", type=int, default=5, help="fits of each solver, at most")
-    parser.add_argument("--seconds", type=float, default=1, help="CPU seconds after which a solver is not run again")
-    parser.add_argument("--patience", type=float, default=6, help="how many times as long as the other it may take")
+    parser.add_argument("--repeats", type=int, default=5, help="maximum number of fits per solver")
+    parser.add_argument("--seconds", type=float, default=1, help="CPU seconds after which a solver is not repeated")
+    parser.add_argument("--patience", type=float, default=6, help="limit of a fit, in multiples of the fastest fit")
     chosen = parse_with_threads(parser)
     rows, regrets = [], []
     for name, X, y, C, loss in cases(chosen):
-        warnings.simplefilter("ignore")  # of fits that were stopped
+        warnings.simplefilter("ignore")  # from fits that are stopped
         figures = compare(X, y, C, loss, chosen)
         n_stored = int(X.nnz) if sp.issparse(X) else X.size
         about = {"set": name, "n": X.shape[0], "d": X.shape[1], "stored": n_stored, "C": C, "loss": loss}
@@ -186,7 +186,7 @@ def main() -> None:
     if regrets:
         above = sum(regret > 1.3 for regret in regrets)
         mean = np.exp(np.log(regrets).mean())
-        print(f"\nregret: {mean:.3f} in the geometric mean, {max(regrets):.2f} at most; ", end="")
+        print(f"\nregret: geometric mean {mean:.3f}, maximum {max(regrets):.2f}; ", end="")
         print(f"above 1.3 in {above} of {len(regrets)} cases")
 
 
@@ -229,7 +229,7 @@ def compare(X: Any, y: Any, C: float, loss: str, chosen: Any) -> dict[str, dict[
 
 
 def fit(X: Any, y: Any, C: float, loss: str, solver: str, seed: int, patience: float | None) -> dict[str, Any] | None:
-    """One fit; None where the solver refuses the data."""
+    """One fit; None if the solver does not take the data."""
     model = LinearSVC(C=C, loss=loss, solver=solver, max_time=patience, random_state=seed)
     wall, cpu = time.perf_counter(), time.process_time()
     try:

@@ -1,22 +1,23 @@
 """The smallest enclosing ball: core sets and the sublinear algorithm, by entries read and by CPU seconds.
 
     python benchmarks/ball.py                                   # all parts
-    python benchmarks/ball.py --parts dense wide --rows 20000 --columns 200    # smaller, and one part or two
+    python benchmarks/ball.py --parts dense wide --rows 20000 --columns 200    # two parts, on smaller data
 
-dense    radius within 1 % of the least on rows x columns numbers of float32, and what it takes to get there
-wide     the same on few rows of many columns, where columns are cheap
+dense    cost of a radius within 1 % of the least, on a float32 matrix of --rows x --columns
+wide     the same on few rows of many columns, where reading columns is cheap
 mnist    the same on 60,000 digits
-soft     balls with nu, plain and with the Gaussian kernel (gamma = 0.02), around 20,000 digits to a gap of 0.1 %, and
-         scikit-learn's OneClassSVM, which with this kernel has the same optimum
+soft     balls with nu, without and with a Gaussian kernel (gamma = 0.02), around 20,000 digits, to a gap of 0.1 %, and
+         scikit-learn's OneClassSVM, which has the same optimum with this kernel
 promise  the error of the sublinear algorithm as a share of eps, over the seeds
-growth   entries that it reads as n, d and eps change: fitted exponents next to the theorem's
+growth   entries that the sublinear algorithm reads as n, d and eps change: fitted exponents and those of the theorem
 
-The data is made to be no easier than it looks: Gaussian rows of norm 0.5, and a share of far ones of norm 1 in one of
-five directions, which alone decide. A ball around the mean of all rows is 12 % too large, however many were read.
+The generated data is no easier than it looks: Gaussian rows of norm 0.5, and a small share of far rows, of norm 1 in
+one of five directions, which alone determine the ball. A ball around the mean of all rows is 12 % too large, no matter
+how many rows are read to find the mean.
 
-A method is stopped when its radius, measured at each check on all rows and off the record, is within 1 % of the least.
-The sublinear algorithm has to know the norms of the rows, and by default the distances to a mean: passes over the data
-that are listed apart, as "scale", and that a problem which is told the norms can do without.
+A method is stopped when its radius is within 1 % of the least. The radius is measured at each check on all rows; these
+reads are not counted. The sublinear algorithm needs the norms of the rows and, by default, their distances to a mean.
+The column "scale" shows the passes over the data that this takes. A problem that is given the norms does not need them.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ from maxmargin.solvers import CoreSet, Progress, Solver, SublinearBall
 PARTS = ("dense", "wide", "mnist", "soft", "promise", "growth")
 FAR, DIRECTIONS = 0.002, 5
 WITHIN = 0.01
-BLOCK = 1000  # rows made at a time
+BLOCK = 1000  # rows generated at a time
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
-    parser.add_argument("--rows", type=int, default=100_000, help="of the part dense")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows of the part dense")
     parser.add_argument("--columns", type=int, default=1_000)
     parser.add_argument("--wide", type=int, nargs=2, default=(2_000, 50_000), help="rows and columns of the part wide")
-    parser.add_argument("--seeds", type=int, default=20, help="of the parts promise and growth")
+    parser.add_argument("--seeds", type=int, default=20, help="number of seeds of promise and growth")
     parser.add_argument("--digits", type=int, default=20_000, help="rows of the part soft")
-    parser.add_argument("--passes", type=float, default=20.0, help="the most to read, in multiples of the data")
+    parser.add_argument("--passes", type=float, default=20.0, help="maximum number of passes over the data")
     chosen = parse_with_threads(parser)
     figures: dict[str, Any] = {}
     for part in chosen.parts:
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def made(n: int, d: int, seed: int = 0) -> Any:
-    """Gaussian rows of norm 0.5, and a few far ones."""
+    """Gaussian rows of norm 0.5, and a few far rows of norm 1."""
     rng = np.random.default_rng(seed)
     X = np.empty((n, d), dtype=np.float32)
     for start in range(0, n, BLOCK):
@@ -95,7 +96,7 @@ def race(X: Any, passes: float) -> list[dict[str, Any]]:
     mean = MinimumEnclosingBall(X).evaluate(X.mean(axis=0, dtype=np.float64)).value
     print(
         f"{X.shape[0]:,} x {X.shape[1]:,}: least radius {least:.6g} ({exact.n_iter} iterations of core_set to a gap of "
-        f"1e-6); around the mean of all rows {mean / least - 1:.1%} more\n"
+        f"1e-6); a ball around the mean of all rows is {mean / least - 1:.1%} larger\n"
     )
     methods: dict[str, Solver] = {
         "core_set": CoreSet(),
@@ -121,7 +122,7 @@ def race(X: Any, passes: float) -> list[dict[str, Any]]:
 
 
 def reach(X: Any, solver: Solver, least: float, passes: float) -> dict[str, Any]:
-    """Run until the radius is within 1 % of the least, or so many passes were read."""
+    """Run until the radius is within 1 % of the least, or until `passes` passes over the data were read."""
     problem, watch = MinimumEnclosingBall(X), Watch(least)
     watch.problem = problem
     started = time.process_time()
@@ -146,7 +147,7 @@ def reach(X: Any, solver: Solver, least: float, passes: float) -> dict[str, Any]
 
 
 class Watch:
-    """Stops a run that is within 1 %; what it takes to see that is not counted."""
+    """Stops a run whose radius is within 1 % of the least; the cost of measuring the radius is not counted."""
 
     problem: MinimumEnclosingBall
 
@@ -197,7 +198,7 @@ def soft(X: Any) -> list[dict[str, Any]]:
 
 
 def promise(seeds: int) -> list[dict[str, Any]]:
-    """How large the error is, of squares in units of the largest distance from the origin, as a share of eps."""
+    """The error of the squared radius as a share of eps, in units of the largest squared distance from the origin."""
     X = made(500, 50)
     problem = MinimumEnclosingBall(X)
     least, largest = solve(problem, CoreSet(), tol=1e-8).certificate.dual, math.sqrt(problem.sq_norms().max())
@@ -210,7 +211,7 @@ def promise(seeds: int) -> list[dict[str, Any]]:
             ]
             errors = [(value**2 - least**2) / largest**2 / eps for value in values]
             runs.append({"constant": constant, "eps": eps, "T": solver.rounds(problem), "errors": errors})
-    print(f"500 x 50, {seeds} seeds; the theorem: a constant of 23, and a share below 1 in half of the runs\n")
+    print(f"500 x 50, {seeds} seeds; the theorem promises a share below 1 in half of the runs, with a constant of 23\n")
     cells = [
         [
             f"{run['constant']:g}",
@@ -227,7 +228,7 @@ def promise(seeds: int) -> list[dict[str, Any]]:
 
 
 def growth(seeds: int) -> dict[str, Any]:
-    """Entries read in columns and in rows, for a constant of 1."""
+    """Entries read in columns and in rows, at a constant of 1."""
     sizes = {
         "n": [(n, 8000, 0.2) for n in (50, 100, 200, 400, 800)],
         "d": [(100, d, 0.2) for d in (1000, 2000, 4000, 8000)],

@@ -1,7 +1,7 @@
-"""Methods that read rows only, on the same ledger and in the same loop as our solvers, to compare with.
+"""Methods for comparison that read rows only, on the same ledger and in the same loop as our solvers.
 
-They have no name, so nothing registers them: the command and the estimators do not know them. None has a bias. A row
-is read once a visit.
+They have no `name`, so they are not registered, and the command and the estimators do not know them. None has a bias.
+Each visit reads its row once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from maxmargin.problems import Problem, SlackSVM, Solution
 
 @dataclass
 class State:
-    """Where a run stands: w = factor * v, so that shrinking w costs O(1)."""
+    """The state of a run: w = factor * v, so that shrinking w costs O(1)."""
 
     rng: np.random.Generator
     v: NDArray[np.float64]
@@ -29,19 +29,19 @@ class State:
     norm2: float = 0.0  # |w|^2
     t: int = 0
     shares: float = 0.0  # A, the sum of the weighted factors so far
-    unshared: NDArray[np.float64] | None = None  # B, so that the weighted sum of w_1, ..., w_t is A v - B
+    unshared: NDArray[np.float64] | None = None  # B; the weighted sum of w_1, ..., w_t is A v - B
 
 
 @dataclass(frozen=True)
 class RowReader(Solver):
-    """w <- shrink * w + step * x_i, row by row, where x_i is y_i x_i / scale of the data.
+    """w <- shrink * w + step * x_i, row by row, where x_i stands for y_i x_i / scale of the data.
 
     Parameters
     ----------
     order : {"permuted", "iid"}, default="permuted"
-        Rows in a new random order each pass, or each drawn from all.
+        Visit the rows in a new random order in each pass, or draw each row from all rows.
     average : float or None, default=None
-        The answer is the average of w_1, ..., w_t with weights t^average, or w_t.
+        Return the average of w_1, ..., w_t with weights t^average; None: return w_t.
     """
 
     solves: ClassVar[type[Problem]] = SlackSVM
@@ -51,14 +51,14 @@ class RowReader(Solver):
 
     @abstractmethod
     def update(self, state: State, c: float, sq_norm: float) -> tuple[float, float]:
-        """shrink and step for a row of response c = <w, x_i>."""
+        """The factors `shrink` and `step` for a row of response c = <w, x_i>."""
 
     def start(self, problem: SlackSVM, rng: np.random.Generator, warm: Any = None) -> State:
         n, d = problem.X.shape
         return State(rng, np.zeros(d), rng.permutation(n), unshared=None if self.average is None else np.zeros(d))
 
     def step(self, problem: SlackSVM, state: State, iterations: int, budget: int) -> Step:
-        """The last row may go over the budget: how long it is shows only when it is read."""
+        """The last row may exceed the budget, because its length is only known once it is read."""
         n, d = problem.X.shape
         limit = problem.X.ledger.entries_read + budget
         for done in range(iterations):
@@ -73,7 +73,7 @@ class RowReader(Solver):
             state.t += 1
             where, x = problem.X.row(i)
             x *= problem.y[i] / problem.scale
-            self.move(state, slice(None) if where.size == d else where, x)  # a full row needs no places
+            self.move(state, slice(None) if where.size == d else where, x)  # a full row needs no indices
             state.shares += state.factor * state.t ** (self.average or 0)
         return Step(iterations)
 
@@ -97,14 +97,14 @@ class RowReader(Solver):
 
 @dataclass(frozen=True)
 class Pegasos(RowReader):
-    """Stochastic subgradient steps 1 / (regularization t) on |w|^2 regularization / 2 + mean hinge loss."""
+    """Stochastic subgradient steps of 1 / (regularization t) on regularization / 2 |w|^2 + mean hinge loss."""
 
     regularization: float = 1e-4
-    project: bool = False  # onto the ball in which the best w lies
+    project: bool = False  # onto the ball that contains the best w
 
     def update(self, state: State, c: float, sq_norm: float) -> tuple[float, float]:
         rate = 1 / (self.regularization * state.t)
-        # w_1 is zero: there is nothing to shrink, and a factor of zero could not be undone.
+        # At t = 1, w is zero and need not shrink; a factor of zero could not be undone.
         shrink, step = (1 - 1 / state.t if state.t > 1 else 1.0), (rate if c < 1 else 0.0)
         if self.project:
             norm2 = shrink**2 * state.norm2 + 2 * shrink * step * c + step**2 * sq_norm
@@ -115,7 +115,7 @@ class Pegasos(RowReader):
 
 @dataclass(frozen=True)
 class Perceptron(RowReader):
-    """A row that is on the wrong side is added."""
+    """Adds each row that is on the wrong side."""
 
     def update(self, state: State, c: float, sq_norm: float) -> tuple[float, float]:
         return 1.0, 1.0 if c <= 0 else 0.0
@@ -123,7 +123,7 @@ class Perceptron(RowReader):
 
 @dataclass(frozen=True)
 class PassiveAggressive(RowReader):
-    """A row is added as far as it takes to bring its response to 1, and at most `cap` times (PA-I).
+    """Adds the multiple of each row that brings its response to 1, but at most `cap` times the row (PA-I).
 
     Its first pass is that of dual coordinate ascent at C = cap.
     """

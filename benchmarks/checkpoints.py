@@ -1,11 +1,11 @@
-"""Runs that are killed at random moments, and what their checkpoints cost.
+"""Runs that are killed at random moments and resumed from checkpoints, and the cost of saving checkpoints.
 
-Every solver of the registry has a problem that takes it about half a second. A process solves it with a checkpoint
-after each step, and is killed (SIGKILL) after a random time. The next process goes on, until one comes to the end: its
-result must have the bits of a run that was never killed, and after no kill may the file be torn.
+Every registered solver gets a problem that takes it about half a second. A process solves the problem with a checkpoint
+after each step, and is killed (SIGKILL) after a random time. The next process resumes the run, and so on until a
+process finishes. Its result must have the bits of a run that was never killed, and no kill may leave a torn file.
 
-The cost is the share of a run that saving takes, the save of its end included, at the default interval of ten seconds
-and, for a stricter measure, with an interval of 0.1 s, which the 2 % rule then has to stretch.
+The cost is the share of a run's time that saving takes, including the save at the end. It is measured at the default
+interval of ten seconds and, more strictly, at an interval of 0.1 s, which the 2 % rule then has to stretch.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from maxmargin.solvers import (
     solve,
 )
 
-SECONDS = 0.5  # of a run, about: starting a process and reading a checkpoint take a tenth of it
-LONGEST = 1.5  # the latest moment of a kill, in units of the time of a run
+SECONDS = 0.5  # approximate length of a run; starting a process and reading a checkpoint take a tenth of it
+LONGEST = 1.5  # the latest moment of a kill, in units of the length of a run
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def clouds(n: int, d: int, distance: float = 1.0) -> tuple[NDArray[np.float64], 
 
 
 def svm(solver: AnySolver, n: int, d: int) -> Callable[[], Problem]:
-    """The support vector machine that a solver takes, on float32 data: rows of its kernel depend on the cache."""
+    """A support vector machine for a solver; a kernel gets float32 data, whose kernel rows depend on the cache."""
     separable, kernel = Trait.SEPARABLE in solver.requires, Trait.KERNEL in solver.requires
     X, y = clouds(n, d, distance=12.0 if separable else 1.0)
 
@@ -118,7 +118,7 @@ def cases() -> Iterator[Case]:
 
 
 def digest(result: Result) -> str:
-    """All bits of a result, but for the seconds."""
+    """A digest of all bits of a result except the seconds."""
     bits = hashlib.blake2b()
     solution = result.solution
     for point in (solution.w, solution.p, solution.v):
@@ -131,13 +131,13 @@ def digest(result: Result) -> str:
 
 @contextmanager
 def child(work: Callable[[], Any]) -> Iterator[tuple[int, int]]:
-    """A process that does some work and writes the pickled answer into a pipe; its number, and the pipe."""
+    """A process that runs `work` and writes the pickled answer into a pipe; yields its process id and the pipe."""
     reader, writer = os.pipe()
     number = os.fork()
     if number == 0:
         try:
             os.write(writer, pickle.dumps(work()))
-        except BaseException as error:  # the parent must hear of it, whatever it is
+        except BaseException as error:  # the parent must get every error
             os.write(writer, pickle.dumps(error))
         finally:
             os._exit(0)
@@ -147,14 +147,14 @@ def child(work: Callable[[], Any]) -> Iterator[tuple[int, int]]:
 
 
 def answer_of(work: Callable[[], Any]) -> Any:
-    """The answer of a process that is left alone."""
+    """The answer of a process that runs `work` and is not killed."""
     with child(work) as (number, reader):
         os.waitpid(number, 0)
         return loaded(reader)
 
 
 def loaded(reader: int) -> Any:
-    found = pickle.loads(os.read(reader, 1 << 16))  # of our own child
+    found = pickle.loads(os.read(reader, 1 << 16))  # written by our own child
     if isinstance(found, BaseException):
         raise found
     return found
@@ -183,7 +183,7 @@ def timed(case: Case, iterations: int) -> tuple[float, str]:
 
 @dataclass
 class Tally:
-    """What happened in the runs of one solver."""
+    """Counts over the runs of one solver."""
 
     runs: int = 0
     kills: int = 0
@@ -192,7 +192,7 @@ class Tally:
 
 
 def one_run(case: Case, iterations: int, seconds: float, wanted: str, rng: np.random.Generator, tally: Tally) -> None:
-    """Solve a problem in processes that are killed, until one comes to its end."""
+    """Solve a problem in processes that are killed, until one of them finishes."""
     tally.runs += 1
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.ckpt"
@@ -214,7 +214,7 @@ def one_run(case: Case, iterations: int, seconds: float, wanted: str, rng: np.ra
 
 
 def kill(every: list[Case], kills: int, seed: int) -> dict[str, Tally]:
-    """Kill so many runs, over all solvers; print and return what happened to those of each."""
+    """Kill processes of all solvers in turn, at least `kills` in total; print and return the counts for each solver."""
     rng, tallies = np.random.default_rng(seed), {case.name: Tally() for case in every}
     known: dict[str, tuple[int, float, str]] = {}
     for case in every:
@@ -223,19 +223,19 @@ def kill(every: list[Case], kills: int, seed: int) -> dict[str, Tally]:
     while sum(tally.kills for tally in tallies.values()) < kills:
         for case in every:
             one_run(case, *known[case.name], rng, tallies[case.name])
-    print(f"{'solver':<30}{'seconds':>8}{'runs':>6}{'kills':>7}{'torn files':>12}{'other bits':>12}")
+    print(f"{'solver':<30}{'seconds':>8}{'runs':>6}{'kills':>7}{'torn files':>12}{'bits differ':>12}")
     for name, tally in tallies.items():
         row = f"{known[name][1]:>8.2f}{tally.runs:>6}{tally.kills:>7}{tally.torn:>12}{tally.wrong:>12}"
         print(f"{name:<30}{row}")
     found, torn, wrong = (
         sum(getattr(tally, name) for tally in tallies.values()) for name in ("kills", "torn", "wrong")
     )
-    print(f"{found} kills over {len(every)} solvers: {torn} torn files, {wrong} runs that ended with other bits\n")
+    print(f"{found} kills over {len(every)} solvers: {torn} torn files, {wrong} runs with different bits\n")
     return tallies
 
 
 def ended(number: int, patience: float) -> bool:
-    """Whether a process comes to its end within so many seconds."""
+    """Whether a process ends within `patience` seconds."""
     until = time.perf_counter() + patience
     while time.perf_counter() < until:
         if os.waitpid(number, os.WNOHANG)[0]:
@@ -245,7 +245,7 @@ def ended(number: int, patience: float) -> bool:
 
 
 class Timed(Checkpoint):
-    """A checkpoint that knows how long saving has taken, how often it was done, and the largest file."""
+    """A checkpoint that records the time spent on saving, the number of saves, and the size of the largest file."""
 
     seconds, saves, largest = 0.0, 0, 0
 
@@ -262,7 +262,7 @@ class Timed(Checkpoint):
 
 
 def large_cases() -> Iterator[Case]:
-    """Problems that take long, with states of many megabytes: the kernel solvers have a cache of 200 MB."""
+    """Long runs with states of many megabytes; the kernel solvers have a cache of 200 MB."""
     X, y = clouds(200_000, 50)
     yield Case("sdca", Sdca(), lambda: RegularizedSVM(X, y, 100.0))
     yield Case("simba", Simba(), lambda: SlackSVM(X, y, 0.1))
@@ -280,7 +280,7 @@ def large_kernel_problem(solver: AnySolver) -> Problem:
 
 
 def costs(seconds: float, names: list[str]) -> list[dict[str, Any]]:
-    """The share of saving in runs of so many seconds."""
+    """The share of time spent on saving, in runs of `seconds` seconds."""
     found = []
     for case in chosen_among(large_cases(), names):
         for every in (10.0, 0.1):
@@ -298,16 +298,16 @@ def costs(seconds: float, names: list[str]) -> list[dict[str, Any]]:
 
 
 def chosen_among(every: Iterable[Case], names: list[str]) -> list[Case]:
-    """The cases whose names begin with one of these; no names: all."""
+    """The cases whose names begin with one of `names`; all cases if `names` is empty."""
     return [case for case in every if not names or case.name.startswith(tuple(names))]
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--kills", type=int, default=1000, help="how many processes are killed, over all solvers")
+    parser.add_argument("--kills", type=int, default=1000, help="number of processes to kill, over all solvers")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--solvers", nargs="*", default=[], help='how their names begin, such as "kernel"; none: all')
-    parser.add_argument("--cost-seconds", type=float, default=30.0, help="of each run whose cost is measured; 0: none")
+    parser.add_argument("--solvers", nargs="*", default=[], help='beginnings of names, e.g. "kernel"; default: all')
+    parser.add_argument("--cost-seconds", type=float, default=30.0, help="seconds of each run for the cost; 0: no runs")
     chosen = parser.parse_args()
     tallies = kill(chosen_among(cases(), chosen.solvers), chosen.kills, chosen.seed) if chosen.kills else {}
     measured = costs(chosen.cost_seconds, chosen.solvers) if chosen.cost_seconds else []

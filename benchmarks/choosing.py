@@ -1,21 +1,22 @@
-"""Choosing C and gamma: paths and searches, next to the single fits and grid searches that they replace.
+"""Choosing C and gamma: paths and searches, compared with the single fits and grid searches that they replace.
 
-    python benchmarks/choosing.py --parts path --sets adult          # and 20news, news20
-    python benchmarks/choosing.py --parts linear --sets 20news       # and news20
+    python benchmarks/choosing.py --parts path --sets adult          # or 20news, news20
+    python benchmarks/choosing.py --parts linear --sets 20news       # or news20
     python benchmarks/choosing.py --parts small --sets digits wine "breast cancer"
     python benchmarks/choosing.py --parts kernel
     python benchmarks/choosing.py --parts peer --peers-python PYTHON  # after kernel, with the same --folder
 
-path: 20 points of `slack_path`, in multiples of the hardest single fit among their values of C. linear: `LinearSVCCV`
-with ten values, in multiples of the slowest single fit among them. In both, single fits have all defaults and are made
-in the order of falling C, the hardest first, until one takes less than half of the hardest: those with a smaller C
-are not measured. small: `SVCCV()` with all defaults, alone and after a StandardScaler, next to scikit-learn's grid
-search over 5 x 5 values after a StandardScaler: seconds, and the error of nested cross-validation. kernel: `SVCCV` with
-a grid of 5 x 10 on Adult. peer: scikit-learn-intelex on nine cells of that grid, with small, middle and large gamma and
-C, and on the cell that SVCCV chose, one fold of each. The whole grid would take too long: its time is the mean of the
-nine, times the 250 fits of the grid, and the last fit of GridSearchCV is left out.
+path    20 points of `slack_path`; its time in multiples of the hardest single fit at the same values of C
+linear  `LinearSVCCV` with ten values of C; its time in multiples of the slowest single fit at these values
+small   `SVCCV()` with all defaults, alone and after a StandardScaler, and scikit-learn's grid search over 5 x 5 values
+        after a StandardScaler: seconds, and the error of nested cross-validation
+kernel  `SVCCV` with a grid of 5 x 10 cells on Adult
+peer    scikit-learn-intelex on nine cells of that grid, with small, middle and large gamma and C, and on the cell that
+        SVCCV chose, one fold each. The whole grid would take too long. Its time is estimated as the mean of the nine
+        cells times the 250 fits of the grid; the last fit of GridSearchCV is left out
 
-Seconds are wall seconds of one run each, in the default environment.
+Single fits have all defaults and run in order of falling C, the hardest first, until one takes less than half the time
+of the hardest; smaller values of C are not measured. Times are wall seconds of a single run in the default environment.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from sklearn.preprocessing import StandardScaler
 from maxmargin import SVC, SVCCV, LinearSVC, LinearSVCCV, slack_path
 from maxmargin.data import load_adult
 
-GAMMAS = 0.01 * np.array([1 / 25, 1 / 5, 1.0, 5.0, 25.0])  # around that of Table 2 of the SBP paper for Adult
+GAMMAS = 0.01 * np.array([1 / 25, 1 / 5, 1.0, 5.0, 25.0])  # around the value for Adult in Table 2 of the SBP paper
 CS = np.logspace(-2, 2.5, 10)
-MEASURED = [(g, c) for g in (0, 2, 4) for c in (1, 5, 9)]  # the cells of that grid whose time the peer is measured by
+MEASURED = [(g, c) for g in (0, 2, 4) for c in (1, 5, 9)]  # cells on which the peer is timed
 FOLDS = 5
 
 PEER = """
@@ -73,7 +74,7 @@ def adult() -> tuple[Any, Any]:
 
 
 def hardest(fit: Callable[[float], Any], values: Iterable[float]) -> float:
-    """The seconds of the hardest fit: from the largest C down, until one takes less than half of it."""
+    """The seconds of the hardest fit: C falls from its largest value until a fit takes less than half of that time."""
     longest = 0.0
     for C in sorted(values, reverse=True):
         took, model = seconds(lambda: fit(C))  # noqa: B023
@@ -180,9 +181,9 @@ PARTS: dict[str, tuple[Callable[[str, Path, str | None], list[Row]], Row, Row]] 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=["path", "linear", "small", "kernel"])
-    parser.add_argument("--sets", nargs="+", help="data sets, of those that a part has; default: all")
+    parser.add_argument("--sets", nargs="+", help="only these data sets of each part; default: all")
     parser.add_argument("--peers-python", help="a Python with scikit-learn-intelex")
-    parser.add_argument("--folder", type=Path, default=Path("/tmp"), help="where parts leave data for each other")
+    parser.add_argument("--folder", type=Path, default=Path("/tmp"), help="folder for data that the parts share")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     figures: dict[str, Any] = {}
