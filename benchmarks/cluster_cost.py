@@ -1,32 +1,33 @@
-"""What a fit on a cluster would take: a model of its cost, measured here, checked here, and applied to larger clusters.
+"""A cost model of fits on a cluster, measured on this machine, checked on this machine, and applied to larger clusters.
 
     python benchmarks/cluster_cost.py --json cluster_cost.json
     python benchmarks/cluster_cost.py --quick
 
-A linear fit by Newton's method of n rows on W workers of one thread each is predicted to take
+The model predicts the time of a linear fit by Newton's method, of n rows on W workers of one thread each, as
 
-    seconds = calls (call + W per_worker + U per_unit + 4 latency)    messages: U units of rows, see engine/parts.py
-            + rows_of_the_busiest_worker worker_row                   passes over the data, side by side
+    seconds = calls (call + W per_worker + U per_unit + 4 latency)    messages; U units of rows, see engine/parts.py
+            + rows_of_the_busiest_worker worker_row                   passes over the data, in parallel
             + n driver_row                                            vectors over the rows, in the driver
             + bytes / bandwidth                                       between the driver and the workers
 
-`call`, `per_worker` and `per_unit` come from calls that do nothing, on 1, 2 and 4 workers with few and with many units.
-`worker_row` and `driver_row` are CPU seconds a row in the workers and in the driver, the slopes between two fits on one
-worker. The number of calls, and the bytes, are those of the same fits; calls grow with log n, bytes with n. A call
-takes four messages one after another: the task, word that it is done, the request for its answer, and the answer.
-Latency and bandwidth are 0 and infinite here, where all processes are on one machine, and assumed for larger clusters
-(--latency, --bandwidth). Workers beyond the processors of this machine share them, which the prediction allows for.
+`call`, `per_worker` and `per_unit` are fitted to calls that do nothing, on 1, 2 and 4 workers, with few and with many
+units. `worker_row` and `driver_row` are CPU seconds per row in the workers and in the driver, the slopes between two
+fits on one worker. The same two fits give the number of calls, which grows with log n, and the bytes, which grow with
+n. A call takes four messages, one after another: the task, the message that it is done, the request for its answer, and
+the answer. On this machine, the latency is taken as 0 and the bandwidth as infinite, since all processes are here; for
+larger clusters, both are assumed (--latency, --bandwidth). If there are more workers than processors on this machine,
+they share the processors; the prediction allows for that.
 
 A call of the decomposition solver with a kernel computes B new rows of the kernel matrix:
 
     seconds = call + W per_worker + W per_unit + 4 latency + B n / W evaluation
             + (W B d 4 + 8 n) (1 / bandwidth + per_byte) + between
 
-with `evaluation` the worker's CPU seconds for one kernel of d features, `per_byte` those to pack, send and unpack a
-byte, and `between` the time until the next call, in which the driver solves the working set. HIGGS-like samples of 28
-features, float32, as in cluster_linear.py. All fits but those with one worker and the first two numbers of rows are
-predicted without being looked at: the table shows prediction, measurement and error. On a machine with fewer processors
-than workers, per_worker is an upper bound.
+Here `evaluation` is the worker's CPU seconds for one kernel evaluation with d features, `per_byte` the seconds to pack,
+send and unpack a byte, and `between` the time until the next call, in which the driver solves the working set. The
+samples are HIGGS-like, with 28 float32 features, as in cluster_linear.py. The constants come from fits on one worker
+with the first numbers of rows (two linear fits, one kernel fit). All other fits are predictions; the table compares
+them with the measurements. On a machine with fewer processors than workers, per_worker is an upper bound.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ from scipy.optimize import nnls
 from maxmargin.engine.parts import rows_per_unit
 
 D = clusters.FEATURES
-CALLS = 50  # that do nothing, of which the median is taken
-FEW_ROWS = 40_000  # data of three units
-PAYLOAD = 1 << 25  # bytes that are sent to a worker and back, to time them
+CALLS = 50  # number of empty calls; their median counts
+FEW_ROWS = 40_000  # rows that make three units
+PAYLOAD = 1 << 25  # bytes that are sent to a worker and back to measure per_byte
 LARGER_WORKERS = (4, 16, 64, 256)
 LARGER_ROWS = (10**7, 10**8, 10**9)
 KERNEL_ROWS = (10**5, 10**6, 10**7)
@@ -59,7 +60,7 @@ KERNEL_ROWS = (10**5, 10**6, 10**7)
 
 @dataclass(frozen=True)
 class Constants:
-    """What was measured; seconds and bytes."""
+    """The measured constants of the model, in seconds and bytes."""
 
     call: float
     per_worker: float
@@ -67,13 +68,13 @@ class Constants:
     per_byte: float
     worker_row: float
     driver_row: float
-    first_calls: float  # calls of a fit: this
-    more_calls: float  # and so many for each factor e of rows
-    first_bytes: float  # of the messages of a fit between driver and workers: so many
-    row_bytes: float  # and so many for each row
-    evaluation: float  # of a kernel
-    new_rows: float  # of the kernel matrix that a call of the decomposition solver asks for
-    between: float = 0.0  # two calls of the decomposition solver
+    first_calls: float  # a fit of n rows makes first_calls + more_calls log n calls
+    more_calls: float
+    first_bytes: float  # its messages between driver and workers have first_bytes + row_bytes n bytes
+    row_bytes: float
+    evaluation: float  # for one kernel evaluation
+    new_rows: float  # rows of the kernel matrix that a call of the decomposition solver asks for
+    between: float = 0.0  # between two calls of the decomposition solver
 
     def empty_call(self, workers: int, units: int) -> float:
         return self.call + workers * self.per_worker + units * self.per_unit
@@ -87,7 +88,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class Network:
-    """Between the machines of a cluster: seconds of a message one way, bytes a second, processors in all."""
+    """The network of a cluster: seconds per message one way, bytes per second, and the number of all processors."""
 
     latency: float
     bandwidth: float
@@ -103,7 +104,7 @@ def units_of(n: int) -> int:
 
 
 def linear_seconds(found: Constants, n: int, workers: int, network: Network) -> dict[str, float]:
-    """The predicted time of a linear fit, by what takes it."""
+    """The predicted time of a linear fit, split by what takes the time."""
     units = units_of(n)
     busiest = min(n, -(-units // workers) * rows_per_unit(n))
     crowded = max(1.0, min(workers, units) / network.processors)
@@ -124,13 +125,13 @@ def kernel_seconds(found: Constants, n: int, workers: int, network: Network) -> 
     return messages + compute + moved * (1 / network.bandwidth + found.per_byte) + found.between
 
 
-# Measurements, with one number of workers in a process of its own
+# Measurements; each number of workers has a process of its own
 
 
 def measure_alone(
     workers: int, rows: Sequence[int], kernel_rows: Sequence[int], repeats: int, C: float, loss: str, tol: float
 ) -> dict[str, Any]:
-    """Empty calls, a payload, and fits, on a cluster of so many workers."""
+    """Measure empty calls, a payload, and fits on a cluster of `workers` workers."""
     from maxmargin.dask import SVC, LinearSVC
 
     with clusters.cluster_of(workers) as client:
@@ -144,7 +145,7 @@ def measure_alone(
 
 
 def empty_call(client: Any, n: int) -> dict[str, float]:
-    """The median of calls of all units that do nothing: each is asked for those rows of an empty list that it has."""
+    """The median time of calls of all units that do nothing: each unit returns its rows of an empty list."""
     import time
 
     from maxmargin.dask.inputs import place
@@ -164,7 +165,7 @@ def only_rows(load: Any) -> Any:
 
 
 def payload_seconds(client: Any) -> float:
-    """Seconds a byte to a worker and back, half of both."""
+    """Seconds per byte one way: half of the time of a trip to a worker and back."""
     import time
 
     payload, address = np.random.default_rng(0).random(PAYLOAD // 8), min(client.nthreads())
@@ -177,13 +178,13 @@ def payload_seconds(client: Any) -> float:
 
 
 def partitions(n: int) -> list[Any]:
-    """HIGGS-like samples in partitions, at least four."""
+    """HIGGS-like samples in at least four partitions."""
     size = min(clusters.PARTITION, -(-n // 4))
     return [partial(clusters.higgs_partition, k, min(size, n - start)) for k, start in enumerate(range(0, n, size))]
 
 
 def fit(client: Any, make: Any, n: int, repeats: int) -> dict[str, Any]:
-    """The quickest of some fits of data that the workers hold: what it used, how many calls, what was read."""
+    """The fastest of several fits on data that the workers hold: what it used, its calls and its reads."""
     pairs = clusters.on_workers(client, partitions(n))
     runs = []
     for _ in range(repeats):
@@ -198,7 +199,7 @@ def fit(client: Any, make: Any, n: int, repeats: int) -> dict[str, Any]:
 
 @contextmanager
 def counted_calls() -> Iterator[list[str]]:
-    """The names of the methods that all units are asked for, one after another."""
+    """Yields a list that records the names of the methods that the driver calls on all units."""
     from maxmargin.dask.parts import ClusterParts
 
     ask, calls = ClusterParts._ask, []
@@ -218,7 +219,7 @@ def counted_calls() -> Iterator[list[str]]:
 
 
 def constants_of(measured: dict[int, dict[str, Any]]) -> Constants:
-    """From all empty calls, and from the first two linear fits and the first kernel fit on one worker."""
+    """The constants from all empty calls, and from the first two linear fits and the first kernel fit on one worker."""
     empty = [(1, workers, each["units"], each["seconds"]) for workers, m in measured.items() for each in m["empty"]]
     known, seconds = np.array(empty)[:, :3], np.array(empty)[:, 3]
     call, per_worker, per_unit = nnls(known, seconds)[0]
@@ -247,7 +248,7 @@ def constants_of(measured: dict[int, dict[str, Any]]) -> Constants:
 
 
 def check(found: Constants, measured: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Prediction and measurement of all fits here."""
+    """Predictions and measurements of all fits on this machine."""
     checks = []
     for workers, each in measured.items():
         for k, run in enumerate(each["linear"]):
@@ -270,13 +271,13 @@ def compared(what: str, workers: int, n: int, told: float, took: float, used: bo
 
 
 def report(found: Constants, checks: Sequence[dict[str, Any]], network: Network) -> dict[str, list[dict[str, Any]]]:
-    """The tables, which are printed, by their names."""
+    """Print the tables, and return them by their names."""
     link = f"{1e3 * network.latency:g} ms a message and {8 * network.bandwidth / 1e9:g} Gbit/s"
     titles = {
-        "constants": "Measured",
-        "checks": "Checked here; constants were taken from the fits that were used for them",
-        "linear": f"Predicted with {link}: seconds of a linear fit of {D} features, of which the driver's own work",
-        "kernel": f"Seconds of a call of the decomposition solver for {found.new_rows:.0f} rows of the kernel",
+        "constants": "Measured constants",
+        "checks": "Predictions and measurements on this machine",
+        "linear": f"Predicted with {link}: seconds of a linear fit with {D} features (share of the driver's own work)",
+        "kernel": f"Predicted seconds of a call of the decomposition solver for {found.new_rows:.0f} kernel rows",
     }
     tables = {
         "constants": [{"constant": name, "value": f"{value:.4g}"} for name, value in asdict(found).items()],
@@ -324,9 +325,9 @@ def main() -> None:
     parser.add_argument("--C", type=float, default=1.0)
     parser.add_argument("--loss", default="squared_hinge")
     parser.add_argument("--tol", type=float, default=1e-4)
-    parser.add_argument("--latency", type=float, default=1e-4, help="seconds of a message one way: 0.1 ms")
-    parser.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second of the driver: 10 Gbit/s")
-    parser.add_argument("--quick", action="store_true", help="few rows, one repeat: does it run?")
+    parser.add_argument("--latency", type=float, default=1e-4, help="seconds per message one way, default: 0.1 ms")
+    parser.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes/s of the driver, default: 10 Gbit/s")
+    parser.add_argument("--quick", action="store_true", help="few rows and one repeat, to test the script")
     records.add_options(parser)
     clusters.add_alone(parser)
     chosen = parser.parse_args()
@@ -336,7 +337,7 @@ def main() -> None:
     if chosen.quick:
         chosen.rows, chosen.kernel_rows, chosen.repeats = [100_000, 200_000, 400_000], [3000, 6000], 1
     if chosen.workers[0] != 1 or len(chosen.rows) < 2:
-        parser.error("the first of --workers must be 1, and --rows two numbers or more: the constants come from these")
+        parser.error("--workers must begin with 1 and --rows must have two numbers or more, to measure the constants")
     network = Network(chosen.latency, chosen.bandwidth)
     if chosen.kept:
         figures = json.loads(chosen.kept.read_text(encoding="utf-8"))

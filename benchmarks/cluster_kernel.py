@@ -1,23 +1,24 @@
-"""Kernel SVMs on a Dask cluster beside one process: seconds, CPU seconds, bytes, memory of each worker, same bits.
+"""Kernel SVMs on a Dask cluster and in one process: seconds, CPU seconds, bytes, memory of each worker, same bits.
 
     python benchmarks/cluster_kernel.py --json cluster_kernel.json
     python benchmarks/cluster_kernel.py --sets covtype --rows 50000
     python benchmarks/cluster_kernel.py --quick
 
-Sets, in float32, with the Gaussian kernel exp(-gamma |x - z|^2) and the hinge: `mnist`, 8 against the rest, 60,000
-rows, gamma 0.02, C 1; `covtype`, class 2 against the rest, columns scaled to [0, 1], 200,000 rows drawn at random,
-gamma 1, C 1. `tol` is the default, a relative duality gap of 1e-3.
+The sets are float32, the kernel is the Gaussian kernel exp(-gamma |x - z|^2), the loss is the hinge loss. `mnist` is 8
+against the rest with 60,000 rows, gamma 0.02 and C 1. `covtype` is class 2 against the rest, with columns scaled to [0,
+1], 200,000 rows drawn at random, gamma 1 and C 1. `tol` is the default, a relative duality gap of 1e-3.
 
-Entrants: `local` is maxmargin.SVC with solver="decomposition" in one process, with one thread and with as many as it
-takes by default; `cluster` is maxmargin.dask.SVC with workers of one thread, each a process that talks over TCP, and
-the driver with one thread. `cache_size` is that of all workers together, so that all entrants have the same.
+Entrants: `local` is maxmargin.SVC with solver="decomposition" in one process, with one thread and with the default
+number of threads; `cluster` is maxmargin.dask.SVC with workers of one thread, each a process that talks over TCP, and a
+driver with one thread. `cache_size` is the total of all workers, so that all entrants have the same.
 
-"fit s": the call of fit with the data in memory, of the process or of the workers as futures. "CPU s" counts all
-processes: driver, scheduler, workers. "calls": how often the driver has asked the workers. "bound MB": what a worker
-may take, its share of `cache_size`, its data and 300 MB; "peak MB": the largest resident set during the fit. "same
-bits": support vectors, coefficients and intercept equal those of `local` with one thread; the rows of kernels have the
-same bits there and on a cluster on processors with AVX-512 only, see maxmargin.dask.SVC. A warm-up fit precedes, so
-that imports are not counted; the best of `--repeats` fits is shown, by wall time.
+"fit s" is the time of the call of fit, with the data in the memory of the process, or of the workers as futures. "CPU
+s" counts all processes: driver, scheduler and workers. "calls" is how often the driver calls the workers. "bound MB" is
+the memory that a worker may use: its share of `cache_size`, its data and 300 MB; "peak MB" is the largest resident set
+during the fit. "same bits" means that support vectors, coefficients and intercept equal those of `local` with one
+thread; locally and on a cluster, kernel rows have the same bits only on processors with AVX-512, see
+maxmargin.dask.SVC. A warm-up fit comes first, so imports are not counted. The table shows the best of `--repeats` fits,
+by wall time.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from kernel_sets import CASES, drawn
 ROWS = {"mnist": 60_000, "covtype": 200_000}
 QUICK_ROWS = 6000
 PARTITIONS = 4
-ALLOWANCE = 300.0  # MB that a worker may take beside its share of the cache and its data
+ALLOWANCE = 300.0  # MB that a worker may use in addition to its share of the cache and its data
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=list(ROWS), default=list(ROWS))
-    parser.add_argument("--rows", type=int, help="of each set, at most")
+    parser.add_argument("--rows", type=int, help="maximum number of rows of each set")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--cache-size", type=float, default=2000.0, help="MB of kernel rows")
+    parser.add_argument("--cache-size", type=float, default=2000.0, help="MB of cached kernel rows, over all workers")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="where data is written, default: a temporary folder")
+    parser.add_argument("--folder", type=Path, help="folder for the data, default: a temporary folder")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and one fit each")
     records.add_options(parser)
     clusters.add_alone(parser)
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
-    """All entrants on one set."""
+    """Run all entrants on one set."""
     own = saved_rows(name, chosen.rows, folder)
     rows = min(chosen.rows or ROWS[name], ROWS[name])
     case = CASES[name]
@@ -92,7 +93,7 @@ def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
 
 
 def saved_rows(name: str, rows: int | None, folder: Path) -> Path:
-    """The folder with the partitions of a set, or of so many of its rows; they are written if they are not there."""
+    """The folder with the partitions of a set, or of `rows` of its rows; writes them if they are missing."""
     rows = min(rows or ROWS[name], ROWS[name])
     own = folder / f"{name}-{rows}"
     if not own.exists():
@@ -157,7 +158,7 @@ def cluster_fits(client: Any, loads: Sequence[Load], options: dict[str, Any], re
 
 
 def summary(model: Any) -> dict[str, Any]:
-    """What is compared of a model."""
+    """The properties of a model that are compared."""
     return {
         "bits": clusters.bits(model.support_, model.dual_coef_, model.intercept_),
         "support_vectors": int(model.support_.size),
@@ -168,14 +169,14 @@ def summary(model: Any) -> dict[str, Any]:
 
 
 def described(run: dict[str, Any]) -> str:
-    """What an entrant is called."""
+    """The name of an entrant in the table."""
     if run["entrant"] == "local":
         return "local, one thread" if run["threads"] == 1 else "local"
     return f"cluster, {run['workers']} worker{'s' * (run['workers'] > 1)}"
 
 
 def report(found: Sequence[dict[str, Any]], cache_size: float) -> list[dict[str, Any]]:
-    """One line for each entrant; it is printed."""
+    """Print a table with one line for each entrant, and return its rows."""
     header = [
         "set",
         "entrant",

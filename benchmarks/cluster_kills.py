@@ -1,15 +1,16 @@
-"""Fits on a Dask cluster whose workers are killed: are the bits the same, and how much time is lost?
+"""Fits on a Dask cluster whose workers are killed: whether the bits are the same, and how much time is lost.
 
     python benchmarks/cluster_kills.py --json cluster_kills.json
     python benchmarks/cluster_kills.py --sets covtype --kills 3
     python benchmarks/cluster_kills.py --quick
 
-Sets: `higgs` and `covtype`, LinearSVC with the squared hinge, C = 1, to a relative gap of 1e-4, as in
-cluster_linear.py; `mnist rbf` and `covtype rbf`, SVC as in cluster_kernel.py. A cluster of two workers of one thread,
-processes that talk over TCP, holds the data as futures that Dask can compute again: HIGGS-like samples are drawn again,
-others are read from their files. After two undisturbed fits, each further one has one worker killed (SIGKILL) after a
-random share of the time of the quicker of those; its nanny starts another. "lost s": the time of a fit less that one.
-A kill that comes after the end of its fit does not count, and is made again.
+Sets: `higgs` and `covtype` use LinearSVC with the squared hinge loss, C = 1, to a relative gap of 1e-4, as in
+cluster_linear.py; `mnist rbf` and `covtype rbf` use SVC as in cluster_kernel.py. A cluster of two workers of one
+thread, processes that talk over TCP, holds the data as futures that Dask can compute again: HIGGS-like samples are
+drawn again, others are read from their files again. The first two fits are undisturbed. During each further fit, one
+worker is killed (SIGKILL) after a random share of the time of the faster undisturbed fit; its nanny starts another
+worker. "lost s" is the time of the fit minus the time of the faster undisturbed fit. A kill that comes after the end of
+its fit does not count and is repeated.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from kernel_sets import CASES
 
 LINEAR, KERNEL = ("higgs", "covtype"), ("mnist rbf", "covtype rbf")
 QUICK_ROWS = 6000
-MOST_TRIES = 3  # fits for each kill, at most: a kill may come too late
+MOST_TRIES = 3  # maximum number of fits for each kill, because a kill may come too late
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=LINEAR + KERNEL, default=[*LINEAR, *KERNEL])
-    parser.add_argument("--kills", type=int, default=10, help="for each set")
-    parser.add_argument("--rows", type=int, help="of each set, at most")
+    parser.add_argument("--kills", type=int, default=10, help="number of kills for each set")
+    parser.add_argument("--rows", type=int, help="maximum number of rows of each set")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where data is written, default: a temporary folder")
+    parser.add_argument("--folder", type=Path, help="folder for the data, default: a temporary folder")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and two kills each")
     records.add_options(parser)
     clusters.add_alone(parser)
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def killed_fits(name: str, kills: int, rows: int | None, seed: int, folder: str) -> dict[str, Any]:
-    """The fits of one set, in this process."""
+    """Run the fits of one set in this process."""
     from maxmargin.dask import SVC, LinearSVC
 
     if name in LINEAR:
@@ -88,7 +89,7 @@ def killed_fits(name: str, kills: int, rows: int | None, seed: int, folder: str)
 
 @dataclass
 class Kills:
-    """Fits of one model, during each of which a worker is killed."""
+    """Fits of one model; a worker is killed during each of them."""
 
     client: Any
     model: Any
@@ -98,7 +99,7 @@ class Kills:
     def run(self, kills: int) -> dict[str, Any]:
         pairs = clusters.on_workers(self.client, self.loads)
         (bits, first), (again, second) = (self.fit(pairs) for _ in range(2))
-        assert bits == again, "two undisturbed fits have other bits"
+        assert bits == again, "two undisturbed fits have different bits"
         undisturbed = min(first, second)
         moments, walls, same = [], [], 0
         for _ in range(MOST_TRIES * kills):
@@ -114,7 +115,7 @@ class Kills:
         return {"undisturbed": undisturbed, "moments": moments, "walls": walls, "same": same}
 
     def fit(self, pairs: Any, kill_after: float | None = None) -> tuple[str, float]:
-        """The bits of the model and the seconds of its fit, during which a worker is killed after so many."""
+        """The bits of the model and the seconds of its fit; `kill_after` is the second at which a worker is killed."""
         timer = None if kill_after is None else self._timer(kill_after)
         start = time.perf_counter()
         if timer is not None:
@@ -128,7 +129,7 @@ class Kills:
         return clusters.bits(coefficients, model.intercept_), wall
 
     def wait_for_all(self) -> None:
-        """Wait until the workers are there again, and their nannies know it: before, they start no other."""
+        """Wait until all workers are back and their nannies know it; before that, a nanny starts no other worker."""
         from distributed.core import Status
 
         nannies = list(self.client.cluster.workers.values())
@@ -143,7 +144,7 @@ class Kills:
 
 
 def report(figures: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One line for each set; it is printed."""
+    """Print a table with one line for each set, and return its rows."""
     header = ["set", "undisturbed s", "kills", "same bits", "lost s, median", "lost s, most", "median share of the fit"]
     rows = []
     for each in figures:

@@ -1,31 +1,32 @@
-"""Linear SVMs on a Dask cluster, beside one process and beside Spark: seconds, CPU seconds, bytes, memory, same bits.
+"""Linear SVMs on a Dask cluster, in one process and on Spark: seconds, CPU seconds, bytes, memory, same bits.
 
     python benchmarks/cluster_linear.py --peers-python PYTHON --json cluster_linear.json
     python benchmarks/cluster_linear.py --sets small
     python benchmarks/cluster_linear.py --from cluster_linear.json --csv docs/figures/cluster_linear.csv
     python benchmarks/cluster_linear.py --quick
 
-Minimised is P(w, b) = 1/2|w|^2 + C sum l(y_i (<w, x_i> + b)) with C = 1, the default of LinearSVC, and the squared
-hinge or the hinge; `tol` is a relative duality gap of 1e-4. Sets: `higgs`, HIGGS-like samples of 28 features (see
-clusters.py), float32, drawn by the workers in partitions of 100,000; `covtype`, class 2 against the rest, columns
-scaled to [0, 1], from files of 50,000 rows; `small`, 10,000 x 50 samples, where a cluster can only cost time.
+All entrants minimise P(w, b) = 1/2|w|^2 + C sum l(y_i (<w, x_i> + b)) with C = 1, the default of LinearSVC, and the
+squared hinge or the hinge loss; `tol` is a relative duality gap of 1e-4. Sets: `higgs`, HIGGS-like float32 samples of
+28 features (see clusters.py), which the workers draw in partitions of 100,000; `covtype`, class 2 against the rest,
+columns scaled to [0, 1], from files of 50,000 rows; `small`, 10,000 x 50 samples, for which a cluster only costs time.
 
-Entrants: `local` is maxmargin.LinearSVC in one process, with as many threads as it takes by default and with one;
-`cluster` is maxmargin.dask.LinearSVC with workers of one thread, each a process that talks over TCP; `spark` is
-pyspark's LinearSVC in local[2], in an environment of its own (`python -m venv VENV; VENV/bin/pip install pyspark
-numpy`; it needs Java 17), that reads Parquet files written before. Spark has the hinge only, so that both our losses
-stand beside it; with standardization=False and regParam = 1 / (C n) its objective is P / (C n). It runs with its own
-defaults (100 iterations, tol 1e-6), and with as many iterations as bring it within 1e-4 of the optimum: those are
-counted in a run of at most `--spark-iterations` and then timed in a run of exactly as many.
+Entrants: `local` is maxmargin.LinearSVC in one process, with the default number of threads and with one; `cluster` is
+maxmargin.dask.LinearSVC with workers of one thread, each a process that talks over TCP; `spark` is pyspark's LinearSVC
+in local[2], in an environment of its own (`python -m venv VENV; VENV/bin/pip install pyspark numpy`; it needs Java 17),
+which reads Parquet files written before. Spark has only the hinge loss; the table shows it next to both of our losses.
+With standardization=False and regParam = 1 / (C n), its objective is P / (C n). It runs with its own defaults (100
+iterations, tol 1e-6), and with the number of iterations that brings it within 1e-4 of the optimum. A run of at most
+`--spark-iterations` counts these iterations; then a run of exactly as many is timed.
 
-"fit s": the call of fit with the data in memory (of the process, of the workers as futures, or in Spark's cache);
-"with loading s": drawn or read within the call, or before it. "CPU s" counts all processes: driver, scheduler,
-workers, the JVM. "MB sent by workers": bytes of Dask's messages (clusters.py says how they are counted), of Spark the
-results of its tasks, which in local mode stay in one process. "peak MB": the largest resident set during the fit.
-P and the gap are computed here, in float64 from w and b alone, over all samples: for the squared hinge the dual point
-a_i = 2 C (1 - margin_i)_+, balanced between the classes; for the hinge the dual value is the highest that any of our
-fits has certified, one to 1e-7 included. "same bits": coef_ and intercept_ equal those of `local` with one thread.
-A warm-up fit precedes, so that imports are not counted; the best of `--repeats` fits is shown, by wall time.
+"fit s" is the time of the call of fit with the data in memory (of the process, of the workers as futures, or in Spark's
+cache). "with loading s" includes drawing or reading the data, within the call or before it. "CPU s" counts all
+processes: driver, scheduler, workers and the JVM. "MB sent by workers" counts bytes of Dask's messages (clusters.py
+says how); for Spark, it counts the results of its tasks, which stay within one process in local mode. "peak MB" is the
+largest resident set during the fit. P and the gap are computed here in float64, from w and b alone, over all samples.
+For the squared hinge loss, the dual point is a_i = 2 C (1 - margin_i)_+, balanced between the classes; for the hinge
+loss, the dual value is the highest that any of our fits has certified, including one to 1e-7. "same bits" means that
+coef_ and intercept_ equal those of `local` with one thread. A warm-up fit comes first, so imports are not counted. The
+table shows the best of `--repeats` fits, by wall time.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ QUICK_ROWS = 200_000
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["higgs", "covtype", "small"])
-    parser.add_argument("--rows", type=int, default=10_000_000, help="of higgs; covtype has at most as many")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of higgs; limit for covtype")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--entrants", nargs="+", choices=ENTRANTS, default=list(ENTRANTS))
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
@@ -65,9 +66,9 @@ def main() -> None:
     parser.add_argument(
         "--peers-python", metavar="PYTHON", help="a Python that has pyspark; without it Spark is skipped"
     )
-    parser.add_argument("--spark-memory", default="12g", help="the heap of Spark's JVM")
-    parser.add_argument("--spark-iterations", type=int, default=500, help="the most that Spark may make")
-    parser.add_argument("--folder", type=Path, help="where data is written, default: a temporary folder")
+    parser.add_argument("--spark-memory", default="12g", help="heap size of Spark's JVM")
+    parser.add_argument("--spark-iterations", type=int, default=500, help="maximum number of iterations of Spark")
+    parser.add_argument("--folder", type=Path, help="folder for the data, default: a temporary folder")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows and one fit each")
     records.add_options(parser)
     clusters.add_alone(parser)
@@ -92,7 +93,7 @@ def main() -> None:
 
 
 def compare(name: str, chosen: Any, folder: Path) -> list[dict[str, Any]]:
-    """All entrants on one set."""
+    """Run all entrants on one set."""
     loads = clusters.linear_loads(name, chosen.rows, folder)
     shape = sum(len(load()[1]) for load in loads), loads[0]()[0].shape[1]
     print(f"{name}: {shape[0]:,} x {shape[1]}, {len(loads)} partitions, C = {chosen.C:g}, tol = {chosen.tol:g}\n")
@@ -136,7 +137,7 @@ def fit_alone(
     tol: float,
     repeats: int,
 ) -> dict[str, Any]:
-    """The fits of one entrant, in this process."""
+    """Run the fits of one entrant in this process."""
     loads = clusters.linear_loads(name, rows, Path(folder))
     options = {"C": C, "loss": loss, "tol": tol, "random_state": 0}
     if entrant == "cluster":
@@ -158,7 +159,7 @@ def local_fits(loads: Sequence[Load], options: dict[str, Any], repeats: int) -> 
 
 
 def cluster_fits(client: Any, loads: Sequence[Load], options: dict[str, Any], repeats: int) -> dict[str, Any]:
-    """Fits with the data on the workers, and one that has it loaded within the call."""
+    """Fits with the data on the workers, and one fit that loads the data within the call."""
     from maxmargin.dask import LinearSVC
 
     def fit(pairs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -172,12 +173,12 @@ def cluster_fits(client: Any, loads: Sequence[Load], options: dict[str, Any], re
         runs.append(run | model)
     del pairs
     model, lazy = fit(clusters.delayed_loads(loads))
-    assert model["bits"] == runs[0]["bits"], "the fit that loads its data has other bits"
+    assert model["bits"] == runs[0]["bits"], "the fit that loads its data has different bits"
     return clusters.best_of(runs) | {"with_loading": lazy}
 
 
 def summary(model: Any) -> dict[str, Any]:
-    """What is compared of a model."""
+    """The properties of a model that are compared."""
     return {
         "bits": clusters.bits(model.coef_, model.intercept_),
         "coef": np.ravel(model.coef_).tolist(),
@@ -195,9 +196,9 @@ def summary(model: Any) -> dict[str, Any]:
 def spark_runs(
     name: str, chosen: Any, folder: Path, loads: Sequence[Load], shape: tuple[int, int], best: float
 ) -> list[dict[str, Any]]:
-    """Spark with its own defaults, and with as many iterations as it needs."""
+    """Run Spark with its own defaults, and with the number of iterations that it needs."""
     if not chosen.peers_python:
-        print("spark skipped: name a Python that has pyspark, --peers-python PYTHON")
+        print("spark skipped: pass a Python that has pyspark, --peers-python PYTHON")
         return []
     files = folder / f"{name}-{shape[0]}-parquet"
     if not files.exists():
@@ -241,13 +242,13 @@ def spark_runs(
 
 
 def needed(history: Sequence[float], best: float, tol: float) -> int | None:
-    """The iterations after which an objective is within `tol` of the optimum; the first of the history is after 0."""
+    """The number of iterations until the objective is within `tol` of the optimum; `history` begins at iteration 0."""
     near = [k for k, value in enumerate(history) if value - best <= tol * value]
     return max(1, near[0]) if near else None
 
 
 def write_parquet(loads: Sequence[Load], folder: Path) -> None:
-    """A file for each partition: columns of floats, and labels 0 and 1."""
+    """Write a file for each partition: columns of floats, and labels 0 and 1."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -258,11 +259,11 @@ def write_parquet(loads: Sequence[Load], folder: Path) -> None:
         pq.write_table(pa.table(columns | {"label": (y > 0).astype(np.float64)}), folder / f"{k:05d}.parquet")
 
 
-# Objectives and gaps, from w and b alone
+# Objectives and gaps, computed from w and b alone
 
 
 def recompute(found: Sequence[dict[str, Any]], loads: Sequence[Load], C: float, hinge_dual: float) -> None:
-    """Add "primal" and "gap" to all of them, in one pass over the data."""
+    """Add "primal" and "gap" to all runs, in one pass over the data."""
     if not found:
         return
     began = time.perf_counter()
@@ -271,7 +272,7 @@ def recompute(found: Sequence[dict[str, Any]], loads: Sequence[Load], C: float, 
     count, d = W.shape[1], W.shape[0]
     losses = np.zeros((2, count))  # sums of hinges, and of their squares
     wrong = np.zeros(count)
-    sums, vectors = np.zeros((2, 2, count)), np.zeros((2, d, count))  # by class: of slack and its square; of slack x
+    sums, vectors = np.zeros((2, 2, count)), np.zeros((2, d, count))  # by class: sums of slack, slack^2; of slack x
     rows = 0
     for load in loads:
         X, y = load()
@@ -290,7 +291,7 @@ def recompute(found: Sequence[dict[str, Any]], loads: Sequence[Load], C: float, 
         each["train_error"] = float(wrong[k] / rows)
         if squared:
             totals = sums[:, 0, k]
-            scale = 2 * C * totals.min() / np.maximum(totals, 1e-300)  # a_i is this times the slack: sum a_i y_i = 0
+            scale = 2 * C * totals.min() / np.maximum(totals, 1e-300)  # a_i = scale slack_i, so sum a_i y_i = 0
             v = scale[0] * vectors[0, :, k] - scale[1] * vectors[1, :, k]
             dual = scale @ totals - (scale**2 @ sums[:, 1, k]) / (4 * C) - 0.5 * v @ v
         else:
@@ -305,7 +306,7 @@ def recompute(found: Sequence[dict[str, Any]], loads: Sequence[Load], C: float, 
 
 
 def described(run: dict[str, Any]) -> str:
-    """What an entrant is called."""
+    """The name of an entrant in the table."""
     if run["entrant"] == "local":
         return "local, one thread" if run["threads"] == 1 else "local"
     if run["entrant"] == "cluster":
@@ -314,7 +315,7 @@ def described(run: dict[str, Any]) -> str:
 
 
 def report(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One line for each entrant and loss; it is printed."""
+    """Print a table with one line for each entrant and loss, and return its rows."""
     header = ["set", "loss", "entrant", "fit s", "with loading s", "CPU s", "x local's CPU", "iterations", "P", "gap"]
     header += ["MB sent by workers", "MB received by them", "MB sent by driver", "MB received by it"]
     header += ["peak MB driver", "peak MB of each worker", "same bits"]

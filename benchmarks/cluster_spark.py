@@ -1,13 +1,14 @@
-"""Spark's LinearSVC in a process of its own, for cluster_linear.py: run by a Python that has pyspark.
+"""Spark's LinearSVC in a process of its own, for cluster_linear.py; it runs in a Python that has pyspark.
 
     PYTHON benchmarks/cluster_spark.py FOLDER --cores 2 --memory 12g
 
-FOLDER holds Parquet files with columns f0, f1, ... and label, 0 or 1. They are read, assembled to vectors and cached,
-which ends with a line {"rows": ..., "wall": ..., "cpu": ...}. Each line of the standard input asks for a fit,
-{"regParam": 1e-7, "maxIter": 100, "tol": 1e-6}; the answer is a line with its wall seconds, the CPU seconds and the
-peak memory of all processes (Python and the JVM), bytes of the results of tasks, iterations, objectives after each of
-them as Spark computes them, coefficients and intercept. Features are not standardised: then Spark minimises
-regParam / 2 |w|^2 plus the mean hinge loss, with an intercept that is not regularised.
+FOLDER contains Parquet files with columns f0, f1, ... and a column label, 0 or 1. The script reads them, assembles them
+to vectors, caches these, and writes the line {"rows": ..., "wall": ..., "cpu": ...}. Each line of the standard input
+asks for a fit, {"regParam": 1e-7, "maxIter": 100, "tol": 1e-6}. The answer is a line with the wall seconds of the fit,
+the CPU seconds and the peak memory of all processes (Python and the JVM), the bytes of the results of tasks, the
+iterations, the objective after each iteration as Spark computes it, the coefficients and the intercept. Features are
+not standardised, so Spark minimises regParam / 2 |w|^2 plus the mean hinge loss, with an intercept that is not
+regularised.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ import processes
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="where the Parquet files are")
+    parser.add_argument("folder", help="folder of the Parquet files")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--memory", default="12g", help="of the JVM's heap")
+    parser.add_argument("--memory", default="12g", help="heap size of the JVM")
     chosen = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what Spark prints is no answer
+    os.dup2(2, 1)  # what Spark prints must not get into the answers
     from pyspark.ml.classification import LinearSVC
     from pyspark.ml.feature import VectorAssembler
     from pyspark.sql import SparkSession
@@ -78,7 +79,7 @@ def total_cpu() -> float:
 
 
 def result_bytes(spark: Any) -> int:
-    """Bytes of the results that tasks have sent to the driver so far, as Spark's own interface tells."""
+    """Bytes of the results that tasks have sent to the driver so far, as Spark's own interface reports them."""
     context = spark.sparkContext
     try:
         with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages") as answer:

@@ -1,15 +1,16 @@
-"""What the benchmarks on a cluster share: data in partitions, a cluster on this machine, and what a fit on it uses.
+"""Shared by the benchmarks on a cluster: data in partitions, a cluster on this machine, and what a fit on it uses.
 
-HIGGS-like samples (`higgs_partition`) are drawn partition by partition, each with a seed of its own, so that workers
-draw theirs, and draw again what was lost with a worker. z = y m + N(0, I) has 28 features, with |m| = 0.6; x = z A is
-correlated, A being fixed; every fourth column of x is exp(x_j / 2), skewed and positive as momenta are. All this can be
-undone, so that the error of the best classifier of all is that for z: 27.4 %, the probability that a standard normal
-variable exceeds 0.6. That of the best linear one is a little larger.
+HIGGS-like samples (`higgs_partition`) are drawn partition by partition, each with a seed of its own. So workers can
+draw their own partitions, and draw them again after a worker is lost. z = y m + N(0, I) has 28 features, with |m| =
+0.6. x = z A, with a fixed A, is correlated. Every fourth column of x is replaced by exp(x_j / 2), which is skewed and
+positive, as momenta are. All these steps can be inverted, so the error of the best classifier is the same as for z:
+27.4 %, the probability that a standard normal variable exceeds 0.6. The error of the best linear classifier is a little
+larger.
 
-A cluster is a `LocalCluster`: workers of one thread, each a process, that talk over TCP on localhost. The scheduler
-is a thread of the driver's process. Bytes are those of Dask's messages as they are written to and read from sockets
-(`distributed.comm.tcp`), in each process; messages between the driver and the scheduler go through a socket too and
-are part of what their common process sends and receives.
+A cluster is a `LocalCluster`: workers of one thread, each a process, that talk over TCP on localhost. The scheduler is
+a thread of the driver's process. Bytes are counted in each process as Dask's messages are written to and read from
+sockets (`distributed.comm.tcp`). Messages between the driver and the scheduler go through a socket too, and count as
+sent and received by their common process.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ import numpy as np
 import processes
 from common import covtype_rows, environment
 
-Load = Callable[[], tuple[Any, Any]]  # rows and labels of a partition
+Load = Callable[[], tuple[Any, Any]]  # returns the rows and labels of a partition
 
-PARTITION = 100_000  # rows of a partition
+PARTITION = 100_000  # rows per partition
 FEATURES = 28
-DISTANCE = 0.6  # |m|: the classes' centres are twice that apart
+DISTANCE = 0.6  # |m|; the centres of the classes are 2 |m| apart
 SEED = 18
 
 
@@ -47,7 +48,7 @@ def higgs_partition(number: int, rows: int) -> tuple[Any, Any]:
     y = np.where(rng.random(rows) < 0.5, -1, 1)
     Z = rng.standard_normal((rows, FEATURES), dtype=np.float32)
     Z += y[:, None].astype(np.float32) * centre
-    # Sums in a fixed order, and not BLAS, whose bits depend on the machine and on the number of its threads.
+    # einsum adds in a fixed order; the bits of a BLAS depend on the machine and on the number of its threads.
     X = np.einsum("ij,jk->ik", Z, mixing)
     X[:, ::4] = np.exp(0.5 * X[:, ::4])
     return X, y
@@ -55,7 +56,7 @@ def higgs_partition(number: int, rows: int) -> tuple[Any, Any]:
 
 @cache
 def _higgs_law() -> tuple[Any, Any]:
-    """m and A: a random direction, and the identity plus noise, which makes correlations of about 0.1 to 0.5."""
+    """m, a random direction, and A, the identity plus noise, which makes correlations of about 0.1 to 0.5."""
     rng = np.random.default_rng(SEED)
     centre = rng.standard_normal(FEATURES)
     mixing = np.eye(FEATURES) + 0.15 * rng.standard_normal((FEATURES, FEATURES))
@@ -76,7 +77,7 @@ def saved_partition(path: str) -> tuple[Any, Any]:
 
 
 def save_partitions(X: Any, y: Any, rows: int, folder: Path) -> None:
-    """Write rows and labels as partitions of so many rows."""
+    """Write data as partitions of `rows` rows."""
     folder.mkdir(parents=True, exist_ok=True)
     for k, start in enumerate(range(0, len(y), rows)):
         some = slice(start, start + rows)
@@ -106,7 +107,7 @@ def linear_loads(name: str, rows: int, folder: Path) -> list[Load]:
 
 
 def together(loads: Sequence[Load]) -> tuple[Any, Any]:
-    """All partitions in this process, one below the other."""
+    """All partitions in this process, concatenated."""
     pieces = [load() for load in loads]
     return np.concatenate([X for X, _ in pieces]), np.concatenate([y for _, y in pieces])
 
@@ -116,7 +117,7 @@ def together(loads: Sequence[Load]) -> tuple[Any, Any]:
 
 @contextmanager
 def cluster_of(workers: int) -> Iterator[Any]:
-    """A client of a cluster of so many workers with one thread each, that has imported what fits need."""
+    """A client of a cluster of `workers` workers with one thread each, which have imported what fits need."""
     from distributed import Client, LocalCluster
 
     from maxmargin.dask import LinearSVC
@@ -136,14 +137,14 @@ def cluster_of(workers: int) -> Iterator[Any]:
 
 
 def delayed_loads(loads: Sequence[Load]) -> list[Any]:
-    """The partitions as delayed pairs, which the workers load."""
+    """The partitions as delayed pairs; the workers load them when they need them."""
     import dask
 
     return [dask.delayed(load, pure=False)() for load in loads]
 
 
 def on_workers(client: Any, loads: Sequence[Load]) -> list[Any]:
-    """The partitions as futures of pairs, loaded by the workers already: neighbours by the same worker."""
+    """The partitions as futures of pairs that the workers have loaded; neighbours are on the same worker."""
     from distributed import wait
 
     addresses = sorted(client.nthreads())
@@ -196,9 +197,9 @@ def traffic() -> dict[str, int]:
 
 
 def measure(client: Any | None, act: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
-    """What `act` returns, and what it used: wall and CPU seconds, bytes, peak memory of the driver and the workers.
+    """Call `act`; return its answer and what it used: wall and CPU seconds, bytes, peak memory of driver and workers.
 
-    `cpu` is that of the driver's process and all that descend from it, so of the workers and the scheduler too.
+    `cpu` counts the driver's process and all of its descendants, that is, also the workers and the scheduler.
     """
     workers = worker_pids(client) if client else []
     pids = processes.without_helpers(processes.process_tree())
@@ -239,7 +240,7 @@ def _all_traffic(client: Any) -> dict[str, dict[str, int]]:
 
 
 def alone(script: str, request: dict[str, Any], one_thread: bool = False) -> dict[str, Any]:
-    """What a script answers to a request in a process of its own: see `answer_alone`."""
+    """Run a script in a process of its own, with a request as its option `--one`, and return its answer."""
     command = [sys.executable, "-W", "ignore", script, "--one", json.dumps(request)]
     found = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True, env=environment(1 if one_thread else 0)
@@ -249,24 +250,24 @@ def alone(script: str, request: dict[str, Any], one_thread: bool = False) -> dic
 
 
 def add_alone(parser: Any) -> None:
-    """The option by which a script calls itself."""
+    """Add the option `--one`, with which a script calls itself, see `alone`."""
     import argparse
 
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
 
 
-# Models as numbers that can be compared bit by bit
+# Bits of models
 
 
 def best_of(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The quickest fit, whose bits all others must have."""
-    assert len({run["bits"] for run in runs}) == 1, "two fits of the same data have other bits"
+    """The fastest fit; all fits must have the same bits."""
+    assert len({run["bits"] for run in runs}) == 1, "two fits of the same data have different bits"
     best = min(runs, key=lambda run: run["wall"])
     return best | {"walls": [run["wall"] for run in runs], "cpus": [run["cpu"] for run in runs]}
 
 
 def bits(*arrays: Any) -> str:
-    """A digest of the bits of arrays: equal if and only if (almost surely) all bits are."""
+    """A digest of the bits of arrays; arrays with different bits almost surely have different digests."""
     from hashlib import sha256
 
     digest = sha256()
@@ -282,5 +283,5 @@ def megabytes(count: float) -> str:
 
 
 def listed(values: Sequence[float], digits: int = 0) -> str:
-    """Numbers of several workers."""
+    """The numbers of several workers, in one cell."""
     return " ".join(f"{value:,.{digits}f}" for value in values) or "-"
