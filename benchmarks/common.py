@@ -1,4 +1,4 @@
-"""What the benchmarks share: curves and what they reach, tables, and data sets that several of them read."""
+"""Shared by all benchmarks: options, numbers of threads, curves and the levels they reach, tables, and data sets."""
 
 from __future__ import annotations
 
@@ -19,75 +19,75 @@ from maxmargin.solvers import Trace
 
 
 def arguments(description: str | None, **options: Any) -> argparse.ArgumentParser:
-    """A parser with the option that all benchmarks have."""
+    """A parser with the option that all benchmarks have, `--json`."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **options
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures to FILE")
     return parser
 
 
-# How many threads: benchmarks measure what a user gets, and beside it what one thread takes.
+# Numbers of threads: benchmarks measure what a user gets by default and, for comparison, one thread.
 
 AS_A_USER = 0
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 def parse_with_threads(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options of a benchmark in one process, with `--one-thread` among them; the setting is printed."""
-    parser.add_argument("--one-thread", action="store_true", help="one thread, not what a user gets by default")
+    """Parse the options of a benchmark that runs in one process, add `--one-thread`, and print the setting."""
+    parser.add_argument("--one-thread", action="store_true", help="use one thread, not the default number")
     chosen = parser.parse_args()
     if chosen.one_thread:
-        threadpool_limits(1)  # which n_jobs=None respects
+        threadpool_limits(1)  # n_jobs=None respects this limit
     print(f"{setting(int(chosen.one_thread))}\n")
     return chosen
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
-    """The option of a benchmark whose competitors have processes of their own."""
+    """Add the option of a benchmark whose competitors run in processes of their own."""
     parser.add_argument(
         "--threads",
         type=int,
         nargs="+",
         default=[AS_A_USER, 1],
         metavar="N",
-        help="0: as a user has it; else so many threads, pinned to as many cores; each has a table, default: 0 1",
+        help="0: the default environment; otherwise N threads, pinned to N cores; a table for each N, default: 0 1",
     )
 
 
 def settings(chosen: argparse.Namespace) -> Iterator[argparse.Namespace]:
-    """The options with one number of threads each."""
+    """The options, once for each number of threads."""
     for threads in chosen.threads:
         yield argparse.Namespace(**{**vars(chosen), "threads": threads})
 
 
 def measured(threads: int) -> str:
-    """What is compared: CPU seconds of one thread, else wall seconds."""
+    """The time that is compared: CPU seconds with one thread, otherwise wall seconds."""
     return "cpu" if threads == 1 else "wall"
 
 
 def setting(threads: int) -> str:
-    """What a table says of the threads behind it."""
+    """The title of a table that says how many threads were used."""
     if threads == AS_A_USER:
-        return "default environment and n_jobs: as many threads as pay"
+        return "default environment and n_jobs: as many threads as are useful"
     return "one thread" if threads == 1 else f"{threads} threads"
 
 
 def environment(threads: int = AS_A_USER) -> dict[str, str]:
-    """The variables of a new process with so many threads."""
+    """The environment variables of a new process with this number of threads."""
     own = {name: value for name, value in os.environ.items() if name not in LIMITS}
     return own | dict.fromkeys(LIMITS, str(threads)) if threads != AS_A_USER else own
 
 
 def cores_for(threads: int, cores: Sequence[int] | None) -> list[int]:
-    """The cores that a process with so many threads is pinned to: the last ones; none for that of a user."""
+    """The cores to which a process with `threads` threads is pinned: the last ones; none in the default environment."""
     if threads == AS_A_USER:
         return []
     return list(cores or sorted(os.sched_getaffinity(0))[-threads:])[:threads]
 
 
 def entries_until(trace: Trace, level: float, staying: float | None = None) -> float:
-    """Entries read, or kernel evaluations, at the check from which on the error is at most `level`, see `check_at`."""
+    """Entries read, or kernel evaluations, at the first check with an error of at most `level`; see `check_at`."""
     k = check_at(trace.column("holdout_error"), level, staying)
     return math.nan if k is None else float(trace[k].cost)
 
@@ -95,8 +95,8 @@ def entries_until(trace: Trace, level: float, staying: float | None = None) -> f
 def check_at(errors: Any, level: float, staying: float | None = None) -> int | None:
     """The number of the first check with an error of at most `level`; None if there is none.
 
-    It counts if the next check is at or below the level too or, where `staying` is given, if so large a share of
-    all checks from there on is.
+    The check counts only if the next one is at or below the level too or, if `staying` is given, if at least this share
+    of all checks from there on is.
     """
     below = np.asarray(errors) <= level
     for k in np.flatnonzero(below):
@@ -107,12 +107,12 @@ def check_at(errors: Any, level: float, staying: float | None = None) -> int | N
 
 
 def mean_of(reached: Sequence[float], budget: float) -> float:
-    """The mean over the seeds; a run that did not get there counts with its budget, which is too little."""
+    """The mean over the seeds; a run that does not reach the level counts with its budget, which is a lower bound."""
     return float(np.mean([budget if math.isnan(value) else value for value in reached]))
 
 
 def described(reached: Sequence[float], budget: float, unit: float, digits: int) -> str:
-    """The mean in some unit, and how many seeds got there if not all did."""
+    """The mean in units of `unit`, and how many seeds reached the level if not all did."""
     count = sum(not math.isnan(value) for value in reached)
     if count == 0:
         return f"> {budget / unit:.{digits}f} (0/{len(reached)})"
@@ -121,7 +121,7 @@ def described(reached: Sequence[float], budget: float, unit: float, digits: int)
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table."""
+    """A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
@@ -132,31 +132,31 @@ def write_json(path: Path | None, figures: Any) -> None:
 
 
 def append_json(path: Path | None, figures: Any) -> None:
-    """One more line of JSON."""
+    """Append a line of JSON to a file."""
     if path is not None:
         with path.open("a") as lines:
             lines.write(json.dumps(figures) + "\n")
 
 
 def first_at_most(at: Any, values: Any, level: float) -> float:
-    """Where a curve comes down to a level for the first time; NaN if it never does."""
+    """The point at which a curve first reaches a level from above; NaN if it never does."""
     below = np.flatnonzero(np.asarray(values) <= level)
     return float(at[below[0]]) if below.size else math.nan
 
 
 def value_at(at: Any, values: Any, where: float) -> float:
-    """What a curve that is known at some points had come to by then; NaN before the first of them."""
+    """The last known value of a curve at or before a point; NaN if there is none."""
     before = int(np.searchsorted(at, where, side="right"))
     return float(values[before - 1]) if before else math.nan
 
 
 def exponent(sizes: Any, seconds: Any) -> float:
-    """b of the power law seconds = a sizes^b that fits best, by logarithms."""
+    """The exponent b of the power law seconds = a sizes^b that fits best, in logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 def mnist_digits(part: str) -> tuple[Any, Any]:
-    """Images, pixels scaled to [0, 1], and their digits; the part is "train" or "t10k"."""
+    """Images with pixels scaled to [0, 1], and their digits; `part` is "train" or "t10k"."""
     images, digits = (
         np.frombuffer(gzip.decompress(find_dataset(f"mnist/{part}-{kind}.gz").read_bytes()), np.uint8, offset=offset)
         for kind, offset in (("images-idx3-ubyte", 16), ("labels-idx1-ubyte", 8))

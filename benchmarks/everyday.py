@@ -1,19 +1,20 @@
-"""Everyday sizes: fit, predict and one-row predict beside scikit-learn and scikit-learn-intelex, from 150 x 4 on.
+"""Fit, predict and one-row predict at everyday sizes, compared with scikit-learn and scikit-learn-intelex.
 
     python benchmarks/everyday.py --peers-python PYTHON --json everyday.json
     python benchmarks/everyday.py --quick --sets iris digits
     python benchmarks/everyday.py --grid
 
-Default parameters but for C where a set names one, and the default environment. Ours and scikit-learn's estimators run
-in this process, scikit-learn-intelex in one of its own by the Python that `--peers-python` names (`pip install
-scikit-learn-intelex`), all of them in turns; the best of several calls counts, in wall and in CPU seconds. Ratios are
-to the faster peer, by each clock. Generated sets imitate the shape of the set that they are named after. Sets that are
-not found, and peers that cannot be imported, are skipped and named; `--peers` leaves one out, where it takes minutes.
+The sizes begin at 150 x 4. Parameters are the defaults, except those that a set names, and the environment is the
+default one. Our estimators and those of scikit-learn run in this process, scikit-learn-intelex in a process of its own,
+with the Python that `--peers-python` names (`pip install scikit-learn-intelex`). All of them take turns; the best of
+several calls counts, in wall and in CPU seconds. Ratios are our time divided by the time of the faster peer, for each
+clock. Generated sets have the shape of the set after which they are named. Sets that are not found and peers that
+cannot be imported are skipped and listed. `--peers` can exclude a peer, for sets on which it takes minutes.
 
-Aims, of the faster peer: at most 0.5 from 500 rows on, and at most 1.0 everywhere; for one row, at most 0.5 from 4,000
-support vectors on and at most 1.0 everywhere. What misses its aim is listed at the end.
+Targets for these ratios: at most 0.5 from 500 rows on, and at most 1.0 everywhere; for one row, at most 0.5 from 4,000
+support vectors on, and at most 1.0 everywhere. Missed targets are listed at the end.
 
-`--grid` times a grid search in place of these: 5 x 5 values of C and gamma, five folds.
+`--grid` times grid searches instead: 5 x 5 values of C and gamma, five folds.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from maxmargin.data import find_dataset, load_adult, read_libsvm
 OURS, HERE, WORKER = "maxmargin", "scikit-learn", "scikit-learn-intelex"
 OPERATIONS = {"fit": "fit", "predict": "predict", "one": "one-row predict"}
 QUICK_ROWS = 2000  # sets with more rows are left out of a quick run
-MANY_ROWS, MANY_VECTORS = 500, 4000  # from here on the aim is half of the faster peer's time
-TEST_ROWS = 1000  # rows of generated and of large sets to predict
+MANY_ROWS, MANY_VECTORS = 500, 4000  # from these sizes on, the target is half of the faster peer's time
+TEST_ROWS = 1000  # number of rows to predict of generated and of large sets
 
 
 @dataclass
 class Task:
-    """An estimator and its data; rows to predict are those of the fit where there are no others."""
+    """An estimator and its data; if there are no test rows, the training rows are predicted."""
 
     X: Any
     y: Any
@@ -81,7 +82,7 @@ def bundled(load: Callable[..., Any], estimator: str = "SVC") -> Task:
 
 
 def noisy(rows: int, columns: int, classes: int = 2, estimator: str = "SVC", **parameters: Any) -> Task:
-    """Normal features, the class by linear functions of them, with noise."""
+    """Normal features; the class depends on linear functions of them, with noise."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows + TEST_ROWS, columns))
     scores = X @ rng.normal(size=(columns, classes))
@@ -90,7 +91,7 @@ def noisy(rows: int, columns: int, classes: int = 2, estimator: str = "SVC", **p
 
 
 def clusters(rows: int, columns: int, classes: int, spread: float = 0.5, each: int = 4, **parameters: Any) -> Task:
-    """Some clusters of each class, as in handwriting: few errors remain."""
+    """Several clusters for each class, as in handwriting; few errors remain."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(classes, each, columns))
     y = np.arange(rows + TEST_ROWS) % classes
@@ -99,7 +100,7 @@ def clusters(rows: int, columns: int, classes: int, spread: float = 0.5, each: i
 
 
 def sparse(rows: int, columns: int, stored: int, estimator: str, **parameters: Any) -> Task:
-    """Rows with so many entries, most of them in few columns, as words are in texts; two classes."""
+    """Rows with `stored` entries, most of them in few columns, like words in texts; two classes."""
     rng = np.random.default_rng(0)
     n = rows + TEST_ROWS
     which = np.minimum((columns * rng.random((n, stored)) ** 3).astype(np.int64), columns - 1)
@@ -141,7 +142,7 @@ def small(name: str) -> Task:
     return Task(X if "scale" in name else StandardScaler().fit_transform(X), y.astype(int))
 
 
-SETS: dict[str, tuple[int, Callable[[], Task]]] = {  # the number of rows, by which a quick run chooses, and the task
+SETS: dict[str, tuple[int, Callable[[], Task]]] = {  # the number of rows, for the choice of a quick run, and the task
     "iris": (150, lambda: bundled(datasets.load_iris)),
     "iris linear": (150, lambda: bundled(datasets.load_iris, "LinearSVC")),
     "wine": (178, lambda: bundled(datasets.load_wine)),
@@ -184,7 +185,7 @@ SETS: dict[str, tuple[int, Callable[[], Task]]] = {  # the number of rows, by wh
 
 
 class WorkerProcess:
-    """A competitor in a process of its own, with the methods of `Competitor`; LookupError where it is missing."""
+    """A competitor in a process of its own, with the methods of `Competitor`; LookupError if it is missing."""
 
     def __init__(self, library: str, python: str) -> None:
         script = Path(__file__).with_name("everyday_worker.py")
@@ -216,7 +217,7 @@ class WorkerProcess:
         return self._answer()
 
     def offers(self, estimator: str) -> bool:
-        # What it hands on to scikit-learn is measured there.
+        # It passes LinearSVC on to scikit-learn, which is measured itself.
         return estimator != "LinearSVC" and bool(self.ask("offers", estimator))
 
     def load(self, X: Any, y: Any, test: Any, estimator: str, parameters: dict[str, Any]) -> None:
@@ -243,12 +244,12 @@ class WorkerProcess:
 
 
 def competitors(peers: Sequence[str], python: str | None) -> tuple[dict[str, Any], list[str]]:
-    """Ours and those peers that are there, and a line for each that is not."""
+    """Our estimators and the available peers, and a line for each peer that is missing."""
     found: dict[str, Any] = {name: Competitor(name) for name in (OURS, HERE) if name in (OURS, *peers)}
     if WORKER not in peers:
         return found, []
     if python is None:
-        return found, [f"{WORKER} is skipped: name a Python that has it, --peers-python PYTHON"]
+        return found, [f"{WORKER} is skipped: pass a Python that has it, --peers-python PYTHON"]
     try:
         found[WORKER] = WorkerProcess(WORKER, python)
     except LookupError as reason:
@@ -260,9 +261,9 @@ def competitors(peers: Sequence[str], python: str | None) -> tuple[dict[str, Any
 
 
 def best_of(calls: dict[str, Callable[[], dict[str, float]]], seconds: float, most: int) -> dict[str, dict[str, float]]:
-    """The least wall and CPU seconds of each call, in turns, for about so many seconds or calls of each.
+    """The least wall and CPU seconds of each call; they take turns, for `seconds` seconds or `most` runs of each.
 
-    One whose first call took all of the time is not called again, and the others are: they have the time that it took.
+    If the first run of a call takes longer than that, only the others are repeated, each for its own time.
     """
     best = {name: {"wall": math.inf, "cpu": math.inf} for name in calls}
     spent, count = dict.fromkeys(calls, 0.0), dict.fromkeys(calls, 0)
@@ -301,22 +302,22 @@ def worst_gap(certificate: Any) -> float:
 
 
 def ratio(figures: dict[str, Any], operation: str, clock: str) -> float:
-    """Our time over that of the faster peer."""
+    """Our time divided by the time of the faster peer."""
     took = figures[operation]
     return float(took[OURS][clock] / min(took[name][clock] for name in took if name != OURS))
 
 
 def aim(figures: dict[str, Any], operation: str) -> float:
-    """The largest ratio that was aimed at."""
+    """The target: the largest ratio that counts as fast enough."""
     large = figures["support"] >= MANY_VECTORS if operation == "one" else figures["rows"] >= MANY_ROWS
     return 0.5 if large else 1.0
 
 
 def exceptions(results: dict[str, dict[str, Any]]) -> list[str]:
-    """What misses its aim, by either clock."""
+    """The missed targets, by either clock."""
     return [
         f"{name}, {title}: {ratio(figures, operation, clock):.2f} of the faster peer's {clock} time, "
-        f"aim {aim(figures, operation)}"
+        f"target {aim(figures, operation)}"
         for name, figures in results.items()
         for operation, title in OPERATIONS.items()
         for clock in ("wall", "cpu")
@@ -349,7 +350,7 @@ def tables(results: dict[str, dict[str, Any]], names: Iterable[str]) -> str:
     ]
     parts.append(f"## Errors on the predicted rows, and certificates\n\n{markdown(head, lines)}")
     missed = exceptions(results)
-    parts.append("## Exceptions\n\n" + ("\n".join(f"- {line}" for line in missed) or "None: every aim is met."))
+    parts.append("## Missed targets\n\n" + ("\n".join(f"- {line}" for line in missed) or "None."))
     return "\n\n".join(parts)
 
 
@@ -365,7 +366,7 @@ def percent(share: float | None) -> str:
 
 
 def grid_search(repeats: int) -> str:
-    """Seconds of whole grid searches, and whether both choose the same."""
+    """Seconds of whole grid searches, and whether both libraries choose the same parameters."""
     values = {"svc__C": np.logspace(-1, 3, 5), "svc__gamma": np.logspace(-4, 0, 5)}
     lines = []
     for name, load in (
@@ -392,13 +393,13 @@ def grid_search(repeats: int) -> str:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), metavar="SET", help=f"of {', '.join(SETS)}")
-    parser.add_argument("--quick", action="store_true", help=f"sets of up to {QUICK_ROWS:,} rows, fewer calls")
-    parser.add_argument("--peers", nargs="+", choices=(HERE, WORKER), default=[HERE, WORKER], help="whom to race")
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), metavar="SET", help=f"any of: {', '.join(SETS)}")
+    parser.add_argument("--quick", action="store_true", help=f"sets of up to {QUICK_ROWS:,} rows, and fewer calls")
+    parser.add_argument("--peers", nargs="+", choices=(HERE, WORKER), default=[HERE, WORKER], help="default: both")
     parser.add_argument("--peers-python", metavar="PYTHON", help=f"a Python that has {WORKER}")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for the calls of each competitor and operation")
-    parser.add_argument("--calls", type=int, default=200, help="of each competitor and operation, at most")
-    parser.add_argument("--grid", action="store_true", help="grid searches in place of single fits")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds for each competitor and operation")
+    parser.add_argument("--calls", type=int, default=200, help="maximum for each competitor and operation")
+    parser.add_argument("--grid", action="store_true", help="time grid searches instead of single fits")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{setting(0)}; {time.strftime('%Y-%m-%d')}\n")

@@ -1,11 +1,11 @@
-"""One estimator in a process of its own, by the Python of whatever environment has the library.
+"""One estimator in a process of its own, run by the Python of any environment that has the library.
 
     PYTHON benchmarks/everyday_worker.py scikit-learn-intelex
 
-It reads lines of JSON, ["load", {"train": ..., "test": ..., "estimator": ..., "parameters": ...}], ["offers", ...],
-["fit"], ["predict"], ["one"] and ["labels"], and answers each with one: {"wall": ..., "cpu": ...} in seconds, or the
-predicted labels. The first line that it writes is {"ready": version}, or {"missing": reason}. benchmarks/everyday.py
-uses the same class for the competitors in its own process.
+The first line that the script writes is {"ready": version}, or {"missing": reason}. It then reads lines of JSON,
+["load", {"train": ..., "test": ..., "estimator": ..., "parameters": ...}], ["offers", ...], ["fit"], ["predict"],
+["one"] and ["labels"], and answers each with a line: {"wall": ..., "cpu": ...} in seconds, or the predicted labels.
+benchmarks/everyday.py uses the same class for the competitors in its own process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Competitor:
         self.version = getattr(self.module, "__version__", "?")
 
     def offers(self, estimator: str) -> bool:
-        # scikit-learn-intelex hands LinearSVC on to scikit-learn.
+        # scikit-learn-intelex has a LinearSVC, which is scikit-learn's.
         return hasattr(self.estimators, estimator)
 
     def load(self, X: Any, y: Any, test: Any, estimator: str, parameters: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ def timed(call: Any) -> dict[str, float]:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints must not get into the answers
     warnings.simplefilter("ignore")
 
     def answer(value: Any) -> None:

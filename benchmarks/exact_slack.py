@@ -1,13 +1,14 @@
-"""What a fit with a slack costs beside one with the C that belongs to it, and how exact it is.
+"""Cost and exactness of a fit with a slack, compared with a fit with the C that belongs to this slack.
 
     python benchmarks/exact_slack.py --json exact_slack.json
     python benchmarks/exact_slack.py --sets german splice --kernels rbf --slacks 3
 
-For each set and kernel there are slacks from near zero to the largest at which the model still changes, at equal
-ratios. Each is fitted with `slack`, then with `C`, that of the model; both with default parameters, LinearSVC with the
-hinge, in turns, and of a fit below a second the best of two times counts. Printed are that C, the relative gap of the
-slack form, how often the form with C was solved, the seconds of both fits and their ratio. Where the slack is less than
-any model can have, the model is that of the least slack, marked "least". Sets that are not there are skipped.
+For each set and kernel there are several slacks, from near zero to the largest at which the model still changes, in
+geometric progression. Each problem is fitted with `slack`, then with the `C` of the resulting model, both with default
+parameters (and the hinge loss for LinearSVC). If both fits together take less than a second, they are repeated and the
+better of two times counts. The table shows that C, the relative gap of the slack form, how often the form with C was
+solved, the seconds of both fits and their ratio. If the slack is smaller than that of any model, the model has the
+least slack possible and is marked "least". Sets that are not found are skipped.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from maxmargin.problems import KernelMatrix, SlackSVM
 from maxmargin.svm.search_for_C import SearchForC
 
 Data = tuple[Any, Any]
-LEAST, LARGEST = 1e-3, 0.9  # the slacks, in units of the largest one at which the model still changes
-SHORT = 1.0  # seconds of a fit below which it is repeated
+LEAST, LARGEST = 1e-3, 0.9  # range of slacks, in units of the largest one at which the model still changes
+SHORT = 1.0  # both fits are repeated if they take fewer seconds together
 
 
 def mnist() -> Data:
@@ -57,7 +58,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
-    parser.add_argument("--slacks", type=int, default=10, metavar="N", help="how many slacks each")
+    parser.add_argument("--slacks", type=int, default=10, metavar="N", help="number of slacks for each set and kernel")
     chosen = parse_with_threads(parser)
     lines: list[dict[str, Any]] = []
     for name in chosen.sets:
@@ -84,7 +85,7 @@ def largest_slack(X: Any, y: Any, kernel: str) -> float:
 
 
 def compare(estimator: Callable[..., Any], X: Any, y: Any, slack: float) -> dict[str, Any]:
-    """Both fits, in turns."""
+    """Run both fits, in turns."""
     seconds: dict[str, list[float]] = {"slack": [], "C": []}
     while len(seconds["slack"]) < 2:
         with counted_solves() as solves:
@@ -106,7 +107,7 @@ def compare(estimator: Callable[..., Any], X: Any, y: Any, slack: float) -> dict
 
 
 def timed(estimator: Any, X: Any, y: Any, seconds: list[float]) -> Any:
-    """The fitted estimator; the seconds are appended."""
+    """Fit the estimator, append the seconds, and return the estimator."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         begin = time.perf_counter()
@@ -117,7 +118,7 @@ def timed(estimator: Any, X: Any, y: Any, seconds: list[float]) -> Any:
 
 @contextmanager
 def counted_solves() -> Iterator[list[int]]:
-    """A list that grows by one with each solve: the search for C looks at the solution of each."""
+    """A list that grows by one with each solve; the search for C calls `settle` on each solution."""
     solves, settle = [], SearchForC.settle
 
     def counting(search: SearchForC, *given: Any, **options: Any) -> Any:
@@ -150,8 +151,8 @@ def report(lines: list[dict[str, Any]]) -> None:
         ratios = [line["ratio"] for line in lines]
         above = sum(ratio > 3 for ratio in ratios)
         print(
-            f"\nlargest gap {max(line['gap'] for line in lines):.2e}; ratio at most {max(ratios):.2f}, in the median "
-            f"{statistics.median(ratios):.2f}; {above} of {len(ratios)} above 3"
+            f"\nlargest gap {max(line['gap'] for line in lines):.2e}; largest ratio {max(ratios):.2f}, median ratio "
+            f"{statistics.median(ratios):.2f}; {above} of {len(ratios)} ratios above 3"
         )
 
 

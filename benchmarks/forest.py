@@ -5,21 +5,22 @@
     python benchmarks/forest.py --curves forest.csv intelex.csv --plot forest.svg
     python benchmarks/forest.py --solver sbp --rows 50000 --max-time 60
 
-Class 2 of covtype against the rest, columns as they are in the file, exp(-gamma |x - z|^2) with gamma = 1e-4, a free
-bias, and C = 10,000, or the slack 7.62e-10 that goes with it (Table 2 of Cotter, Shalev-Shwartz and Srebro 2012, where
-LIBSVM takes 35 hours to an error of 1.8 %). The rows are permuted with seed 0: the first 522,910 are learned from, or
-the first `--rows` of a permutation of these, and the other 58,102 are tested on.
+The problem is class 2 of covtype against the rest, with columns as they are in the file, the kernel
+exp(-gamma |x - z|^2) with gamma = 1e-4, a free bias, and C = 10,000, or the corresponding slack 7.62e-10 (Table 2 of
+Cotter, Shalev-Shwartz and Srebro 2012, where LIBSVM takes 35 hours to an error of 1.8 %). The rows are permuted with
+seed 0. The first 522,910 are training rows (`--rows` takes the first rows of a permutation of these), the other 58,102
+are test rows.
 
-A line of the table is a model on the way: wall and CPU seconds since the kernel matrix was made, without those that it
-took to write down the models; kernel evaluations, support vectors, and the test error, which is computed afterwards.
-The peak memory is that of the whole process until the solver ends, with interpreter, libraries and data, and with what
-solvers before it have left.
+Each line of the table describes an intermediate model: wall and CPU seconds since the kernel matrix was made, without
+the seconds for recording the models; kernel evaluations; support vectors; and the test error, which is computed
+afterwards. The peak memory is that of the whole process until the solver ends, including the interpreter, libraries,
+data, and whatever earlier solvers left behind.
 
-scikit-learn-intelex ("intelex") yields no model on the way. So it learns from the first 10,000 rows, then from twice as
-many, and so on, each time in a new process; a line is the time that such a fit took alone, and its error. The first fit
-that takes longer than `--max-time` is killed, and is the last one. It runs in the Python that `--peers-python` names.
+scikit-learn-intelex ("intelex") yields no intermediate models. So it trains on the first 10,000 rows, then on twice as
+many, and so on, each time in a new process; a line shows the time of one such fit, and its error. The first fit that
+takes longer than `--max-time` is killed and ends the series. The fits run in the Python that `--peers-python` names.
 
-Tables that were stored by `--csv` are drawn together by `--curves`, without a run.
+`--curves` draws several tables that `--csv` stored in one picture, without a run.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ GAMMA, C, SLACK = 1e-4, 10_000.0, 7.62e-10
 COLUMNS = ("solver", "rows", "wall", "cpu", "evaluations", "support vectors", "error")
 PEER = "intelex"
 FIRST_ROWS, GROWTH = 10_000, 2  # rows of the peer's first fit, and the factor by which they grow
-# In the paper: minutes, error in %, and how many points above its star the label is drawn.
+# From the paper: minutes and error in %. The last number is the height of the label above its star, in points.
 PUBLISHED = {"LIBSVM (2012)": (35 * 60, 1.8, 9), "SBP (2012)": (35 * 60 / 4, 1.6, -26)}
-STYLES = ("o-", "s--", "^-.", "D:", "v-")  # of curves in turn, which tell them apart without colours
-GREY = "#808080"  # of text and axes: readable on white and on black
+STYLES = ("o-", "s--", "^-.", "D:", "v-")  # of the curves, to distinguish them without colours
+GREY = "#808080"  # colour of text and axes, readable on white and on black
 
 Row = tuple[str, int, float, float, float, int, float]
 
@@ -60,13 +61,13 @@ Row = tuple[str, int, float, float, float, int, float]
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--solver", nargs="+", choices=[*sorted(KERNEL_SOLVERS), PEER], help="default: decomposition")
-    parser.add_argument("--curves", nargs="+", type=Path, metavar="FILE", help="draw these tables too, made by --csv")
-    parser.add_argument("--rows", type=int, help="learn from so many rows only")
+    parser.add_argument("--curves", nargs="+", type=Path, metavar="FILE", help="also draw these tables from --csv")
+    parser.add_argument("--rows", type=int, help="train on this many rows only")
     parser.add_argument("--max-time", type=float, default=180.0, help="seconds of each solver, default: 180")
     parser.add_argument("--cache-size", type=float, default=3000.0, help="megabytes, default: 3000")
-    parser.add_argument("--threads", type=int, help="default: as many as a user has")
-    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="where the peer is installed")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table there")
+    parser.add_argument("--threads", type=int, help="default: the number that the library chooses")
+    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="Python that has the peer")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table to FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw error against minutes, as .svg or .png")
     chosen = parser.parse_args()
     stored = [row for path in chosen.curves or () for row in read(path)]
@@ -89,7 +90,7 @@ def main() -> None:
 
 
 def run(name: str, data: Data, chosen: Namespace) -> tuple[list[Row], dict[str, Any]]:
-    """A line for each model on the way of one of our solvers, and what is known at the end."""
+    """A line for each intermediate model of one of our solvers, and a summary of the run."""
     threads = chosen.threads or thread_count(None)
     K = KernelMatrix(data.X, Rbf(gamma=GAMMA), cache_size=chosen.cache_size, threads=threads)
     curve = Curve(K)
@@ -107,7 +108,7 @@ def run(name: str, data: Data, chosen: Namespace) -> tuple[list[Row], dict[str, 
 
 
 def run_peer(name: str, data: Data, chosen: Namespace) -> tuple[list[Row], dict[str, Any]]:
-    """A line for each number of rows that scikit-learn-intelex has learned from within the time."""
+    """A line for each number of rows that scikit-learn-intelex can train on within the time limit, and a summary."""
     options = {"threads": chosen.threads or AS_A_USER, "cores": None, "cap": chosen.max_time}
     options |= {"cache": chosen.cache_size, "peers_python": chosen.peers_python}
     table: list[Row] = []
@@ -127,7 +128,7 @@ def run_peer(name: str, data: Data, chosen: Namespace) -> tuple[list[Row], dict[
 
 
 def sizes(n: int) -> Iterator[int]:
-    """How many rows the peer learns from, in turn."""
+    """The numbers of rows on which the peer trains, in order."""
     rows = FIRST_ROWS
     while rows < n:
         yield rows
@@ -157,7 +158,7 @@ def read(path: Path) -> Iterator[Row]:
 
 
 def plot(table: Iterable[Row], path: Path) -> None:
-    """Test error against minutes, a curve for each solver, and what the paper says of its own."""
+    """Draw test error against minutes: a curve for each solver, and the results that the paper reports."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

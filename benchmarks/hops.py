@@ -1,9 +1,9 @@
-"""How many functions of ours a fit enters before the first iteration of its solver: what a reader has to follow.
+"""The number of our functions that a fit enters before the first iteration of its solver: what a reader must follow.
 
     python benchmarks/hops.py
 
-Counted are calls of Python functions of this package, between the call of `fit` and the first call of `step`, and how
-many different functions these are.
+The table shows the number of calls of Python functions of this package between the call of `fit` and the first call of
+`step`, and the number of different functions among them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOME = str(Path(maxmargin.__file__).parent)
 
 
 def hops(model: Any, X: Any, y: Any) -> tuple[int, int]:
-    """Calls of our functions before the first iteration, and how many functions they are of."""
+    """The number of calls of our functions before the first iteration, and of different functions among them."""
     entered: list[str] = []
     iterating = False
 
@@ -54,7 +54,7 @@ def main() -> None:
             ("LinearSVC, CSR", LinearSVC(n_jobs=1), sp.csr_array(X)),
             ("SVC", SVC(n_jobs=1), X.astype(np.float64)),
         ):
-            model.fit(data, y)  # what is imported or looked up once does not count
+            model.fit(data, y)  # one-time imports and lookups do not count
             calls, functions = hops(model, data, y)
             lines.append([f"{name}, {classes} classes", str(calls), str(functions)])
     print(markdown(["fit", "calls", "functions"], lines))

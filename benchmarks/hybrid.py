@@ -2,16 +2,16 @@
 
     python benchmarks/hybrid.py --json hybrid.json --plot hybrid.png
 
-The experiment of Figures 1 and 2 of Schmidt and Joulin (2012) on the smooth SVM without a bias, on two sets: "spam",
-the corpus of SpamAssassin with one binary feature a word (it stands in for the paper's set, which is another one), and
-"spambase", each column scaled to mean 0 and variance 1. An effective pass is as many visits of a sample as there are
-samples; a visit reads the sample once, for its loss and its gradient alike. Looking at the objective is not counted,
-nor are the norms that the step length of the stochastic method is measured by. Errors are (F - F*) / F*, their
-geometric mean over the seeds; passes to an error, the mean. At the default C the error on held-out samples is near its
-least on both sets.
+This is the experiment of Figures 1 and 2 of Schmidt and Joulin (2012), on the smooth SVM without a bias and two sets:
+"spam", the corpus of SpamAssassin with one binary feature per word (the paper uses another set), and "spambase", with
+each column scaled to mean 0 and variance 1. An effective pass is n visits of samples, where n is the number of samples;
+a visit reads the sample once, for both its loss and its gradient. Evaluations of the objective for the curves are not
+counted, nor are the norms from which the stochastic method derives its step length. Errors are (F - F*) / F*. The table
+shows their geometric mean over the seeds, and the mean number of passes to an error. At the default C, the error on
+held-out samples is near its minimum on both sets.
 
-Needs the data sets "spam" and "spambase", which do not come with the package: one that is missing is skipped, and the
-message says where to get it.
+The sets "spam" and "spambase" do not come with the package. A missing set is skipped, with a message that says where to
+get it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ METHODS: dict[str, Solver] = {
 }
 AT = (1, 2, 5, 10, 20, 50)
 LEVELS = (1e-2, 1e-4, 1e-6)
-FLOOR = 1e-10  # nearer than this nobody looks
+FLOOR = 1e-10  # relative error at which curves end
 DIVERGED = 1e6  # relative error beyond which a run ends; at w = 0 it is below 100 on both sets
 
 
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--C", type=float, default=0.1)
     parser.add_argument("--passes", type=float, default=100)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves there")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves to FILE")
     chosen = parse_with_threads(parser)
     figures: dict[str, Any] = {}
     for name in chosen.sets:
@@ -70,7 +70,7 @@ def main() -> None:
         }
         print(
             f"\n{name}: {y.size:,} samples, C = {chosen.C:g}, optimum {best.dual:.6g} (gap {best.relative_gap:.0e}), "
-            f"{support:.0%} of the samples have a loss there\n"
+            f"{support:.0%} of the samples have a loss at the optimum\n"
         )
         print(table(runs, chosen.passes))
         figures[name] = {"C": chosen.C, "optimum": best.dual, "runs": runs}
@@ -96,7 +96,7 @@ SETS = {"spam": spam, "spambase": spambase}
 def curve(
     problem: RegularizedSVM, solver: Solver, seed: int, passes: float, best: float, floor: float = FLOOR
 ) -> list[tuple[float, float]]:
-    """Effective passes and relative error after each iteration (of the stochastic method, a tenth of a pass)."""
+    """Effective passes and relative error after each iteration, or each tenth of a pass of the stochastic method."""
     n = problem.y.size
     chunk = n // 10 if isinstance(solver, StochasticGradient) else 1
     state, points = solver.start(problem, np.random.default_rng(seed)), []
@@ -112,7 +112,7 @@ def curve(
 
 
 def error_at(points: list[tuple[float, float]], passes: float) -> float:
-    """The error at the last look before so many passes, if there was one."""
+    """The last error that was measured within this number of passes; NaN if there is none."""
     before = [error for at, error in points if at <= passes]
     return max(before[-1], FLOOR) if before else math.nan
 
@@ -136,7 +136,7 @@ def table(runs: dict[str, list[list[tuple[float, float]]]], most: float) -> str:
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """A row of panels a set: the first passes, and all of them."""
+    """Draw a row of panels for each set: the first passes, and all passes."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(len(figures), 2, squeeze=False, figsize=(13, 4.5 * len(figures)), layout="constrained")

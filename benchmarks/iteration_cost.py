@@ -1,10 +1,11 @@
-"""What an iteration costs: flat as n and d grow while rows and columns stay as long, and how much an entry on news20.
+"""CPU time per iteration as n and d grow while rows and columns keep their lengths, and per entry on news20.
 
     python benchmarks/iteration_cost.py --json iteration_cost.json
 
-The first table is on made-up sparse data with 100 entries in each row and in each column, n = d = 20,000 times 1, 2, 4
-and 8. The second is on 8,000 rows of news20, where the data set can be found. CPU seconds of the solver alone, after a
-warm-up; of several rounds, which take turns so that a busy machine hits all alike, the best.
+The first table uses generated sparse data with 100 entries in each row and in each column, n = d = 20,000 times 1, 2, 4
+and 8. The second uses 8,000 rows of news20, if the data set is found. Times are CPU seconds of the solver alone, after
+a warm-up. The methods take turns for several rounds, so that a busy machine affects them alike, and the best round
+counts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ METHODS = [
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--size", type=int, default=20_000, help="rows and columns of the smallest matrix")
-    parser.add_argument("--line", type=int, default=100, help="entries in a row, and in a column")
+    parser.add_argument("--line", type=int, default=100, help="entries per row and per column")
     parser.add_argument("--factors", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--iterations", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
@@ -87,7 +88,7 @@ def measure(problems: dict[str, SlackSVM], iterations: int, rounds: int) -> list
 
 
 def cost(problem: SlackSVM, solver: Solver, iterations: int, seed: int) -> tuple[float, float]:
-    """CPU seconds an entry read, and entries read an iteration."""
+    """CPU seconds per entry read, and entries read per iteration."""
     state = solver.start(problem, np.random.default_rng(seed))
     unlimited = 2**62
     solver.step(problem, state, iterations // 10, unlimited)
@@ -98,9 +99,9 @@ def cost(problem: SlackSVM, solver: Solver, iterations: int, seed: int) -> tuple
 
 
 def made_up(size: int, line: int) -> SlackSVM:
-    """As many entries in every row as in every column, labels by a hidden direction."""
+    """Generated data with `line` entries in every row and in every column, labelled by a hidden direction."""
     rng = np.random.default_rng(size)
-    # Row i holds the columns place[i] + step, modulo the size: for each step these are all columns, each once.
+    # Row i has entries in the columns place[i] + step, modulo the size; each step covers each column once.
     place, steps = rng.permutation(size), rng.choice(size, size=line, replace=False)
     indices = np.sort((place[:, None] + steps) % size, axis=1).astype(np.int32)
     values = rng.standard_normal(size * line) / math.sqrt(line)
