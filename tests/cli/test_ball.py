@@ -56,6 +56,15 @@ def test_every_format_gives_the_same_ball(run, tmp_path, name):
     assert found.radius_ == pytest.approx(wanted.radius_, rel=1e-5)
 
 
+def test_names_of_columns_reach_the_ball(run, tmp_path):
+    path = tmp_path / "rows.csv"
+    np.savetxt(path, rows(), delimiter=",", header="a,b,c,d", comments="")
+    run("rows.csv", "--model", "b.mm")
+    assert load_model("b.mm").feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    np.savetxt(path, rows(), delimiter=",", header="b,a,c,d", comments="")
+    assert "in another order" in run("b.mm", "rows.csv", command=("predict",), exits=2).stderr
+
+
 def test_what_is_printed(run, tmp_path):
     path = written(tmp_path, "rows.svm")
     text = run(path).stdout

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from typer.testing import CliRunner
@@ -213,7 +214,8 @@ def test_labels_of_many_classes_in_a_named_column(run, tmp_path):
     text = run("train", "rows.csv", *FAST, "--label-column", "kind").stdout
     assert re.search(r"certificate +.*3, (maybe so|no|yes) against the rest", text)
     result = run("predict", "rows.mm", "rows.csv", "--label-column", "0")
-    assert result.stdout.splitlines() == load_model("rows.mm").predict(X).tolist()
+    expected = load_model("rows.mm").predict(pd.DataFrame(X, columns=[*"abcdef"]))
+    assert result.stdout.splitlines() == expected.tolist()
     decisions = run("predict", "rows.mm", "rows.csv", "--label-column", "kind", "--decision").stdout.splitlines()
     assert [len(line.split()) for line in decisions] == [3] * len(y)
 
@@ -245,10 +247,30 @@ def test_a_table_without_labels(run, model, tmp_path, column, suffix):
     assert result.stderr == ""
 
 
-def test_labels_that_the_model_does_not_have_are_not_counted(run, model, tmp_path):
+def test_labels_that_the_model_does_not_know_are_named(run, model, tmp_path):
     X, y = data(seed=2)
     result = run("predict", model, write(tmp_path / "new.libsvm", X, np.zeros_like(y)))
-    assert result.stderr == ""
+    assert len(result.stdout.split()) == 80
+    assert result.stderr == (
+        "maxmargin: warning: 80 of the 80 labels in new.libsvm are unknown to the model: '0'. Its classes are '-1', "
+        "'1'; no error is measured.\n"
+    )
+    y[:3] = 7, 8, 7
+    result = run("predict", model, write(tmp_path / "rows.csv", X, y))
+    measured, warning = result.stderr.splitlines()
+    error = np.mean(load_model(model).predict(X) != y)
+    assert f"error {error:.2%}, measured on the 80 labels" in measured
+    assert "3 of the 80 labels in rows.csv (the last of 7 columns) are unknown to the model: '7', '8'." in warning
+    assert "the unknown labels count as errors. If the labels are in another column, say" in warning
+
+
+def test_rows_without_a_label_are_predicted_and_not_counted(run, model, tmp_path):
+    X, y = data(seed=2)
+    write(tmp_path / "rows.csv", X, ["", *y[1:]])
+    result = run("predict", model, "rows.csv")
+    assert len(result.stdout.split()) == 80
+    error = np.mean(load_model(model).predict(X)[1:] != y[1:])
+    assert result.stderr == f"maxmargin: error {error:.2%}, measured on the 79 labels in rows.csv\n"
 
 
 def test_a_libsvm_file_with_fewer_columns_is_padded(run, model, tmp_path):

@@ -174,8 +174,37 @@ def test_columns_in_another_order_are_refused(run, tmp_path, command):
     write_csv(tmp_path / "rows.csv", X[:, ::-1], y, header="d,c,b,a,kind")
     result = run(*command, "rows.csv", exits=2)
     assert "in another order: feature 0 is 'd', expected 'a'" in result.stderr
-    write_csv(tmp_path / "rows.csv", X, y, header="w,x,y,z,kind")  # other names are columns by their positions
-    run(*command, "rows.csv")
+    write_csv(tmp_path / "rows.csv", X, y, header="w,b,c,z,kind")
+    result = run(*command, "rows.csv", exits=2)
+    assert result.stderr == (
+        "maxmargin: error: rows.csv (without the labels: the last of 5 columns, named 'kind') does not have the "
+        "columns that the model is trained on, but the columns 'w', 'z' instead of 'a', 'd'. Give the columns of the "
+        "training data under the same names and in the same order\n"
+    )
+    write_csv(tmp_path / "rows.csv", X, y)  # columns without names count by their positions
+    assert "warning" not in run(*command, "rows.csv").stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--cv", 2), ("--kernel", "rbf"), ("--kernel", "rbf", "--cv", 2)])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_names_of_columns_reach_the_model_and_the_report(run, tmp_path, options, suffix):
+    X, y = data()
+    write_csv(tmp_path / "rows.csv", X, y, header="height,width,depth,weight,kind")
+    run("convert", "rows.csv", "rows.parquet")
+    result = run("train", f"rows.{suffix}", *options, "--test", "rows.csv", "--model", "m.mm")
+    assert result.stderr == ""
+    assert load_model("m.mm").feature_names_in_.tolist() == ["height", "width", "depth", "weight"]
+    assert "warning" not in run("predict", "m.mm", "rows.csv").stderr
+    write_csv(tmp_path / "rows.csv", X, y, header="width,height,depth,weight,kind")
+    for command in (("predict", "m.mm", "rows.csv"), ("train", f"rows.{suffix}", "--test", "rows.csv")):
+        if suffix == "parquet" or command[0] == "predict":
+            error = run(*command, "--model" if command[0] == "train" else "--output", "x", exits=2).stderr
+            assert "in another order: feature 0 is 'width', expected 'height'" in error
+    write_csv(tmp_path / "rows.csv", X, y)  # without names, the report has those of the model
+    run("report", "m.mm", "--data", "rows.csv")
+    page = (tmp_path / "m.html").read_text(encoding="utf-8")
+    if not options:
+        assert ">height</th>" in page
 
 
 def test_labels_that_end_like_versions_keep_their_end(run, tmp_path):

@@ -87,6 +87,17 @@ def test_a_linear_model_of_many_files(run, data, options):
     assert hasattr(model, "feature_names_in_") == data.endswith("parquet")
 
 
+def test_names_in_the_header_of_csv_files(run, tmp_path):
+    for k in range(2):
+        rows = np.column_stack([X[k::2], Y[k::2]])[:200]
+        np.savetxt(tmp_path / f"named-{k}.csv", rows, delimiter=",", header="a,b,c,d,e,kind", comments="")
+    run(tmp_path / "named-*.csv")
+    assert load_model("m.mm").feature_names_in_.tolist() == ["a", "b", "c", "d", "e"]
+    np.savetxt("other.csv", rows, delimiter=",", header="a,c,b,d,e,kind", comments="")
+    error = run(tmp_path / "named-0.csv", "--test", "other.csv", exits=2).stderr
+    assert "other.csv (without the labels: the last of 6 columns, named 'kind')" in error
+
+
 def test_files_that_the_shell_has_listed(run, folder):
     text = run("arrays-0.npz", folder / "arrays-1.npz", folder / "arrays-2.npz").stdout
     assert "arrays-0.npz and 2 more: 2,400 rows" in text

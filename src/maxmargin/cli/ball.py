@@ -41,6 +41,7 @@ from maxmargin.core.source import is_source
 from maxmargin.engine.solver import AnySolver
 from maxmargin.estimators import EnclosingBall, save_model
 from maxmargin.estimators.ball import BALL_KERNELS, BALL_SOLVERS
+from maxmargin.estimators.validation import keep_feature_names
 from maxmargin.solvers import SublinearBall
 
 _CHOICES = {"kernel": BALL_KERNELS, "solver": ("auto", *BALL_SOLVERS)}
@@ -125,6 +126,8 @@ def ball(
         estimator.set_callbacks(ShowProgress())
     started = time.perf_counter()
     estimator.fit(X)
+    if table.names is not None:
+        keep_feature_names(estimator, table.names)
     notes: dict[str, Any] = {
         "data": source_name(data),
         "rows": X.shape[0],

@@ -25,6 +25,7 @@ from maxmargin.estimators.words import count, label_text
 
 # The golden ratio: the fractional parts of its multiples are spread evenly.
 _GOLDEN = (math.sqrt(5) + 1) / 2
+MOST_NAMES = 5  # a message lists so many columns or labels, and counts the others
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,6 +98,8 @@ def one_line_errors(command: Callable[P, T]) -> Callable[P, T]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default", UserWarning)  # a message to the user, whatever the filters
+                # Rows of files have no names: `check_column_names` compares those of their columns.
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
                 warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
                 return command(*args, **options)
         except BrokenPipeError:  # the reader, such as `| head`, has closed the pipe: typer exits without a message
@@ -226,20 +229,37 @@ def check_features(path: Path, table: Table, d: int, whose: str) -> None:
         raise ValueError(f"{source_name(path)} has {count(table.X.shape[1], 'feature')}{labels}, but {whose} {d}")
 
 
-def check_column_names(path: Path, table: Table, model: Any) -> None:
-    """Refuse columns with the names that the model was fitted with, but in another order.
+def check_column_names(path: Path, table: Table, expected: Sequence[str] | None) -> None:
+    """Refuse columns that do not have the names, in the same order, of the features that the model is trained on.
 
-    Columns with other names are features by their positions: files of the same data often name them in another way.
+    Columns without names, as in a CSV file without a header, are features by their positions.
     """
-    fitted = getattr(model, "feature_names_in_", None)
-    if fitted is None or table.names is None or sorted(fitted) != sorted(table.names):
+    if expected is None or table.names is None or list(expected) == table.names:
         return
-    for position, (expected, found) in enumerate(zip(fitted, table.names, strict=True)):
-        if expected != found:
-            raise ValueError(
-                f"{source_name(path)} has the columns that the model was trained on in another order: feature "
-                f"{position} is {found!r}, expected {expected!r}. Reorder the columns as in training"
-            )
+    labels = f" (without the labels: {table.labels_in})" if table.labels_in else ""
+    unknown = [name for name in table.names if name not in expected]
+    if unknown:
+        missing = [name for name in expected if name not in table.names]
+        found = f"the columns {listed(unknown)} instead of {listed(missing)}"
+        remedy = "Give the columns of the training data under the same names and in the same order"
+    else:
+        pairs = enumerate(zip(table.names, expected, strict=True))
+        position, (name, wanted) = next(pair for pair in pairs if pair[1][0] != pair[1][1])
+        found = f"the columns in another order: feature {position} is {name!r}, expected {wanted!r}"
+        remedy = "Reorder the columns as in the training data"
+    raise ValueError(
+        f"{source_name(path)}{labels} does not have the columns that the model is trained on, but {found}. {remedy}"
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are.
+
+    >>> listed(["age", "income"])
+    "'age', 'income'"
+    """
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(map(repr, names[:MOST_NAMES])) + more
 
 
 def position_or_name(label_column: str) -> str | int:

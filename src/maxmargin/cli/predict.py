@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from maxmargin.cli.common import (
     AbsentChunksOption,
@@ -23,12 +23,14 @@ from maxmargin.cli.common import (
     check_column_names,
     check_features,
     error_rate,
+    listed,
     one_line_errors,
     read,
     say,
     source_name,
 )
-from maxmargin.data import atomic_write
+from maxmargin.data import Table, atomic_write
+from maxmargin.data.table import is_missing
 from maxmargin.estimators import load_model
 from maxmargin.estimators.words import count, label_text
 
@@ -55,18 +57,12 @@ def predict(
     estimator = load_model(model)
     table = read(data, label_column, header, estimator.n_features_in_, labels, absent_chunks)
     check_features(data, table, estimator.n_features_in_, "the model was trained on")
-    check_column_names(data, table, estimator)
-    X, y = table.X, table.y
-    with warnings.catch_warnings():
-        # A file may name its columns in another way than the training data.
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        predicted = estimator.predict(X)
-        scores = estimator.decision_function(X) if decision or json else np.empty(0)
+    check_column_names(data, table, getattr(estimator, "feature_names_in_", None))
+    predicted = estimator.predict(table.X)
+    scores = estimator.decision_function(table.X) if decision or json else np.empty(0)
     error = None
-    classes = label_text(getattr(estimator, "classes_", []))  # a ball has no classes
-    if y is not None and np.isin(label_text(y), classes).any():
-        error = error_rate(predicted, y)
-        say(f"error {error:.2%}, measured on the {count(len(predicted), 'label')} in {source_name(data)}")
+    if table.y is not None and hasattr(estimator, "classes_"):  # a ball has no classes
+        error = _error(source_name(data), table, predicted, label_text(estimator.classes_))
     if json:
         text = as_json({"labels": predicted.tolist(), "decisions": scores.tolist(), "error": error})
     elif decision:
@@ -80,3 +76,27 @@ def predict(
     else:
         with atomic_write(output) as file:
             file.write(f"{text}\n".encode())
+
+
+def _error(name: str, table: Table, predicted: NDArray[Any], classes: list[str]) -> float | None:
+    """The share of labels that are predicted wrong; None if the model knows none of them, and a warning if not all.
+
+    Rows without a label do not count.
+    """
+    found = np.array(label_text(table.y))
+    known = np.isin(found, classes)
+    labelled = known | np.array([not is_missing(label) for label in found.tolist()])
+    error, labels = None, f"{count(int(labelled.sum()), 'label')} in {name}"
+    if known.any():
+        error = error_rate(predicted[labelled], found[labelled])
+        say(f"error {error:.2%}, measured on the {labels}")
+    strange = found[labelled & ~known]
+    if strange.size:
+        where = f" ({table.labels_in})" if table.labels_in else ""
+        remedy = " If the labels are in another column, say which with --label-column." if table.labels_in else ""
+        outcome = "the unknown labels count as errors" if known.any() else "no error is measured"
+        say(
+            f"warning: {strange.size:,} of the {labels}{where} are unknown to the model: "
+            f"{listed(sorted(set(strange.tolist())))}. Its classes are {listed(classes)}; {outcome}.{remedy}"
+        )
+    return error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,7 +64,8 @@ def report(
         raise ValueError(f"{model} holds a ball, which has no classes; give a model of `maxmargin train`")
     table = read(data, label_column, header, estimator.n_features_in_, labels, absent_chunks)
     check_features(data, table, estimator.n_features_in_, "the model was trained on")
-    check_column_names(data, table, estimator)
+    names = getattr(estimator, "feature_names_in_", None)
+    check_column_names(data, table, names)
     y = _as_classes(source_name(data), table, estimator.classes_)
     options = {
         "--out": out,
@@ -73,17 +73,14 @@ def report(
         "--labels": labels,
         "--absent-chunks": None if absent_chunks == "error" else absent_chunks,
     }
-    with warnings.catch_warnings():
-        # A file may name its columns in another way than the training data.
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        page = ModelReport.from_estimator(
-            estimator,
-            table.X,
-            y,
-            feature_names=None if hasattr(estimator, "feature_names_in_") else table.names,
-            data_name=source_name(data),
-            commands=[_command(model, data, options, header)],
-        )
+    page = ModelReport.from_estimator(
+        estimator,
+        table.X,
+        y,
+        feature_names=table.names if names is None else None,
+        data_name=source_name(data),
+        commands=[_command(model, data, options, header)],
+    )
     if piped or is_stream(target):
         _write_to_stream(page, target, piped=piped)
         say(page.summary)

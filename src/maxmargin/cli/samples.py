@@ -27,6 +27,7 @@ from maxmargin.core.optional import import_optional
 from maxmargin.core.threads import thread_count
 from maxmargin.data import Table, required_labels
 from maxmargin.estimators import SVC, LinearSVC
+from maxmargin.estimators.validation import keep_feature_names
 from maxmargin.estimators.words import count
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ class Samples(Protocol):
     @property
     def n_features(self) -> int:
         """The number of features, known once an estimator is prepared."""
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """The names of the features, known once an estimator is prepared; None if they have none."""
 
     def prepare(self, estimator: str, parameters: Mapping[str, Any]) -> Any:
         """The estimator of this name for these samples, which are brought to where it needs them."""
@@ -84,11 +89,18 @@ class LocalSamples:
     def n_features(self) -> int:
         return int(self.table.X.shape[1])
 
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        return self.table.names
+
     def prepare(self, estimator: str, parameters: Mapping[str, Any]) -> Any:
         return getattr(estimators, estimator)(**parameters)
 
     def fit(self, estimator: Any, checkpoint: Path | None) -> None:
         estimator.fit(self.table.X, self.y, checkpoint=checkpoint)
+        if self.table.names is not None:  # rows in memory are an array, which has no names
+            for model in {estimator, getattr(estimator, "best_estimator_", estimator)}:
+                keep_feature_names(model, self.table.names)
 
     def local(self, model: Any) -> Any:
         return model
@@ -154,6 +166,10 @@ class ClusterSamples:
     @property
     def n_features(self) -> int:
         return self.rows.shape[1]
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        return self.rows.feature_names
 
     def prepare(self, estimator: str, parameters: Mapping[str, Any]) -> Any:
         import maxmargin.dask

@@ -27,6 +27,7 @@ from maxmargin.cli.common import (
     Quiet,
     as_json,
     check_can_write,
+    check_column_names,
     check_features,
     error_rate,
     given,
@@ -244,6 +245,7 @@ def train(
         if test is not None:
             tested = read(test, label_column, header, samples.n_features, absent_chunks=absent_chunks)
             check_features(test, tested, samples.n_features, f"{samples.name} has")
+            check_column_names(test, tested, samples.feature_names)
             y_test = required_labels(source_name(test), tested)
         if not quiet:
             estimator.set_callbacks(ShowProgress())

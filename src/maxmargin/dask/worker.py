@@ -320,6 +320,27 @@ class StoredRows:
         return wrapped(load_table(self.path, label_column=self.label_column).X)
 
 
+@dataclass(frozen=True)
+class NamedRows:
+    """Rows of a CSV file in memory, with the names in its header.
+
+    Attributes
+    ----------
+    X : array
+        The rows.
+    columns : list of str
+        The names of their columns.
+    """
+
+    X: NDArray[Any]
+    columns: list[str]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of rows and columns."""
+        return self.X.shape
+
+
 def assemble(
     pieces: Sequence[Any], cuts: Sequence[slice], first: int, n: int, unit_rows: int, dtype: str, sparse: bool
 ) -> Unit:
@@ -390,7 +411,9 @@ def _in_memory(X: Any) -> Any:
     """Return the rows of a partition as an array or a sparse matrix of numbers, whose rows can be sliced."""
     import scipy.sparse as sp
 
-    if not (sp.issparse(X) or isinstance(X, np.ndarray)):
+    if isinstance(X, NamedRows):
+        X = X.X
+    elif not (sp.issparse(X) or isinstance(X, np.ndarray)):
         X = _array_of_frame(X) if hasattr(X, "columns") else np.asarray(X)
     if len(X.shape) != 2:
         raise ValueError(
@@ -461,6 +484,8 @@ def describe(X: Any) -> Description:
 
 def _names_of(X: Any) -> list[str] | None:
     """Return the column names of a data frame as scikit-learn does: None if the columns are numbered."""
+    if isinstance(X, NamedRows):
+        return X.columns
     from sklearn.utils.validation import _get_feature_names  # imported here because it takes a second
 
     found = _get_feature_names(X)
@@ -479,10 +504,14 @@ def item(pair: Any, k: int) -> Any:
 
 def read_pair(path: str, label_column: str | int) -> tuple[Any, NDArray[Any]]:
     """Read the rows and the labels of a file; see :func:`maxmargin.data.read_table` for the label column."""
-    from maxmargin.data import read_table
+    from maxmargin.data import load_table, required_labels
 
-    X, y = read_table(path, label_column=label_column)
-    return (StoredRows(path, label_column) if opened(X) is not None else readable(X)), y
+    table = load_table(path, label_column=label_column)
+    y = required_labels(path, table)
+    if opened(table.X) is not None:
+        return StoredRows(path, label_column), y
+    X = readable(table.X)
+    return (X if table.names is None else NamedRows(X, table.names)), y
 
 
 def as_labels(y: Any) -> NDArray[Any]:
