@@ -229,7 +229,7 @@ def test_labels_in_a_file_of_their_own(name, tmp_path):
         read, labels = read_table(tmp_path / rows, labels=tmp_path / name)
         assert read.shape == X.shape
         assert labels.tolist() == y.tolist()
-    with pytest.raises(ValueError, match="has its own"):
+    with pytest.raises(ValueError, match="which contains labels"):
         read_table(write(tmp_path, "1,2\n"), labels=tmp_path / name)
 
 

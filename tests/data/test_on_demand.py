@@ -331,9 +331,9 @@ def test_waits_grow_twofold(monkeypatch):
 @pytest.mark.parametrize(
     ("functions", "message"),
     [
-        ({"entries": lambda i, j: X[i, j][:-1]}, r"row 1, columns 0 to 6 gave an array of shape \(6,\), not \(7,\)"),
-        ({"rows": lambda i: X[i, :3]}, r"rows\(\) of row 1 gave an array of shape \(1, 3\), not \(1, 7\)"),
-        ({"entries": lambda i, j: "seven"}, "gave str, not numbers"),
+        ({"entries": lambda i, j: X[i, j][:-1]}, r"row 1, columns 0 to 6 returned an array of shape \(6,\), not \(7,\)"),
+        ({"rows": lambda i: X[i, :3]}, r"rows\(\) of row 1 returned an array of shape \(1, 3\), not \(1, 7\)"),
+        ({"entries": lambda i, j: "seven"}, "returned str, not numbers"),
         ({"entries": lambda i, j: np.where(j == 3, np.nan, 0.0)}, "entry at row 1, column 3 is nan"),
         ({"rows": lambda i: np.where(np.arange(D) == 2, np.inf, X[i])}, "entry at row 1, column 2 is inf"),
         ({"columns": lambda j: np.where(j == 5, np.nan, X[:, j])}, "entry at row 0, column 5 is nan"),
@@ -357,7 +357,7 @@ def test_wrong_results_are_refused_and_not_kept(functions, message):
         ({"entries": entries_of_X, "workers": 0}, "at least 1"),
         ({"entries": entries_of_X, "batch_size": 0}, "at least 1"),
         ({"entries": entries_of_X, "backend": "fork"}, "threads, processes; got 'fork'"),
-        ({"entries": call_with("async"), "backend": "processes"}, "awaited in one thread"),
+        ({"entries": call_with("async"), "backend": "processes"}, "need backend='threads'"),
         ({"entries": entries_of_X, "retries": -1}, "at least 0"),
     ],
 )
@@ -506,7 +506,7 @@ def test_a_full_disk_is_reported_and_entries_are_kept_in_memory(log, monkeypatch
                 return real.truncate(size)
 
         monkeypatch.setattr(source._log, "file", Full())
-        with pytest.raises(OSError, match="cannot add to"):
+        with pytest.raises(OSError, match="cannot append to"):
             source.rows.read(0)
         monkeypatch.undo()
         assert os.path.getsize(log[0]) == size
@@ -541,7 +541,7 @@ def test_a_budget_is_in_units_of_cost(solver):
 def test_a_scale_is_asked_for_where_finding_it_would_buy_all_entries():
     values, y = learnable()
     source = OnDemand(*values.shape, entries=lambda i, j: values[i, j])
-    with pytest.raises(ValueError, match="give a bound of the norms, scale="):
+    with pytest.raises(ValueError, match="give an upper bound of the norms as scale="):
         LinearSVC(solver="simba", slack=0.1, budget=500).fit(source, y)
     assert source.spent == 0
 

@@ -90,12 +90,12 @@ def test_inequalities_get_a_slack_each(tmp_path):
 
 HEAD = "1\n1\n2\n1\n"
 BROKEN = [
-    ("", 0, "the file ends with 0 of them; expected the number of constraints"),
+    ("", 0, "the file ends after 0 of them; expected the number of constraints"),
     ("* only a comment\n", 1, "the file ends"),
     ("x\n", 1, "found 'x'; expected the number of constraints, m, a whole number"),
     ("1.5\n", 1, "found '1.5'"),
     ("0\n", 1, "found 0; expected the number of constraints, m, at least 1"),
-    ("1\n2\n3\n", 3, "the file ends with 1 of them; expected 2 sizes of blocks"),
+    ("1\n2\n3\n", 3, "the file ends after 1 of them; expected 2 sizes of blocks"),
     ("1\n1\n2 2\n", 3, "found 2 words, up to '2'; expected sizes of blocks"),
     ("1\n1\n0\n1\n", 3, "found a block of size 0"),
     ("2\n1\n2\n1 nan\n", 4, "found 'nan'; expected a number of c, a finite decimal number"),
@@ -138,9 +138,9 @@ def test_a_file_that_is_cut_off_is_named(tmp_path):
         ({"b": [1.0, 2.0]}, "A must hold"),
         ({"b": [np.nan]}, "b holds NaN"),
         ({"C": np.full((2, 2), np.inf)}, "C holds NaN or infinity"),
-        ({"blocks": [3]}, "do not add up to the 2 rows"),
-        ({"blocks": [1, 1]}, r"entry \(0, 1\) of A_1 is outside of the blocks"),
-        ({"blocks": [-2]}, "outside of the blocks"),
+        ({"blocks": [3]}, "add up to the 2 rows"),
+        ({"blocks": [1, 1]}, r"entry \(0, 1\) of A_1 is outside the blocks"),
+        ({"blocks": [-2]}, "outside the blocks"),
     ],
 )
 def test_what_cannot_be_written_leaves_no_file(tmp_path, options, message):

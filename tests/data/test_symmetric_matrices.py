@@ -119,12 +119,12 @@ def test_matrices_that_are_none(way, value, message):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (np.eye(3), ValueError, r"shape \(3, 3\). A single matrix is given as A\[None\]"),
+        (np.eye(3), ValueError, r"shape \(3, 3\). Give a single matrix as A\[None\]"),
         (np.zeros((2, 3, 4)), ValueError, r"shape \(2, 3, 4\)"),
         (np.zeros((0, 3, 3)), ValueError, "at least one matrix"),
         (np.zeros((2, 0, 0)), ValueError, "at least one row"),
         ([], ValueError, "empty"),
-        ([np.eye(2), np.eye(3)], ValueError, r"matrix 0 has shape \(2, 2\), matrix 1 \(3, 3\)"),
+        ([np.eye(2), np.eye(3)], ValueError, r"matrix 0 has shape \(2, 2\), matrix 1 has shape \(3, 3\)"),
         ([np.eye(2), sp.csr_array((2, 3))], ValueError, "square"),
         (sp.csr_array((3, 5)), ValueError, r"\(m, n \* n\)"),
         (np.eye(2)[None] * 1j, TypeError, "complex"),
@@ -149,5 +149,5 @@ def test_bad_questions():
         given.combination(np.ones(2))
     with pytest.raises(ValueError, match="at least one matrix"):
         SymmetricMatrices.by_entry(0, 2, lambda i, j, l: 0.0)
-    with pytest.raises(ValueError, match="gave an array of shape"):
+    with pytest.raises(ValueError, match="returned an array of shape"):
         SymmetricMatrices.by_entry(3, 2, lambda i, j, l: np.zeros(2)).entries(0, 0)

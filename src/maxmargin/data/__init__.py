@@ -1,4 +1,4 @@
-"""Readers of data: files, data sets, and the matrices of semidefinite programs."""
+"""Readers and writers of data: files, stores, data sets, and semidefinite programs."""
 
 from typing import TYPE_CHECKING
 

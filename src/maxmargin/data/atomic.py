@@ -14,15 +14,16 @@ from typing import BinaryIO
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to write bytes to; it gets its name only if the `with` block ends without an error.
+    """Open a file for writing bytes; it appears at `path` only if the `with` block ends without an error.
 
-    The bytes go to a temporary file in the same folder; at the end they are flushed to the disk and the file is
-    renamed. After an error or an interrupt the temporary file is removed, and an earlier file at `path` is unchanged.
+    The bytes are written to a temporary file in the same folder. At the end of the block, they are flushed to disk and
+    the file is renamed. After an error or an interrupt, the temporary file is removed, and an existing file at `path`
+    is unchanged.
 
     Parameters
     ----------
     path : str or path
-        The file to write. One that exists is replaced and keeps its permissions; a symbolic link is followed.
+        The file to write. An existing file is replaced and keeps its permissions; a symbolic link is followed.
 
     Examples
     --------
@@ -43,14 +44,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str], *, folder: bool) -> Iterator[Path]:
-    """A temporary path beside another one; what is written there gets its name if the `with` block ends without error.
+    """Provide a temporary path next to `path`, and rename it to `path` if the `with` block ends without an error.
 
     Parameters
     ----------
     path : str or path
-        The file or folder to write. One that exists is replaced at the end; a symbolic link is followed.
+        The file or folder to write. An existing one is replaced at the end; a symbolic link is followed.
     folder : bool
-        Whether a folder will be written, not a file.
+        Whether a folder will be written instead of a file.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def atomic_path(path: str | os.PathLike[str], *, folder: bool) -> Iterator[Path]
     try:
         yield temporary
         if target.is_dir():
-            # A folder cannot be renamed over another one. The old one is kept until the new one has its name.
+            # A folder cannot replace another one by renaming. The old one is kept until the new one has its name.
             old = _beside(target)
             target.rename(old)
             temporary.rename(target)
@@ -91,7 +92,7 @@ def atomic_path(path: str | os.PathLike[str], *, folder: bool) -> Iterator[Path]
 
 
 def remove_temporary_files(path: str | os.PathLike[str]) -> None:
-    """Remove what writers of a file have left that were killed on the way; nobody may be writing it now."""
+    """Remove temporary files left by killed writers of a file. No other process may be writing the file."""
     target = Path(os.path.realpath(path))
     if target.parent.is_dir():
         for other in target.parent.iterdir():

@@ -1,4 +1,4 @@
-"""Data sets: Adult, which comes with the package, and the search for others in local folders."""
+"""The Adult data set, which comes with the package, and the search for other data sets in local folders."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ _HERE = Path(__file__).resolve().parent
 
 
 def load_adult() -> tuple[Any, NDArray[np.float64], Any, NDArray[np.float64]]:
-    """Load the Adult data: does a person earn more than 50,000 dollars a year (+1) or not (-1)?
+    """Load the Adult data set: does a person earn more than 50,000 dollars a year (+1) or not (-1)?
 
     Returns
     -------
     X_train : float32 csr_array of shape (32561, 123)
-        Binary features, about 14 ones a row.
-    y_train : float64 array of +1 and -1
+        The training samples: binary features, with about 14 ones per row.
+    y_train : float64 array of shape (32561,)
+        The training labels, +1 or -1.
     X_test : float32 csr_array of shape (16281, 123)
-    y_test : float64 array of +1 and -1
+        The test samples.
+    y_test : float64 array of shape (16281,)
+        The test labels.
 
     Notes
     -----
-    By Barry Becker and Ronny Kohavi, from the UCI Machine Learning Repository, under CC BY 4.0; see
+    The data is by Barry Becker and Ronny Kohavi, from the UCI Machine Learning Repository, under CC BY 4.0; see
     `maxmargin/data/adult/README.md`.
 
     Examples
@@ -45,10 +48,10 @@ def load_adult() -> tuple[Any, NDArray[np.float64], Any, NDArray[np.float64]]:
 
 
 def find_dataset(name: str) -> Path:
-    """Find a data set that does not come with the package, for benchmarks.
+    """Find a data set for benchmarks that does not come with the package.
 
-    Looks in the folder that the environment variable MAXMARGIN_DATA names, then in `shared/data` beside the project's
-    checkout, then in `shared/data` beside the current folder.
+    The folders are searched in this order: the folder in the environment variable MAXMARGIN_DATA, `shared/data` next to
+    the project's checkout, and `shared/data` next to the current folder.
 
     Parameters
     ----------
@@ -58,12 +61,12 @@ def find_dataset(name: str) -> Path:
     Returns
     -------
     Path
-        The folder or file, which exists.
+        The existing folder or file.
 
     Raises
     ------
     FileNotFoundError
-        If it is not found: the message lists the folders searched, and says where to get the data set.
+        If the data set is not found. The message lists the folders that were searched, and where to get the data set.
 
     Examples
     --------
@@ -80,10 +83,10 @@ def find_dataset(name: str) -> Path:
     for folder in folders:
         if (folder / name).exists():
             return folder / name
-    source = _SOURCES.get(name.partition("/")[0], "ask whoever wrote the code that needs it")
+    source = _SOURCES.get(name.partition("/")[0], "ask the author of the code that needs it")
     raise FileNotFoundError(
         f"data set {name!r} not found; looked in {', '.join(map(str, folders))}. To get it: {source}. Then put it in a "
-        f"folder named {name.partition('/')[0]!r} and set MAXMARGIN_DATA to the folder that holds that one."
+        f"folder named {name.partition('/')[0]!r} and set MAXMARGIN_DATA to the parent of that folder."
     )
 
 
@@ -95,6 +98,6 @@ _SOURCES = {
     "news20": "news20.binary from the LIBSVM data page",
     "reuters": "Reuters-21578, money-fx against the rest, from the LaSVM data page",
     "small": "heart_scale, mushrooms, splice and german.numer_scale from the LIBSVM data page",
-    "spam": "the public corpus of SpamAssassin, one binary feature a word",
+    "spam": "the public corpus of SpamAssassin, with one binary feature per word",
     "spambase": "spambase.data from the UCI Machine Learning Repository, or sklearn.datasets.fetch_openml('spambase')",
 }

@@ -1,4 +1,4 @@
-"""Single entries of any data, a block of samples at a time, and the ranges of features."""
+"""Access to single entries of any data, in blocks of samples, and the ranges of features."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from maxmargin.data.matrices import as_matrix
 from maxmargin.data.stores import is_store
 
 BLOCK_ENTRIES = 2**26
-"""Entries of a block of samples, at most, if all of its features were read: 512 MB of float64, of which a reader
-asks for a sixteenth at a time."""
-BLOCK_SAMPLES = 4096  # samples in a block, at most: enough that what is done once for each block does not matter
+"""The maximum number of entries of a block of samples, counting all features: 512 MB of float64, of which a reader
+requests a sixteenth at a time."""
+BLOCK_SAMPLES = 4096  # maximum samples in a block: enough that the work per block does not matter
 
 
 @runtime_checkable
 class EntrySource(Protocol):
-    """Data whose entries can be asked for one by one, at a cost that depends on the feature."""
+    """Data whose entries can be read one by one, at a cost that depends on the feature."""
 
     shape: tuple[int, int]
     costs: Vector
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
-        """The entries at all of these rows and columns, of shape (rows, columns)."""
+        """Return the entries at all of these rows and columns, of shape (rows, columns)."""
 
 
 class SampleBlock(NamedTuple):
-    """Consecutive samples.
+    """A block of consecutive samples.
 
     Attributes
     ----------
     start, size : int
-        The first of them, and their number.
+        The position of the first sample, and the number of samples.
     read : function of (rows, columns)
-        The entries at all of these rows, counted from `start`, and columns, as a dense array.
+        Returns the entries at all of these rows, counted from `start`, and columns, as a dense array.
     """
 
     start: int
@@ -50,7 +50,7 @@ class SampleBlock(NamedTuple):
 
 
 def sample_blocks(X: Any) -> Iterator[SampleBlock]:
-    """The samples of an array, a sparse matrix, a store, a Source or a Matrix, in blocks."""
+    """Yield the samples of an array, a sparse matrix, a store, a Source or a Matrix, in blocks."""
     if isinstance(X, EntrySource):
         for start, count in _parts(X.shape):
             yield SampleBlock(start, count, partial(_read_from, X, start))
@@ -68,7 +68,7 @@ def _lies_elsewhere(X: Any) -> bool:
 
 
 def _parts(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """The first row and the number of rows of each block."""
+    """Yield the first row and the number of rows of each block."""
     n, d = shape
     size = max(1, min(BLOCK_SAMPLES, BLOCK_ENTRIES // max(1, d)))
     for start in range(0, n, size):
@@ -87,7 +87,7 @@ def _read_from(X: EntrySource, start: int, rows: Indices, columns: Indices) -> N
 
 
 def _rows(X: Any) -> Iterator[Any]:
-    """All rows in blocks, each an array or a sparse matrix."""
+    """Yield all rows in blocks, each an array or a sparse matrix."""
     if _lies_elsewhere(X):
         yield from (lines for _, lines in as_matrix(X).blocks())
     else:
@@ -95,14 +95,14 @@ def _rows(X: Any) -> Iterator[Any]:
 
 
 class FeatureRanges(NamedTuple):
-    """What is known of features that have not been read.
+    """The known ranges of features that have not been read.
 
     Attributes
     ----------
     low, high : arrays of shape (d,)
-        The least and the largest value of each feature.
+        The smallest and the largest value of each feature.
     typical : array of shape (d,)
-        The value to assume of a feature as long as it has not been read, its mean for instance.
+        The value to assume for each feature before it is read, for example its mean.
     """
 
     low: Vector
@@ -111,17 +111,17 @@ class FeatureRanges(NamedTuple):
 
 
 def feature_ranges(X: Any) -> FeatureRanges:
-    """The least value, the largest one and the mean of each feature, in one pass over the data.
+    """Compute the smallest value, the largest value and the mean of each feature, in one pass over the data.
 
     Parameters
     ----------
     X : array, sparse matrix, store, Source or Matrix of shape (n, d)
-        It is read a block of samples at a time. Entries of a sparse matrix that are not stored count as zeros.
+        The samples, which are read in blocks. Entries of a sparse matrix that are not stored count as zeros.
 
     Returns
     -------
     FeatureRanges
-        For the `ranges` of :meth:`maxmargin.LinearSVC.decide`.
+        The ranges, for the argument `ranges` of :meth:`maxmargin.LinearSVC.decide`.
 
     Examples
     --------
@@ -143,16 +143,16 @@ def feature_ranges(X: Any) -> FeatureRanges:
         raise ValueError(
             f"column {strange[0]} holds NaN or infinity, or there are no rows; every feature must have a finite range"
         )
-    # A mean is rounded, so that that of equal values may lie beside them.
+    # The mean is rounded, so the mean of equal values may differ slightly from them.
     return FeatureRanges(low, high, np.clip(total / n, low, high))
 
 
 def feature_costs(cost: Any, n_features: int) -> Vector:
-    """The cost of an entry of each feature, from a number, an array or a function of the features."""
+    """Return the cost of an entry of each feature, from a number, an array or a function of the features."""
     given = cost(np.arange(n_features)) if callable(cost) else cost
     costs = np.asarray(given, dtype=np.float64)
     if costs.shape not in ((), (n_features,)):
-        raise ValueError(f"cost has shape {costs.shape}; expected a number or one for each of {n_features} features")
+        raise ValueError(f"cost has shape {costs.shape}; expected one number, or one for each of {n_features} features")
     costs = np.broadcast_to(costs, n_features).copy()
     wrong = costs[~((costs >= 0) & np.isfinite(costs))]
     if wrong.size:

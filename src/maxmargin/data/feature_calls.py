@@ -1,4 +1,4 @@
-"""Calls of the functions that compute features: several at a time, each tried again where it fails."""
+"""Concurrent calls of the functions that compute features; a call that fails is retried."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BACKENDS = ("threads", "processes")
 
 
 class FeatureError(RuntimeError):
-    """Features could not be computed. What other calls had computed by then is kept.
+    """The error that features could not be computed. Features that other calls have computed are kept.
 
     Attributes
     ----------
     rows, columns : array of int64
-        What the call was to compute: the entries at these rows and columns, or whole rows, or whole columns; an
-        array is empty where the call was for all.
+        The entries that the call was to compute: entries at these rows and columns, whole rows, or whole columns. An
+        array is empty if the call was for all rows or columns.
     row, column : int or None
-        The first of them; None where the call was for all.
+        The first item of `rows` and `columns`; None if the array is empty.
     """
 
     def __init__(self, message: str, rows: Indices, columns: Indices) -> None:
@@ -41,18 +41,18 @@ class FeatureError(RuntimeError):
 
 
 class FeatureCalls:
-    """Makes calls in threads, in processes or, of coroutine functions, in one event loop.
+    """Makes calls in threads, in processes or, for coroutine functions, in one event loop.
 
     Parameters
     ----------
     workers : int
-        How many calls run at the same time, at most.
+        The maximum number of concurrent calls.
     backend : {"threads", "processes"}
-        Where functions run; coroutine functions are awaited in a thread of their own.
+        Where functions run. Coroutine functions are awaited in a separate thread.
     retries : int
-        How many times a call that raised an exception is made again.
+        The maximum number of retries of a call that raises an exception.
     retry_wait : float
-        The seconds before the first retry; each following wait is twice as long.
+        The seconds before the first retry. Each further wait is twice as long.
     """
 
     def __init__(self, workers: int, backend: str, retries: int, retry_wait: float) -> None:
@@ -61,9 +61,9 @@ class FeatureCalls:
         self.loop: _EventLoop | None = None
 
     def results(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
-        """The number and the result of each call, in the order in which they end, or the exception that it raised last.
+        """Yield the number of each call with its result, or the last exception that it raised, as calls end.
 
-        After an exception, no further calls are begun; those that run are waited for.
+        After an exception, no further calls are started, but running calls are awaited.
         """
         if self.workers == 1 and self.backend == "threads" and not is_async(function):
             for k, arguments in enumerate(calls):
@@ -103,21 +103,21 @@ class FeatureCalls:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call gives a coroutine, which is awaited."""
+    """Whether a call of the function returns a coroutine, which must be awaited."""
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def _executor(backend: str, workers: int) -> Executor:
     if backend == "threads":
         return ThreadPoolExecutor(workers, thread_name_prefix="maxmargin-features")
-    from joblib.externals.loky import ProcessPoolExecutor  # which pickles lambdas and functions of a notebook, too
+    from joblib.externals.loky import ProcessPoolExecutor  # also pickles lambdas and functions defined in a notebook
 
     executor: Executor = ProcessPoolExecutor(workers)
     return executor
 
 
 def _attempt(function: Callable[..., Any], arguments: tuple[Any, ...], retries: int, wait: float) -> Any:
-    """The result of a call, or the exception of the last attempt."""
+    """Return the result of a call, or the exception of the last attempt."""
     for attempt in range(retries + 1):
         try:
             return function(*arguments)
@@ -145,7 +145,7 @@ def _cancel(futures: Iterator[Future[Any]] | dict[Future[Any], int]) -> None:
 
 
 class _EventLoop:
-    """An event loop in a thread of its own: the caller may be inside of another one, as in a notebook."""
+    """An event loop in a separate thread, because the caller may run in another event loop, as in a notebook."""
 
     def __init__(self, workers: int) -> None:
         self.loop = asyncio.new_event_loop()
@@ -169,7 +169,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def described(name: str, rows: Indices, columns: Indices) -> str:
-    """A call in words, such as "entries() of row 3, columns 7 to 9"."""
+    """Describe a call, for example "entries() of row 3, columns 7 to 9"."""
     parts = [_numbers(what, lines) for what, lines in (("row", rows), ("column", columns)) if lines.size]
     return f"{name}() of {', '.join(parts)}"
 

@@ -1,9 +1,9 @@
-"""A log of computed features on disk: records are only ever added, so that a crash loses at most the last one.
+"""A log of computed features on disk. Records are only appended, so a crash loses at most the last record.
 
-Layout, little-endian: a header of `MAGIC`, the number of bytes of a JSON object, its CRC-32 and the object (shape, data
-type, version); then a record for each line or part of a line: `RECORD` (axis, line, number of entries, CRC-32 of the
-body, CRC-32 of these four), and the body, which is the positions of the entries as int64, unless they are all entries
-of the line, and their values.
+The layout is little-endian. The header consists of `MAGIC`, the number of bytes of a JSON object, its CRC-32 and the
+object (shape, data type, version). A record for each line or part of a line follows: `RECORD` (axis, line, number of
+entries, CRC-32 of the body, CRC-32 of these four) and the body. The body holds the positions of the entries as int64,
+unless they are all entries of the line, and the values of the entries.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ RECORD = struct.Struct("<BqqII")
 
 
 class LogError(ValueError):
-    """A log that is damaged, of other data, or in use."""
+    """The error that a log of features is damaged, holds other data, or is in use."""
 
 
 class Piece(NamedTuple):
-    """Entries of one line that became known together.
+    """Entries of one line (a row or a column) that became known together.
 
     Attributes
     ----------
     axis : int
         0 for a row, 1 for a column.
     line : int
-        Which one.
+        The number of the row or column.
     where : array of int64
-        The positions of the entries in it, ascending.
+        The positions of the entries in the line, in ascending order.
     values : array
+        The values of the entries.
     """
 
     axis: int
@@ -51,17 +52,18 @@ class Piece(NamedTuple):
 
 
 class FeatureLog:
-    """An open log, to which no other object can add.
+    """An open log, to which no other object can append.
 
     Parameters
     ----------
     path : str or path
-        The file, which is made if it does not exist.
+        The file, which is created if it does not exist.
     shape : tuple
         The numbers of rows and columns.
     dtype : dtype
+        The type of the values.
     version : str
-        What the features were computed by; a log of another version is refused.
+        The version of the functions that compute the features; a log of another version is refused.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class FeatureLog:
     ) -> None:
         self.path, self.shape, self.dtype = os.fspath(path), shape, dtype.newbyteorder("<")
         self.head = {"shape": list(shape), "dtype": dtype.name, "version": version}
-        # Unbuffered: each record is one write, which a process that is killed leaves behind whole or torn at its end.
+        # Unbuffered, so that each record is one write; if the process is killed, only the last record can be torn.
         self.file: BinaryIO = open(self.path, "a+b", buffering=0)  # noqa: SIM115
         self.close = weakref.finalize(self, self.file.close)
         try:
@@ -81,7 +83,7 @@ class FeatureLog:
             raise
 
     def pieces(self) -> Iterator[Piece]:
-        """All whole records. A torn last one is removed from the file."""
+        """Yield all complete records. A torn last record is removed from the file."""
         at = self.start
         while at < self.size:
             record = self._record(at)
@@ -92,7 +94,7 @@ class FeatureLog:
             yield piece
 
     def append(self, piece: Piece) -> None:
-        """Add a record; if it cannot be written, the log stays as it was."""
+        """Append a record; if it cannot be written, the log is unchanged."""
         axis, line, where, values = piece
         whole = where.size == self.shape[1 - axis]
         positions = b"" if whole else where.astype("<i8").tobytes()
@@ -106,7 +108,7 @@ class FeatureLog:
         except BaseException as error:
             self._truncate(self.size)
             if isinstance(error, OSError):
-                raise OSError(error.errno, f"cannot add to {self.path}: {error}. Make room on the disk.") from error
+                raise OSError(error.errno, f"cannot append to {self.path}: {error}. Free disk space.") from error
             raise
         self.size += len(data)
 
@@ -115,18 +117,18 @@ class FeatureLog:
         self.size = size
 
     def _read(self, at: int, count: int) -> bytes:
-        """So many bytes, or fewer at the end of the file."""
+        """Read `count` bytes, or fewer at the end of the file."""
         self.file.seek(at)
         return self.file.read(count)
 
     def _check_head(self) -> int:
-        """Where the records begin. An empty file, or one whose header is torn, gets a header."""
+        """Return the position of the first record. A file that is empty or has a torn header gets a new header."""
         text = json.dumps(self.head).encode()
         expected = MAGIC + HEADER.pack(len(text), zlib.crc32(text)) + text
         records = len(MAGIC) + HEADER.size
         start = self._read(0, records)
         if not MAGIC.startswith(start[: len(MAGIC)]):
-            raise LogError(f"{self.path} is not a log of features; give the name of a new file, or of such a log")
+            raise LogError(f"{self.path} is not a log of features; give the name of a new file, or of a feature log")
         length, checksum = HEADER.unpack(start[len(MAGIC) :]) if len(start) == records else (0, 0)
         head = self._read(records, length)
         if len(start) < records or len(head) < length:
@@ -143,13 +145,13 @@ class FeatureLog:
         return records + int(length)
 
     def _record(self, at: int) -> tuple[Piece, int] | None:
-        """The record at this position and where the next one begins; None for one that is torn, at the end."""
+        """Return the record at this position and the position of the next one; None for a torn record at the end."""
         head = self._read(at, RECORD.size)
         if len(head) < RECORD.size:
             return None
         axis, line, count, checksum, own_checksum = RECORD.unpack(head)
         if zlib.crc32(head[:-4]) != own_checksum:
-            # A crash of the system may leave zeros where the last bytes were to be written.
+            # A system crash may leave zeros in place of the last bytes.
             if not any(head) and not any(self._read(at, self.size - at)):
                 return None
             raise self._damaged(at)
@@ -180,7 +182,7 @@ def _head_of(axis: int, line: int, count: int, body: bytes) -> bytes:
 
 
 def _lock(file: BinaryIO, path: str) -> None:
-    """Refuse a log that another object has open, where the system can tell."""
+    """Refuse a log that another object has open, if the operating system supports this check."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -61,50 +61,50 @@ def read_table(
     block_size: int = DEFAULT_BLOCK_SIZE,
     absent_chunks: AbsentChunks = "error",
 ) -> tuple[Any, NDArray[Any]]:
-    """Read rows and their labels from a file in any format that the command takes.
+    """Read rows and their labels from a file in any format that the command supports.
 
     ========== ====================================== ==============================================================
     format     file                                   rows and labels
     ========== ====================================== ==============================================================
     "libsvm"   .libsvm, .svm, .svmlight               see :func:`read_libsvm`; labels are numbers
-    "csv"      .csv, .tsv                             cells between commas, semicolons or tabs; all but the labels
-                                                      are finite numbers. Labels are numbers if all of them are, else
-                                                      strings.
-    "npy"      .npy                                   a matrix whose first or last column holds the labels, or all of
-                                                      it the rows if `labels` names another file; mapped, not read,
-                                                      where it is a file that is not compressed
-    "npz"      .npz                                   arrays X and y, or what `scipy.sparse.save_npz` writes, with y
+    "csv"      .csv, .tsv                             cells between commas, semicolons or tabs; all cells except labels
+                                                      are finite numbers. Labels are numbers if all of them are,
+                                                      otherwise strings.
+    "npy"      .npy                                   a matrix whose first or last column holds the labels; if `labels`
+                                                      names another file, all columns are features. The file is
+                                                      memory-mapped if it is not compressed.
+    "npz"      .npz                                   arrays X and y, or a file of `scipy.sparse.save_npz`, with y
                                                       among the arrays or in the file `labels`
-    "auto"     .parquet, .arrow, .feather, a folder   a store (see :func:`maxmargin.data.open_store`): X stays where it
-               of .parquet files                      is and is a Source; the labels are in a column
-    "auto"     .zarr, .h5, .hdf5, .h5ad               a store too; the labels are the array `y` or `labels` beside X, or
-                                                      `labels` says where they are
+    "auto"     .parquet, .arrow, .feather, a folder   a store (see :func:`maxmargin.data.open_store`): X is a Source,
+               of .parquet files                      which is not read into memory; the labels are in a column
+    "auto"     .zarr, .h5, .hdf5, .h5ad               also a store; the labels are the array `y` or `labels` next to X,
+                                                      or where the argument `labels` says
     ========== ====================================== ==============================================================
 
     .npy, .npz, HDF5, Parquet and Arrow files, and files compressed by gzip, bzip2 or xz, are recognised by their first
-    bytes, whatever their names; LIBSVM and CSV by the name, or if that does not tell, by the first lines. All but
-    stores may come from a pipe.
+    bytes, regardless of their names. LIBSVM and CSV files are recognised by the name, or otherwise by the first lines.
+    All formats except stores may come from a pipe.
 
     Parameters
     ----------
     path : str or path
         The file, or "-" for standard input.
-    format : str
-        The format of the file; "auto": recognised by its first bytes, its name, then its first lines.
-    label_column : str or int
-        Where the labels are in CSV, .npy, Parquet and Arrow files: "first", "last", a name in the header, or a
-        position counted from 0 (from the end if negative). A name in the header comes before the words
-        "first" and "last".
-    labels : str or path, optional
-        A .npy file, or a text file with one label a line, for .npy and .npz files and stores that hold none. Of Zarr
-        and HDF5 also an array in the same store, such as `obs/kind`, or in another, as `other.h5::/y`.
-    header : bool or "auto"
-        Whether a CSV file starts with a line of names; "auto": if no cell of its first line is a number.
-    dtype : float64 or float32
-        Type of X where text is read or integers are converted. Floating point arrays stay as they are.
-    n_features : int, optional
-        The number of features, if it is known; see :func:`read_libsvm`.
-    zero_based : bool or "auto"
+    format : {"auto", "libsvm", "csv", "npy", "npz"}, default="auto"
+        The format of the file. "auto" recognises it by its first bytes, its name, or its first lines.
+    label_column : str or int, default="last"
+        The column of the labels in CSV, .npy, Parquet and Arrow files: "first", "last", a name in the header, or a
+        position counted from 0 (from the end if negative). A column that is named "first" or "last" takes precedence
+        over these words.
+    labels : str or path, default=None
+        A .npy file, or a text file with one label per line, for .npy and .npz files and stores without labels. For Zarr
+        and HDF5, also an array in the same store, such as `obs/kind`, or in another store, such as `other.h5::/y`.
+    header : bool or "auto", default="auto"
+        Whether a CSV file starts with a line of names. "auto" assumes so if no cell of its first line is a number.
+    dtype : float64 or float32, default=float64
+        The type of X if text is read or integers are converted. Floating point arrays are not converted.
+    n_features : int, default=None
+        The number of features, if known; see :func:`read_libsvm`.
+    zero_based : bool or "auto", default="auto"
         For LIBSVM files, see :func:`read_libsvm`.
     cache_size, block_size, absent_chunks
         For stores, see :func:`maxmargin.data.open_store`.
@@ -112,12 +112,14 @@ def read_table(
     Returns
     -------
     X : array, memory map, CSR array or Source of shape (n, d)
+        The rows.
     y : array of shape (n,)
+        The labels.
 
     Raises
     ------
     FileFormatError
-        If the file is malformed; for a text file, with the line, and the column or the number of the cell.
+        If the file is malformed. For a text file, the error gives the line, and the column or the number of the cell.
 
     Examples
     --------
@@ -163,9 +165,15 @@ def load_table(
     block_size: int = DEFAULT_BLOCK_SIZE,
     absent_chunks: AbsentChunks = "error",
 ) -> Table:
-    """Read rows, and labels if there are any; parameters are those of :func:`read_table`.
+    """Read rows, and labels if there are any.
 
-    All columns of a CSV or .npy file are features if `label_column` is None, or if there are `n_features` columns.
+    The parameters are those of :func:`read_table`. All columns of a CSV or .npy file are features if `label_column` is
+    None, or if there are `n_features` columns.
+
+    Returns
+    -------
+    Table
+        The rows, the labels if there are any, and the names of the features.
     """
     if format not in ("auto", "libsvm", "csv", "npy", "npz"):
         raise ValueError(f"format is {format!r}; expected 'auto', 'libsvm', 'csv', 'npy' or 'npz'")
@@ -186,12 +194,12 @@ def load_table(
         with _report_damage_of(stream):
             empty = not stream.peek(1)
         if empty:
-            raise FileFormatError(stream.name, None, None, "no rows: there is nothing in it")
+            raise FileFormatError(stream.name, None, None, "no rows: the file is empty")
         if format == "auto":
             format = format_of(stream)
         if labels is not None and format not in ("npy", "npz"):
             raise ValueError(
-                f"labels={os.fspath(labels)!r} was given, but {stream.name} has its own: it is a {format} file"
+                f"labels={os.fspath(labels)!r} was given, but {stream.name} is a {format} file, which contains labels"
             )
         match format:
             case "libsvm":
@@ -208,7 +216,7 @@ def load_table(
 
 
 def format_of(stream: InputStream) -> Format:
-    """The format by the first bytes, then by the name, then by the first line that tells LIBSVM from CSV."""
+    """Recognise the format by the first bytes, then by the name, then by a line that distinguishes LIBSVM from CSV."""
     head = stream.head
     if head.startswith(_NPY):
         return "npy"
@@ -235,10 +243,10 @@ def format_of(stream: InputStream) -> Format:
                 stream.name,
                 None,
                 None,
-                "expected LIBSVM (label index:value ...) or CSV (cells between commas, semicolons or tabs); its first "
-                f"line that tells is {line[:60].decode(errors='backslashreplace')!r}. Or, in Python, say format=...",
+                "expected LIBSVM (label index:value ...) or CSV (cells between commas, semicolons or tabs), but one of "
+                f"its first lines is {line[:60].decode(errors='backslashreplace')!r}. Or, in Python, give format=...",
             )
-    # A label on each line and nothing else: rows without entries.
+    # Each line holds only a label: rows without entries.
     return "libsvm"
 
 
@@ -263,7 +271,7 @@ def _read_npy(
         return Table(table[:, :-1], np.array(table[:, -1]), column_in_words(position, None, width))
     raise ValueError(
         f"label_column is {label_column}, but the labels of {stream.name} must be in the first or the last column, so "
-        "that the rest can be read in place. Or save them apart, and give that file as labels=..."
+        "that the rest can be read in place. Or save the labels in a separate file and give it as labels=..."
     )
 
 
@@ -285,7 +293,7 @@ def _read_npz(stream: InputStream, labels: str | os.PathLike[str] | None) -> Tab
 
 
 def _other_archive(names: list[str]) -> str:
-    """A description of a zip archive that does not hold the expected arrays."""
+    """Describe a zip archive that does not hold the expected arrays."""
     if "model.json" in names:
         return "a model file of maxmargin; expected data"
     if "xl/workbook.xml" in names:
@@ -302,7 +310,7 @@ def _read_labels(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 def _read_array(stream: InputStream) -> Any:
-    """The array in a .npy file; memory-mapped if possible."""
+    """Read the array in a .npy file; memory-map it if possible."""
     with _report_damage_of(stream), _report_unreadable(stream.name):
         if stream.path is not None:
             return np.lib.format.open_memmap(stream.path, mode="r")

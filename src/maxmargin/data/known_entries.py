@@ -1,4 +1,4 @@
-"""The entries of a matrix that are known, by rows and by columns."""
+"""The known entries of a matrix, by rows and by columns."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ Values = NDArray[Any]
 
 
 class Known(NamedTuple):
-    """Entries, and which of them are known; the others are 0."""
+    """Entries, and a mask of the known ones; the others are 0."""
 
     values: Values
     known: Mask
 
 
 class KnownEntries:
-    """A matrix whose entries become known in pieces of rows and columns; each fills what is missing in the other.
+    """A matrix whose entries become known in pieces of rows and columns, each of which completes the other.
 
     Parameters
     ----------
     shape : tuple
         The numbers of rows and columns.
     dtype : dtype
+        The type of the entries.
 
     Attributes
     ----------
     unknown : tuple of arrays of int64
-        How many entries of each row, and of each column, are not known.
+        The number of unknown entries of each row, and of each column.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
         self.shape, self.dtype = shape, dtype
         self.unknown = tuple(np.full(shape[axis], shape[1 - axis], dtype=np.int64) for axis in (0, 1))
-        # By axis: rows, and then columns.
+        # Indexed by axis: rows, then columns.
         self._whole: tuple[dict[int, Values], dict[int, Values]] = {}, {}
         self._parts: tuple[dict[int, Known], dict[int, Known]] = {}, {}
 
     def line(self, axis: int, k: int) -> Known:
-        """Row k (axis 0) or column k (axis 1), and which entries of it are known. A whole line cannot be written to."""
+        """Return row k (axis 0) or column k (axis 1) and a mask of its known entries. A complete line is read-only."""
         whole = self._whole[axis].get(k)
         if whole is not None:
             return Known(whole, np.broadcast_to(np.True_, whole.shape))
@@ -55,7 +56,7 @@ class KnownEntries:
         return Known(values, known)
 
     def _part(self, axis: int, k: int) -> Known:
-        """What the pieces of a line, and those that cross it, know of it, in arrays of their own."""
+        """Return what is known of a line from its own pieces and from crossing lines, in new arrays."""
         width = self.shape[1 - axis]
         values, known = np.zeros(width, dtype=self.dtype), np.zeros(width, dtype=bool)
         whole, parts = self._whole[1 - axis], self._parts[1 - axis]
@@ -71,7 +72,7 @@ class KnownEntries:
         return Known(values, known)
 
     def block(self, rows: Indices, columns: Indices) -> Known:
-        """The entries at all of these rows and columns, of shape (rows, columns), and which of them are known."""
+        """Return the entries at all of these rows and columns, of shape (rows, columns), and a mask of known ones."""
         values = np.zeros((rows.size, columns.size), dtype=self.dtype)
         known = np.zeros(values.shape, dtype=bool)
         for axis, (along, across) in enumerate(((rows, columns), (columns, rows))):
@@ -86,7 +87,7 @@ class KnownEntries:
         return Known(values, known)
 
     def pieces(self) -> Iterator[tuple[int, int, Indices, Values]]:
-        """All that is known, as `add` takes it; some entries both as parts of rows and of columns."""
+        """Yield all known entries in the form that `add` accepts; some both as parts of rows and of columns."""
         for axis in (0, 1):
             for k in (*self._whole[axis], *self._parts[axis]):
                 values, known = self._parts[axis].get(k) or self.line(axis, k)
@@ -94,7 +95,7 @@ class KnownEntries:
                 yield axis, k, where, values[where]
 
     def add(self, axis: int, k: int, where: Indices, values: Values) -> Indices:
-        """Add entries of a row or column at these positions; returns the positions that were not known before."""
+        """Add entries of a row or column at these positions; return the positions that were not known before."""
         before = self.line(axis, k)
         new = ~before.known[where]
         fresh = where[new]

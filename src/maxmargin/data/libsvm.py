@@ -1,4 +1,4 @@
-"""LIBSVM (SVMlight) files: one row a line, `label index:value index:value ...`, without the zeros."""
+"""LIBSVM (SVMlight) files, with one row per line: `label index:value index:value ...`, without the zeros."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from maxmargin.data._libsvm import Progress, parse
 from maxmargin.data.streams import FileFormatError, open_to_read, open_to_write, report_damage
 
-_BLOCK_BYTES = 1 << 22  # bytes that are read and parsed at a time
-_BLOCK_ROWS = 1000  # rows that are written at a time
-_LARGEST_INDEX = 10**18 - 1  # has 18 digits, the most that the parser reads
+_BLOCK_BYTES = 1 << 22  # number of bytes to read and parse at a time
+_BLOCK_ROWS = 1000  # number of rows to write at a time
+_LARGEST_INDEX = 10**18 - 1  # it has 18 digits, the maximum that the parser supports
 
 
 class LibsvmError(FileFormatError):
-    """A LIBSVM file that cannot be read; the message has the file, the line, the column and the text found there."""
+    """The error that a LIBSVM file cannot be read, with the file, the line, the column and the text found there."""
 
 
 def read_libsvm(
@@ -33,38 +33,38 @@ def read_libsvm(
 ) -> tuple[Any, NDArray[np.float64]]:
     """Read a LIBSVM file.
 
-    A line is `label index:value index:value ...`; text after a `#` is a comment, and lines without a label are
-    skipped. Line ends may be LF or CRLF. Values are plain decimal numbers, rounded exactly as Python's `float`
-    rounds them. A `qid:n` after the label, as in ranking files, is checked and dropped.
+    A line has the form `label index:value index:value ...`. Text after a `#` is a comment, and lines without a label
+    are skipped. Line ends may be LF or CRLF. Values are plain decimal numbers, rounded exactly as Python's `float`
+    does. A `qid:n` after the label, as in ranking files, is checked and dropped.
 
-    The file is read in blocks of 4 MB: memory holds the result, and at most half as much again.
+    The file is read in blocks of 4 MB. The peak memory is at most one and a half times the size of the result.
 
     Parameters
     ----------
     path_or_file : str, path or binary file
-        A path, which may be compressed by gzip, bzip2 or xz; "-" is standard input.
-    n_features : int, optional
-        The number of columns. By default, the least that holds the largest index.
-    dtype : float64 or float32
-        Type of the values of X.
-    zero_based : bool or "auto"
-        Whether the first column is written as 0 or as 1. "auto" takes the file for zero-based if and only if the
-        index 0 occurs in it, as scikit-learn does; a zero-based file whose first column is all zeros would be
-        misread, so give it if you know it, and always for a part of a larger file.
+        The file, which may be compressed by gzip, bzip2 or xz if a path is given; "-" is standard input.
+    n_features : int, default=None
+        The number of columns. None means the smallest number that the largest index allows.
+    dtype : float64 or float32, default=float64
+        The type of the values of X.
+    zero_based : bool or "auto", default="auto"
+        Whether the index of the first column is 0 or 1. "auto" assumes zero-based if and only if the index 0 occurs in
+        the file, as scikit-learn does. This misreads a zero-based file whose first column is all zeros, so give the
+        value if you know it, and always for a part of a larger file.
 
     Returns
     -------
     X : scipy.sparse.csr_array of shape (n, d)
-        Indices are sorted within each row, and int32 as long as they fit. Zeros that are written out stay stored.
-        (A sparse array, not `csr_matrix`: scikit-learn takes both, and SciPy develops only the first further.)
+        The rows. Indices are sorted within each row, and int32 if they fit. Explicit zeros stay stored. (The result is
+        a sparse array, not a `csr_matrix`: scikit-learn accepts both, but SciPy develops only sparse arrays further.)
     y : float64 array of shape (n,)
         The labels.
 
     Raises
     ------
     LibsvmError
-        If the file is malformed, with the line, the column and the text found there. Infinite and NaN values, an
-        index that occurs twice in a row, and several labels on a line are errors too.
+        If the file is malformed, with the line, the column and the text found there. Infinite and NaN values, an index
+        that occurs twice in a row, and several labels on a line are also errors.
 
     Examples
     --------
@@ -87,28 +87,29 @@ def read_libsvm(
     if isinstance(path_or_file, (str, os.PathLike)):
         name, opened = os.fspath(path_or_file), open_to_read(path_or_file)
     else:
-        # A file that was given open is left open.
+        # A file that was given open stays open.
         name, opened = getattr(path_or_file, "name", "<file>"), nullcontext(path_or_file)  # type: ignore[assignment]
     with opened as file:
         return _Reader(str(name), n_features, dtype, zero_based).read(file)
 
 
 def write_libsvm(path: str | os.PathLike[str], X: Any, y: ArrayLike, *, zero_based: bool = False) -> None:
-    """Write a LIBSVM file, which `read_libsvm` reads back bit for bit.
+    """Write a LIBSVM file that `read_libsvm` reads back to the same bits.
 
-    Each number is written with the fewest digits that give it back. The file is written completely or not at all: an
-    error or an interrupt leaves an earlier file as it was.
+    Each number is written with the fewest digits that reproduce it. The file is written completely or not at all: after
+    an error or an interrupt, an existing file is unchanged.
 
     Parameters
     ----------
     path : str or path
-        A name that ends in .gz, .bz2 or .xz is compressed.
+        The file. If its name ends in .gz, .bz2 or .xz, it is compressed.
     X : array or sparse matrix of shape (n, d)
-        float32 or float64. The stored entries of a sparse matrix are written, the non-zeros of an array.
+        The rows, in float32 or float64. The stored entries of a sparse matrix, or the nonzero entries of an array, are
+        written.
     y : array of shape (n,)
-        The labels: finite numbers.
-    zero_based : bool
-        Whether the first column is written as 0 or, as most programs expect, as 1.
+        The labels, which must be finite numbers.
+    zero_based : bool, default=False
+        Whether the index of the first column is 0 or, as most programs expect, 1.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def write_libsvm(path: str | os.PathLike[str], X: Any, y: ArrayLike, *, zero_bas
 def write_libsvm_blocks(
     path: str | os.PathLike[str], blocks: Iterable[Any], y: NDArray[Any], *, zero_based: bool = False
 ) -> None:
-    """Write rows that come in blocks, arrays or CSR; parameters are those of :func:`write_libsvm`."""
+    """Write rows given in blocks (arrays or CSR matrices); parameters are those of :func:`write_libsvm`."""
     with open_to_write(path) as file:
         start = 0
         for rows in blocks:
@@ -151,13 +152,13 @@ def _check_writable(rows: Any, labels: NDArray[Any]) -> None:
     if labels.shape != rows.shape[:1]:
         raise ValueError(f"X has {rows.shape[0]} rows, but y has shape {labels.shape}")
     if labels.dtype.kind not in "biuf":
-        raise TypeError(f"y holds {labels.dtype}; a LIBSVM file has numbers for labels. Number the classes first.")
+        raise TypeError(f"y holds {labels.dtype}; labels in a LIBSVM file are numbers. Number the classes first.")
 
 
 class LibsvmBlocks:
-    """A LIBSVM file in blocks of rows, in bounded memory: read once for its width and labels, again for each pass.
+    """A LIBSVM file in blocks of rows, with bounded memory.
 
-    Parameters are those of :func:`read_libsvm`.
+    The file is read once for its width and labels, and again in each pass. Parameters are those of :func:`read_libsvm`.
 
     Attributes
     ----------
@@ -191,7 +192,7 @@ class LibsvmBlocks:
 
 
 class _Reader:
-    """Reads one file into arrays; before each block they grow by the most that the block can hold."""
+    """Reads one file into arrays, which grow before each block by the maximum that the block can hold."""
 
     def __init__(
         self, name: str, n_features: int | None, dtype: np.dtype[Any], zero_based: bool | Literal["auto"]
@@ -209,7 +210,7 @@ class _Reader:
         return self._result()
 
     def read_in_blocks(self, file: IO[bytes]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
-        """Rows and labels, block by block. Until the last one, the width and the first column may not be known yet."""
+        """Yield rows and labels in blocks. The width and the first column may be unknown until the last block."""
         for block in self._blocks(file):
             self._parse(block)
             rows, entries = self.progress.rows, self.progress.entries
@@ -227,7 +228,7 @@ class _Reader:
 
     @property
     def width(self) -> int:
-        """The number of columns, as far as it is known."""
+        """The number of columns, as far as known."""
         return max(self.progress.highest + 1 - self.progress.first, 0) if self.n_features is None else self.n_features
 
     def _parse(self, block: bytes) -> None:
@@ -243,7 +244,7 @@ class _Reader:
                 self._adapt_or_raise(block[start : block.index(b"\n", start)])
 
     def _blocks(self, file: IO[bytes]) -> Iterator[bytes]:
-        """Blocks of whole lines; the last line gets a newline if the file does not end in one."""
+        """Yield blocks of whole lines; the last line gets a newline if the file does not end in one."""
         with report_damage(lambda why: LibsvmError(self.name, self.progress.lines + 1, None, why)):
             while block := file.read(_BLOCK_BYTES):
                 if not isinstance(block, bytes):
@@ -252,7 +253,7 @@ class _Reader:
                 yield block if block.endswith(b"\n") else block + b"\n"
 
     def _adapt_or_raise(self, line: bytes) -> None:
-        """Widen the index type, or change "auto" to zero-based, if the line needs that; else raise an error."""
+        """Widen the index type or change "auto" to zero-based if the line requires it; otherwise raise an error."""
         progress = self.progress
         if progress.stopped == "low" and self.zero_based == "auto" and progress.first == 1:
             progress.first, progress.last = self._bounds(zero_based=True)
@@ -268,7 +269,7 @@ class _Reader:
         )
 
     def _bounds(self, zero_based: bool) -> tuple[int, int]:
-        """The least and the largest index that may be written in the file."""
+        """Return the smallest and the largest index that the file may contain."""
         if self.n_features is None:
             return (0, _LARGEST_INDEX - 1) if zero_based else (1, _LARGEST_INDEX)
         return (0, self.n_features - 1) if zero_based else (1, self.n_features)
@@ -286,13 +287,13 @@ class _Reader:
         if not self.progress.ordered:
             X.has_sorted_indices = False
             X.sort_indices()
-        # The parser has refused duplicates, and indices are sorted: SciPy need not check again.
+        # The parser has refused duplicates, and the indices are sorted, so SciPy need not check them again.
         X.has_canonical_format = True
         return X, self.labels
 
 
 def _resize(array: NDArray[Any], size: int) -> None:
-    # In place, without a second copy. Nothing else uses these arrays, though their reference counts may be above 1.
+    # In place, without a second copy. Nothing else uses these arrays, although their reference counts may exceed 1.
     array.resize(size, refcheck=False)
 
 
@@ -300,7 +301,7 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def _first_fault(line: bytes, progress: Progress, dtype: np.dtype[Any]) -> tuple[int, bytes, str]:
-    """The first wrong token of a line: its column, its text, and what is wrong with it."""
+    """Return the column of the first wrong token of a line, its text, and what is wrong with it."""
     tokens = list(re.finditer(rb"[^ \t\r\v\f]+", line.partition(b"#")[0]))
     label, pairs = tokens[0], tokens[1:]
     if why := _label_fault(label[0]):
@@ -324,7 +325,7 @@ def _first_fault(line: bytes, progress: Progress, dtype: np.dtype[Any]) -> tuple
         elif len(index) > 18 or int(index) > _LARGEST_INDEX:
             why = "the index has more than 18 digits"
         elif int(index) < progress.first:
-            why = "index 0, but the file was said to be one-based: read it with zero_based=True"
+            why = "index 0 in a file read as one-based: read it with zero_based=True"
         elif int(index) > progress.last:
             why = f"the index is too large for n_features={progress.last + 1 - progress.first}"
         elif int(index) in seen:
@@ -344,13 +345,13 @@ def _label_fault(token: bytes) -> str:
     if b":" in token:
         return "expected a label at the start of the line"
     if b"," in token:
-        return "expected one label; files with several labels a row are not supported"
+        return "expected one label; files with several labels per row are not supported"
     fault = _number_fault(token, np.dtype(np.float64))
     return fault and f"the label {fault}"
 
 
 def _number_fault(token: bytes, dtype: np.dtype[Any]) -> str:
-    """What is wrong with a number; empty if nothing is."""
+    """Return what is wrong with a number; empty if nothing is."""
     if re.fullmatch(rb"[+-]?(inf|infinity|nan)", token, re.IGNORECASE):
         return "is not finite"
     if not _NUMBER.fullmatch(token):
@@ -360,7 +361,7 @@ def _number_fault(token: bytes, dtype: np.dtype[Any]) -> str:
 
 
 def _text_of(X: Any, y: NDArray[Any], start: int, first: int) -> bytes:
-    """The lines of a block of rows; `start` is the number of its first row in X, `first` the index of column 0."""
+    """Format a block of rows; `start` is the position of its first row in X, and `first` the index of column 0."""
     for values, rows, name in ((X.data, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), "X"), (y, None, "y")):
         if not np.isfinite(values).all():
             k = int(np.argmin(np.isfinite(values)))
@@ -374,11 +375,11 @@ def _text_of(X: Any, y: NDArray[Any], start: int, first: int) -> bytes:
 
 
 def _digits(values: NDArray[Any]) -> list[str]:
-    """Each number with the fewest digits that give it back."""
+    """Format each number with the fewest digits that reproduce it."""
     if values.dtype != np.float32:
         return [repr(value).removesuffix(".0") for value in values.astype(np.float64).tolist()]
     texts = values.astype("U32")
-    # A few float32 numbers in a billion change when their shortest digits are read as float64 and rounded again.
+    # A few in a billion float32 numbers change when their shortest digits are read as float64 and rounded again.
     back = texts.astype(np.float64).astype(np.float32)
     exact = back.view(np.uint32) == values.view(np.uint32)
     texts[~exact] = values[~exact].astype(np.float64).astype("U32")

@@ -1,4 +1,4 @@
-"""Wraps whatever holds a matrix as a Matrix: arrays, sparse matrices, and stores, which are opened first."""
+"""Wrapping of arrays, sparse matrices and stores as a Matrix; stores are opened first."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ def as_matrix(X: object, threads: int = 1, *, cache_size: int = DEFAULT_CACHE_SI
     Parameters
     ----------
     X : array, np.memmap, CSR or CSC matrix of shape (n, d), store, Source or Matrix
-        Dense arrays may have any strides (C order, Fortran order, views); values are float32 or float64, sparse
-        indices int32 or int64. Stores are the objects that :func:`maxmargin.data.open_store` takes, such as a
-        `zarr.Array` or a `h5py.Dataset`; for a path, give what it returns. A Matrix is returned unchanged, with its
-        ledger.
+        The data. Dense arrays may have any strides (C order, Fortran order, views). Values are float32 or float64, and
+        sparse indices are int32 or int64. A store is an object that :func:`maxmargin.data.open_store` accepts, such as
+        a `zarr.Array` or an `h5py.Dataset`; for a path, give what `open_store` returns. A Matrix is returned unchanged,
+        with its ledger.
     threads : int, default=1
-        The number of threads that may read it at the same time, in products with all rows and in some solvers.
+        The number of threads that may read X at the same time, in products with all rows and in some solvers.
     cache_size : int, default=2**30
-        The number of bytes of a store that may be kept in memory.
+        The maximum number of bytes of a store that are kept in memory.
 
     Returns
     -------
     Matrix
-        Rows, columns, entries and products of X, with a ledger of what was read.
+        Access to rows, columns, entries and products of X, with a ledger of what was read.
 
     Notes
     -----
-    One rare case is copied: a sparse matrix with duplicate entries, which are summed.
+    A sparse matrix with duplicate entries is copied, and its duplicates are summed.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Features that are computed when they are asked for, each entry at most once, at a cost.
+"""Features that are computed on demand, each entry at most once, at a cost.
 
-Section 7 of Hazan, Koren and Srebro (2011) names the case: features "very expensive to calculate, but can be calculated
-on demand". A solver that reads rows and columns, such as SIMBA, learns from those that it asks for.
+Section 7 of Hazan, Koren and Srebro (2011) mentions this case: features "very expensive to calculate, but can be
+calculated on demand". A solver that reads rows and columns, such as SIMBA, learns from those that it requests.
 """
 
 from __future__ import annotations
@@ -25,64 +25,65 @@ from maxmargin.data.feature_log import FeatureLog, Piece
 from maxmargin.data.known_entries import KnownEntries
 
 LEAST_CACHE = 2**26
-"""Bytes of the cache of blocks, at least. What is in it is in the memory of the source as well, so that a larger cache
-saves no calls, only copies; it must hold eight of the longest lines."""
+"""The minimum size of the cache of blocks, in bytes. The source keeps the cached entries too, so a larger cache saves
+copies but no calls; it must hold eight of the longest lines."""
 
 
 class OnDemand:
-    """A matrix whose entries are computed by functions, in batches, when a solver asks for them.
+    """A matrix whose entries are computed by functions, in batches, when a solver needs them.
 
-    Give at least one of `entries`, `rows` and `columns`. With `entries`, a row costs only what is not yet known of it,
-    and so does a column. Without it, whatever is missing is computed by whole rows or whole columns: a column by
-    `rows` alone takes all rows.
+    Give at least one of `entries`, `rows` and `columns`. With `entries`, a row or a column costs only its unknown
+    entries. Without `entries`, missing entries are computed in whole rows or whole columns: with `rows` alone, a column
+    takes all rows.
 
     Parameters
     ----------
     n_samples, n_features : int
         The shape of the matrix.
-    entries : function of (i, j) or None
-        Arrays of rows and of columns, of one length; gives an array of that length.
-    rows : function of i or None
-        An array of rows; gives an array of shape (len(i), n_features).
-    columns : function of j or None
-        An array of columns; gives an array of shape (n_samples, len(j)).
+    entries : function of (i, j) or None, default=None
+        Takes arrays of rows and of columns of the same length, and returns an array of that length.
+    rows : function of i or None, default=None
+        Takes an array of rows, and returns an array of shape (len(i), n_features).
+    columns : function of j or None, default=None
+        Takes an array of columns, and returns an array of shape (n_samples, len(j)).
     cost : float, array of shape (n_features,) or function of j, default=1.0
-        What an entry of each feature costs, at least 0; `budget` of a fit is in the same units. A function is given
+        The cost of an entry of each feature, at least 0. The `budget` of a fit is in the same units. A function takes
         an array of all features.
     memory : str, path or None, default=None
-        A file to which everything that is computed is added, and whose entries are known from the beginning. None:
-        entries are kept in memory only.
+        A file to which all computed entries are appended, and whose entries are known from the start. None keeps
+        entries in memory only.
     version : str, default=""
-        A name for what the functions compute, written into the file; a file with another one is refused.
+        A name for what the functions compute. It is written to the file, and a file with another version is refused.
     batch_size : int or None, default=None
-        How many entries are computed in a call, at most, or as many whole lines as do not exceed it, at least one.
-        None: what is asked for, divided evenly by the workers.
+        The maximum number of entries to compute in one call. Calls for whole lines compute as many lines as fit, but at
+        least one. None divides each request evenly among the workers.
     workers : int, default=1
-        How many calls are made at the same time, at most.
+        The maximum number of concurrent calls.
     backend : {"threads", "processes"}, default="threads"
-        Where calls are made. Coroutine functions (`async def`) are awaited in an event loop in a thread.
+        Where functions are called. Coroutine functions (`async def`) are awaited in an event loop in a thread.
     retries : int, default=3
-        How many times a call that raises an exception is made again.
+        The maximum number of retries of a call that raises an exception.
     retry_wait : float, default=0.1
-        The seconds before the first retry. Each following wait is twice as long.
+        The seconds before the first retry. Each further wait is twice as long.
     dtype : float32 or float64, default=float64
+        The type of the entries.
     name : str, default="features on demand"
-        What messages call it.
+        The name of the matrix in messages.
 
     Attributes
     ----------
     costs : array of shape (n_features,)
         The cost of an entry of each feature.
     spent : float
-        The cost of all calls so far, without those that failed.
+        The cost of all successful calls so far.
     computed : int
-        How many entries these calls gave.
+        The number of entries that these calls computed.
     calls : int
-        How many calls there were, without those that failed.
+        The number of successful calls.
 
     See Also
     --------
-    maxmargin.data.as_matrix : Wraps a source for the solvers.
+    maxmargin.data.as_matrix : Wrap a source for the solvers.
 
     Examples
     --------
@@ -126,8 +127,9 @@ class OnDemand:
         self.cache_size = max(LEAST_CACHE, 8 * max(self.shape) * self.dtype.itemsize)
         self.spent, self.computed, self.calls = 0.0, 0, 0
         self._known = KnownEntries(self.shape, self.dtype)
-        self._paid_for = KnownEntries(self.shape, self.dtype)  # by a run that was cut off, after its last checkpoint
-        self._missing_cost = np.full(self.shape[0], self.costs.sum())  # of each row, that of its unknown entries
+        # Entries that a run bought after its last checkpoint, before it was cut off.
+        self._paid_for = KnownEntries(self.shape, self.dtype)
+        self._missing_cost = np.full(self.shape[0], self.costs.sum())  # cost of the unknown entries of each row
         self._lock = Lock()
         self._calls = FeatureCalls(workers, backend, retries, retry_wait)
         self._rows, self._columns = OnDemandLines.of(self, 0), OnDemandLines.of(self, 1)
@@ -153,7 +155,7 @@ class OnDemand:
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
         if backend != "threads" and any(map(is_async, self._functions.values())):
-            raise ValueError("coroutine functions are awaited in one thread; leave backend='threads'")
+            raise ValueError(f"coroutine functions need backend='threads'; got {backend!r}")
         if retries < 0 or not retry_wait >= 0:
             raise ValueError(f"retries and retry_wait must be at least 0; got {retries!r} and {retry_wait!r}")
 
@@ -161,25 +163,26 @@ class OnDemand:
 
     @property
     def rows(self) -> OnDemandLines:
-        """The rows, for a Matrix."""
+        """The rows, as a Matrix reads them."""
         return self._rows
 
     @property
     def columns(self) -> OnDemandLines:
-        """The columns, for a Matrix."""
+        """The columns, as a Matrix reads them."""
         return self._columns
 
     def block(self, rows: ArrayLike, columns: ArrayLike) -> NDArray[Any]:
-        """The entries at all of these rows and columns, of shape (rows, columns); those not known are computed.
+        """Return the entries at all of these rows and columns; compute those that are not known.
 
         Parameters
         ----------
         rows, columns : arrays of int
-            Each of distinct numbers.
+            Distinct positions of rows, and of columns.
 
         Returns
         -------
         array of shape (len(rows), len(columns))
+            The entries.
         """
         i, j = (np.asarray(lines, dtype=np.int64) for lines in (rows, columns))
         with self._lock:
@@ -196,7 +199,18 @@ class OnDemand:
             return self._known.block(i, j).values
 
     def price(self, rows: ArrayLike, columns: ArrayLike) -> float:
-        """What the entries at all of these rows and columns would cost now."""
+        """Return the current cost of the entries at all of these rows and columns.
+
+        Parameters
+        ----------
+        rows, columns : arrays of int
+            Distinct positions of rows, and of columns.
+
+        Returns
+        -------
+        float
+            The cost of those entries that are not known yet.
+        """
         i, j = (np.asarray(lines, dtype=np.int64) for lines in (rows, columns))
         with self._lock:
             missing = ~self._known.block(i, j).known
@@ -207,7 +221,7 @@ class OnDemand:
         return float(np.count_nonzero(missing.any(axis=1)) * self.costs.sum())
 
     def _read_line(self, axis: int, k: int) -> Block:
-        """A row or a column, of which what is not known is computed."""
+        """Read a row or a column, and compute its unknown entries."""
         with self._lock:
             calls, computed = self.calls, self.computed
             known = self._known.line(axis, k).known
@@ -227,7 +241,7 @@ class OnDemand:
     # Computing
 
     def _compute_entries(self, axis: int, i: Indices, j: Indices) -> None:
-        """Compute entries, which are kept as pieces of rows (axis 0) or of columns (axis 1); sorted by those lines."""
+        """Compute entries, sorted by row (axis 0) or column (axis 1), and keep them as pieces of these lines."""
         i, j = self._without_paid_for(axis, i, j)
         batches = [(i[part], j[part]) for part in self._batches(i.size, 1)]
 
@@ -262,7 +276,7 @@ class OnDemand:
         self._call(LINES[axis], [(own,) for own in batches], shapes, keep)
 
     def _without_paid_for(self, axis: int, i: Indices, j: Indices) -> tuple[Indices, Indices]:
-        """Those of some entries that nobody has paid for yet; the others become known without a call."""
+        """Return the entries that are not paid for yet; the others become known without a call."""
         lines, across = (i, j) if axis == 0 else (j, i)
         left = np.ones(i.size, dtype=bool)
         for line in np.unique(lines[self._paid_for.unknown[axis][lines] < self.shape[1 - axis]]).tolist():
@@ -273,12 +287,12 @@ class OnDemand:
         return i[left], j[left]
 
     def _learn_paid_for(self, axis: int, line: int, where: Indices) -> None:
-        """Know entries of a line that were paid for; the log has them already, if there is one."""
+        """Make entries of a line known that were paid for; if there is a log, it already contains them."""
         fresh = self._learn(Piece(axis, line, where, self._paid_for.line(axis, line).values[where]))
         self._renew_prices(axis, line, fresh)
 
     def _batches(self, count: int, width: int) -> list[slice]:
-        """Parts of `count` lines of so many entries, one for each call."""
+        """Divide `count` lines of `width` entries into parts, one for each call."""
         size = max(1, -(-count // self.workers) if self.batch_size is None else self.batch_size // width)
         return [slice(start, start + size) for start in range(0, count, size)]
 
@@ -289,7 +303,7 @@ class OnDemand:
         shapes: Sequence[tuple[int, ...]],
         keep: Callable[[int, NDArray[Any]], None],
     ) -> None:
-        """Make a call for each batch and keep all results; after that, raise the first error."""
+        """Make a call for each batch and keep all results; then raise the first error, if any."""
         failure: FeatureError | None = None
         for batch, outcome in self._calls.results(self._functions[what], batches):
             arguments = dict(zip(ARGUMENTS[what], batches[batch], strict=True))
@@ -304,26 +318,28 @@ class OnDemand:
     def _checked(
         self, outcome: Any, shape: tuple[int, ...], call: Callable[[], str], places: tuple[Indices, Indices]
     ) -> NDArray[Any]:
-        """The values that a call gave, if it gave what was asked for."""
+        """Return the values that a call returned; raise an error if they are not what was requested."""
         if isinstance(outcome, Exception):
             tries = self._calls.retries + 1
             raise FeatureError(
-                f"{self.name}: {call()} failed {tries} times, at last with {type(outcome).__name__}: {outcome}. "
-                "What other calls computed is kept.",
+                f"{self.name}: {call()} failed {tries} times, the last time with {type(outcome).__name__}: {outcome}. "
+                "The results of other calls are kept.",
                 *places,
             ) from outcome
         try:
             values = np.asarray(outcome, dtype=self.dtype)
         except (TypeError, ValueError) as error:
-            raise FeatureError(f"{self.name}: {call()} gave {type(outcome).__name__}, not numbers", *places) from error
+            raise FeatureError(
+                f"{self.name}: {call()} returned {type(outcome).__name__}, not numbers", *places
+            ) from error
         if values.shape != shape:
-            raise FeatureError(f"{self.name}: {call()} gave an array of shape {values.shape}, not {shape}", *places)
+            raise FeatureError(f"{self.name}: {call()} returned an array of shape {values.shape}, not {shape}", *places)
         if not np.isfinite(values).all():
             raise self._not_finite(values, places)
         return values
 
     def _not_finite(self, values: NDArray[Any], places: tuple[Indices, Indices]) -> FeatureError:
-        """The error that names the first entry that is NaN or infinite."""
+        """Make the error that names the first entry that is NaN or infinite."""
         first = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
         rows, columns = places
         if rows.size and columns.size:
@@ -352,7 +368,7 @@ class OnDemand:
         self._renew_prices(piece.axis, piece.line, fresh)
 
     def _renew_prices(self, axis: int, line: int, fresh: Indices) -> None:
-        """Set the prices of a line, and of those that cross it where it has become known."""
+        """Set the prices of a line, and of the lines that cross it at newly known entries."""
         lines = (np.array([line]), fresh)
         self._set_prices(*(lines if axis == 0 else lines[::-1]))
 
@@ -365,11 +381,11 @@ class OnDemand:
         return fresh
 
     def _set_prices(self, rows: Indices, columns: Indices) -> None:
-        """What these rows and columns cost now: their unknown entries, or the whole lines that hold these."""
+        """Set the current prices of these rows and columns: of unknown entries, or of the lines that hold them."""
         unknown_in_row, unknown_in_column = (
             unknown[lines] for unknown, lines in zip(self._known.unknown, (rows, columns), strict=True)
         )
-        # A sum that is updated may end near 0 where all is known.
+        # Because of rounding, an updated sum may not be exactly 0 when all entries are known.
         missing = np.where(unknown_in_row > 0, np.maximum(self._missing_cost[rows], 0.0), 0.0)
         by_row, by_column = missing, unknown_in_column * self.costs[columns]
         if "entries" not in self._functions:
@@ -384,7 +400,7 @@ class OnDemand:
     # What a checkpoint holds
 
     def kept(self) -> dict[str, Any]:
-        """All entries that are known, and the sums that prices are made of: solvers choose by prices."""
+        """Return all known entries, and the sums that determine prices, because solvers choose by prices."""
         with self._lock:
             pieces = list(self._known.pieces())
             return {
@@ -395,10 +411,10 @@ class OnDemand:
             }
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """Know what a checkpoint holds, and nothing else, so that a run goes on with the prices of then.
+        """Restore exactly the entries in a checkpoint, so that a run continues with the prices at that time.
 
-        Whatever is known besides, from the file or from before, was paid for after the checkpoint by the run that was
-        cut off. When the run that goes on asks for it, its ledger counts the price, but no call is made.
+        All other known entries, from the file or from before, were paid for after the checkpoint by the run that was
+        cut off. When the continued run requests them, its ledger counts the price, but there is no call.
         """
         ends = np.cumsum(kept["lines"][:, 2])
         with self._lock:
@@ -413,7 +429,7 @@ class OnDemand:
     # Closing
 
     def close(self) -> None:
-        """Close the file, and end the threads and processes of the workers."""
+        """Close the file, and stop the threads and processes of the workers."""
         self._calls.close()
         if self._log is not None:
             self._log.close()
@@ -439,7 +455,7 @@ ARGUMENTS = {"entries": ("i", "j"), "rows": ("i",), "columns": ("j",)}
 
 @dataclass(frozen=True)
 class OnDemandLines:
-    """The rows (axis 0) or the columns (axis 1) of a source, each a block of its own: nothing is bought for nothing."""
+    """The rows (axis 0) or columns (axis 1) of a source; each line is a block, so that nothing is bought needlessly."""
 
     source: OnDemand = field(repr=False)
     axis: int
@@ -454,9 +470,9 @@ class OnDemandLines:
         return cls(source, axis, np.arange(count + 1), np.zeros(count))
 
     def nbytes(self, block: int) -> int:
-        """The memory that a line takes."""
+        """Return the bytes of a line."""
         return self.source.shape[1 - self.axis] * self.source.dtype.itemsize
 
     def read(self, block: int) -> Block:
-        """Read a line. Calls from several threads wait for each other, so that no entry is computed twice."""
+        """Read a line. Calls from several threads wait for each other, so no entry is computed twice."""
         return self.source._read_line(self.axis, block)

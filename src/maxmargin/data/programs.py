@@ -1,4 +1,4 @@
-"""Semidefinite programs from .npz and SDPA files."""
+"""Reading semidefinite programs from .npz and SDPA files."""
 
 from __future__ import annotations
 
@@ -21,22 +21,30 @@ _KNOWN = {"A", *_CSR, "C", "b", "sense", "trace_bound", "trace"}
 def read_program(path: str | os.PathLike[str]) -> ProgramArrays:
     """Read a semidefinite program: max C.X with A_i.X >=, <= or = b_i, X positive semidefinite, tr X <= trace_bound.
 
-    A zip archive is a file of arrays, as :func:`numpy.savez` writes it:
+    The file is a zip archive of arrays, as :func:`numpy.savez` writes it, or an SDPA sparse file (.dat-s), see
+    :func:`maxmargin.data.read_sdpa`. Both may be compressed and come from a pipe. The arrays are:
 
     ================================ ================== ==============================================================
-    array                            shape              what it is
+    array                            shape              meaning
     ================================ ================== ==============================================================
     A                                (m, n, n)          the constraints; or
     A_data, A_indices, A_indptr      of CSR (m, n * n)  the constraints, one in each row, without the zeros
-    b                                (m,)               their right-hand sides
+    b                                (m,)               the right-hand sides
     sense                            () or (m,)         ">=" (the default), "<=" or "=", for all or for each
-    C                                (n, n)             the objective; without it 0: any feasible X is optimal
+    C                                (n, n)             the objective; the default is 0: any feasible X is optimal
     trace_bound                      ()                 the largest trace of X, if known
     trace                            ()                 "at most" (the default) or "exactly"
     ================================ ================== ==============================================================
 
-    Anything else is an SDPA sparse file (.dat-s), see :func:`maxmargin.data.read_sdpa`. Both may be compressed and come
-    from a pipe; the path "-" means standard input.
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" means standard input.
+
+    Returns
+    -------
+    ProgramArrays
+        The program in plain arrays.
 
     Examples
     --------
@@ -67,14 +75,14 @@ def _program(arrays: dict[str, Any]) -> ProgramArrays:
         raise ValueError(f"expected b and A (or {', '.join(_CSR)}); found {', '.join(arrays) or 'none'}")
     b, sense = _numbers("b", arrays["b"]), arrays.get("sense", np.array(">="))
     if b.ndim != 1:
-        raise ValueError(f"b has shape {b.shape}; expected (m,), a number for each constraint")
+        raise ValueError(f"b has shape {b.shape}; expected (m,), one number for each constraint")
     if sense.dtype.kind != "U" or sense.shape not in ((), b.shape):
         raise ValueError(f"sense is {sense.dtype} of shape {sense.shape}; expected words, one or {b.size}")
     A = _numbers("A", arrays["A"]) if "A" in arrays else None
     C = _numbers("C", arrays["C"]) if "C" in arrays else None
     if C is not None:
         n = math.isqrt(C.size)
-    else:  # the number of rows of CSR matrices is known from their largest index only
+    else:  # the number of rows of the CSR matrices is known only from their largest index
         n = A.shape[-1] if A is not None else math.isqrt(int(np.max(arrays["A_indices"], initial=0))) + 1
         C = np.zeros((n, n))
     if A is None:

@@ -1,4 +1,4 @@
-r"""SDPA sparse files, `.dat-s`: semidefinite programs, one entry a line.
+r"""SDPA sparse files, `.dat-s`: semidefinite programs with one entry per line.
 
 A file holds numbers :math:`c_i` and symmetric block-diagonal matrices :math:`F_0, \dots, F_m`. They define a pair of
 programs, each the dual of the other:
@@ -7,8 +7,8 @@ programs, each the dual of the other:
     \text{(P)}\; \min_x \textstyle\sum_i c_i x_i \;\text{ s.t. } \sum_i x_i F_i - F_0 \succeq 0, \qquad
     \text{(D)}\; \max_Y F_0 \bullet Y \;\text{ s.t. } F_i \bullet Y = c_i,\; Y \succeq 0.
 
-(D) has the form of this package: C is F_0, A_i is F_i, b is c, and every constraint is an equality. A block of negative
-size holds diagonal matrices: its part of Y is a vector of numbers that are at least 0, such as slack variables.
+(D) has the form used in this package: C is F_0, A_i is F_i, b is c, and every constraint is an equality. A block of
+negative size holds diagonal matrices: its part of Y is a vector of nonnegative numbers, such as slack variables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 
 
 class SdpaError(FileFormatError):
-    """An SDPA file that cannot be read; the message has the file, the line, what was found and what was expected."""
+    """The error that an SDPA file cannot be read, with the file, the line, what was found and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class ProgramArrays:
     C : array or CSR of shape (n, n)
         The objective.
     A : array of shape (m, n, n), or CSR of shape (m, n * n)
-        The constraints, a row each.
+        The constraints, one in each row.
     b : array of shape (m,)
-        Their right-hand sides.
+        The right-hand sides.
     sense : array of shape (m,)
-        ">=", "<=" or "=" for each.
+        The sense of each constraint: ">=", "<=" or "=".
     trace_bound : float or None
-        The largest trace that X may have, if the file gives one.
+        The largest possible trace of X, if the file gives one.
     trace : str
-        Whether X has "at most" that trace, or "exactly".
+        Whether X has "at most" this trace, or "exactly".
     blocks : tuple of int
-        The sizes of the diagonal blocks; a negative size means a diagonal matrix, as in SDPA.
+        The sizes of the diagonal blocks. A negative size means a diagonal matrix, as in SDPA.
     """
 
     C: Any
@@ -66,11 +66,12 @@ class ProgramArrays:
 
 
 def read_sdpa(path: str | os.PathLike[str]) -> ProgramArrays:
-    """Read an SDPA sparse file as the program (D): all of its constraints are equalities.
+    """Read an SDPA sparse file as the program (D), whose constraints are all equalities.
 
-    The first lines may be comments, which start with `"` or `*`. Then come m, the number of blocks, their sizes and c;
-    `, ( ) { }` count as spaces, and text after a `=` is ignored. Each further line is `matrix block row column value`;
-    matrices (except F_0), blocks, rows and columns count from 1. An entry is given on one side of the diagonal only.
+    The first lines may be comments, which start with `"` or `*`. Then the file gives m, the number of blocks, their
+    sizes, and c; `, ( ) { }` count as spaces, and text after a `=` is ignored. Each further line has the form `matrix
+    block row column value`. Matrices (except F_0), blocks, rows and columns are counted from 1. An entry is given on
+    only one side of the diagonal.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def read_sdpa(path: str | os.PathLike[str]) -> ProgramArrays:
     Returns
     -------
     ProgramArrays
-        With C and A in CSR, and without a trace bound, which such files do not have.
+        The program, with C and A in CSR, and without a trace bound, which these files do not have.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def read_sdpa(path: str | os.PathLike[str]) -> ProgramArrays:
 
 
 def parse_sdpa(stream: InputStream) -> ProgramArrays:
-    """Read an SDPA sparse file that is open; see :func:`read_sdpa`."""
+    """Read an open SDPA sparse file; see :func:`read_sdpa`."""
     return _Reader(stream.name, stream).program()
 
 
@@ -123,19 +124,19 @@ def write_sdpa(
 ) -> None:
     """Write a program as an SDPA sparse file, completely or not at all.
 
-    Such files have equalities only. For inequalities, one more diagonal block holds a slack variable for each: X has as
-    many more rows.
+    These files support only equalities. Inequalities are written with an additional diagonal block that holds one slack
+    variable for each, so X gets one additional row for each inequality.
 
     Parameters
     ----------
     path : str or path
-        A name that ends in .gz, .bz2 or .xz is compressed.
+        The file. If its name ends in .gz, .bz2 or .xz, it is compressed.
     C, A, b, sense : arrays
-        As in :class:`ProgramArrays`; one sense may stand for all.
-    blocks : sequence of int or None
-        The sizes of the blocks; None: one block. No entry may lie outside of them.
-    comment : str
-        Written at the head of the file.
+        The program, as in :class:`ProgramArrays`. A single sense applies to all constraints.
+    blocks : sequence of int or None, default=None
+        The sizes of the blocks; None means one block. All entries must lie inside the blocks.
+    comment : str, default=""
+        A comment to write at the top of the file.
 
     Examples
     --------
@@ -162,15 +163,17 @@ def write_sdpa(
     C, A = sp.csr_array(C), sp.csr_array(A if sp.issparse(A) else np.reshape(A, (m, -1)))
     if C.shape != (n, n) or A.shape != (m, n * n):
         raise ValueError(
-            f"C has shape {C.shape} and b {b.size} numbers, so that A must hold {m} matrices of {n} rows and columns; "
-            f"it has {A.shape[0]} of {A.shape[1]} entries"
+            f"C has shape {C.shape} and b has {b.size} numbers, so A must hold {m} matrices of {n} rows and columns; "
+            f"it has {A.shape[0]} matrices of {A.shape[1]} entries"
         )
     for name, values in ("C", C.data), ("A", A.data), ("b", b):
         if not np.isfinite(values).all():
             raise ValueError(f"{name} holds NaN or infinity; an SDPA file has finite numbers")
     sizes = [n] if blocks is None else [int(size) for size in blocks]
     if sum(map(abs, sizes)) != n or 0 in sizes:
-        raise ValueError(f"blocks {sizes} do not add up to the {n} rows of C, each of at least one row")
+        raise ValueError(
+            f"the absolute sizes of blocks must be at least 1 and add up to the {n} rows of C; got {sizes}"
+        )
     senses = np.broadcast_to(np.asarray(sense), m)
     slacks = np.flatnonzero(senses != "=")
     with open_to_write(path) as file:
@@ -183,7 +186,7 @@ def write_sdpa(
 
 
 def _entries(C: Any, A: Any, sizes: list[int], senses: NDArray[Any], slacks: NDArray[np.intp]) -> Iterator[str]:
-    """The lines of all entries; after those of a constraint comes its slack variable, if it has one."""
+    """Yield the lines of all entries; the entries of a constraint are followed by its slack variable, if any."""
     n = C.shape[0]
     block, first = _block_of_row(sizes)
     slack_of = {int(i): k + 1 for k, i in enumerate(slacks)}
@@ -196,14 +199,14 @@ def _entries(C: Any, A: Any, sizes: list[int], senses: NDArray[Any], slacks: NDA
             if value == 0:
                 continue
             if block[i] != block[j] or (sizes[block[i]] < 0 and i != j):
-                raise ValueError(f"entry ({i}, {j}) of {_name(number)} is outside of the blocks {sizes}")
+                raise ValueError(f"entry ({i}, {j}) of {_name(number)} is outside the blocks {sizes}")
             yield f"{number} {block[i] + 1} {i - first[i] + 1} {j - first[j] + 1} {_digits(value)}"
         if k := slack_of.get(number - 1):
             yield f"{number} {len(sizes) + 1} {k} {k} {-1 if senses[number - 1] == '>=' else 1}"
 
 
 def _block_of_row(sizes: Sequence[int]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """For each row of the matrix, the number of its block and the first row of that block."""
+    """Return, for each row of the matrix, the number of its block and the first row of that block."""
     lengths = np.abs(sizes)
     block = np.repeat(np.arange(lengths.size), lengths)
     return block, (np.cumsum(lengths) - lengths)[block]
@@ -252,12 +255,12 @@ class _Reader:
         return count
 
     def _tokens(self, count: int, what: str) -> list[str]:
-        """Exactly `count` words, from as many whole lines as they take."""
+        """Read exactly `count` words from as many whole lines as necessary."""
         found: list[str] = []
         while len(found) < count:
             line = next(self.lines, None)
             if line is None:
-                self._fail(f"the file ends with {len(found)} of them", f"{count} {what}" if count > 1 else what)
+                self._fail(f"the file ends after {len(found)} of them", f"{count} {what}" if count > 1 else what)
             found += line.partition("=")[0].split()
         if len(found) > count:
             self._fail(f"found {len(found)} words, up to {found[-1]!r}", f"{count} {what}" if count > 1 else what)
@@ -268,7 +271,7 @@ class _Reader:
     def _entries(
         self, m: int, blocks: list[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """The number of the matrix, row, column and value of each entry, in the upper triangle."""
+        """Read the number of the matrix, row, column and value of each entry, in the upper triangle."""
         sizes = np.abs(blocks)
         start = np.cumsum(sizes) - sizes
         places: list[tuple[int, int, int, int]] = []
@@ -316,7 +319,7 @@ class _Reader:
     # Lines and words
 
     def _lines(self, file: Any) -> Iterator[str]:
-        """The lines that are not empty, without the comments at the start of the file."""
+        """Yield the lines that are not empty, without the comments at the start of the file."""
         head = True
         with report_damage(lambda why: SdpaError(self.path, self.line + 1, None, why)):
             for raw in file:

@@ -5,7 +5,7 @@ from __future__ import annotations
 _AS_ARRAYS = "load it and save the rows X and the labels y with numpy.savez"
 _AS_FILE = "give the file itself, whole and not compressed: it cannot be read from a pipe"
 _AS_CSV = "export it as CSV"
-# What is said of a spreadsheet, after its name
+# What the error about a spreadsheet says after the name of its format.
 EXPORT_SHEET = "spreadsheets are not read; export the sheet as CSV"
 _DECOMPRESS = "decompress it on the way: {} FILE | maxmargin ... -"
 
@@ -41,14 +41,14 @@ SPREADSHEETS = {
 
 
 def foreign_format(head: bytes) -> str:
-    """A description of a file in a format that is not supported, with what to do about it; empty for text.
+    """Describe a file in an unsupported format, with what to do about it; empty for text.
 
     >>> foreign_format(b"PAR1,PAR2,kind\\n1,2,yes\\n")  # a CSV file
     ''
     >>> foreign_format(b"ustar of something\\0")
     'binary data in a format that is not known; expected LIBSVM, CSV, .npy or .npz'
     """
-    # Text holds no NUL byte. A pickle need not have one either, but no text in UTF-8 starts with its first byte.
+    # Text contains no NUL byte. A pickle may contain none either, but no UTF-8 text starts with the byte of a pickle.
     if b"\0" not in head and not head.startswith(b"\x80"):
         return ""
     if head[257:262] == b"ustar":

@@ -1,4 +1,4 @@
-"""Files, pipes and standard input as streams of bytes, opened once, and the error for malformed files."""
+"""Files, pipes and standard input as byte streams that are opened once, and the error for malformed files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from maxmargin.data.atomic import atomic_write
 COMPRESSED = (".gz", ".bz2", ".xz")
 STANDARD_INPUT = "-"  # a path that means standard input
 
-# Bytes that are read ahead to recognise a compression or a format; of a longer first line, only these are looked at.
+# Number of bytes read ahead to recognise a compression or a format; the rest of a longer first line is not used.
 HEAD_BYTES = 1 << 16
-# Bytes; for random access, a stream up to this size is copied into memory, a longer one to a temporary file.
+# For random access, a stream up to this many bytes is copied into memory, and a longer one to a temporary file.
 _SPOOLED_BYTES = 1 << 26
 
 _DECOMPRESS: dict[bytes, Callable[[Any], Any]] = {
@@ -35,15 +35,15 @@ _DECOMPRESS: dict[bytes, Callable[[Any], Any]] = {
 
 
 class FileFormatError(ValueError):
-    """A file is malformed, or in a format that is not supported.
+    """The error that a file is malformed, or in a format that is not supported.
 
     Attributes
     ----------
     path : str
         The file.
     line, column : int or None
-        The place of the error, counted from one, if it is known. `column` counts characters in a LIBSVM file, cells in
-        a table.
+        The position of the error, counted from 1, if known. `column` counts characters in a LIBSVM file and cells in a
+        table.
     """
 
     def __init__(self, path: object, line: int | None, column: int | None, message: str) -> None:
@@ -56,17 +56,17 @@ class FileFormatError(ValueError):
 class InputStream(io.BufferedReader):
     """The bytes of a file, a pipe or standard input, decompressed if they are compressed.
 
-    A pipe can be read only once. So it is opened once, and its format is recognised from bytes that are read ahead:
-    they are in `head`, and `read` returns them too.
+    A pipe can be read only once. Therefore it is opened once, and its format is recognised from bytes that are read
+    ahead: `head` holds them, and `read` returns them too.
 
     Attributes
     ----------
     name : str
-        Its name in messages.
+        The name of the stream in messages.
     head : bytes
-        The first 65,536 bytes, or all if there are fewer.
+        The first 65,536 bytes, or all bytes if there are fewer.
     path : Path or None
-        A regular file that holds the same bytes and can be opened again, for random access; None if there is none.
+        A regular file that holds the same bytes and can be opened again for random access; None if there is none.
     """
 
     def __init__(self, source: _ReadAhead, path: Path | None) -> None:
@@ -75,14 +75,14 @@ class InputStream(io.BufferedReader):
 
 
 def open_to_read(path: str | os.PathLike[str]) -> InputStream:
-    """Open a file, a pipe or, for the name "-", standard input; decompress gzip, bzip2 and xz."""
+    """Open a file, a pipe, or standard input for the name "-"; decompress gzip, bzip2 and xz."""
     regular = False
     if os.fspath(path) == STANDARD_INPUT:
         source = _ReadAhead(sys.stdin.buffer, "standard input", owned=None)
     else:
         file = open(path, "rb")  # noqa: SIM115
         source, regular = _ReadAhead(file, os.fspath(path), owned=file), os.path.isfile(path)
-    # Closing the stream that is returned closes the file.
+    # Closing the returned stream closes the file.
     for signature, decompress in _DECOMPRESS.items():
         if re.match(signature, source.head):
             source = _ReadAhead(decompress(io.BufferedReader(source, HEAD_BYTES)), source.name, owned=source)
@@ -92,7 +92,7 @@ def open_to_read(path: str | os.PathLike[str]) -> InputStream:
 
 @contextmanager
 def random_access(stream: InputStream) -> Iterator[IO[bytes]]:
-    """The same bytes in a file with random access: a copy if they come from a pipe or are compressed."""
+    """Provide the same bytes as a file with random access, a copy if they come from a pipe or are compressed."""
     if stream.path is not None:
         with stream.path.open("rb") as file:
             yield file
@@ -104,7 +104,7 @@ def random_access(stream: InputStream) -> Iterator[IO[bytes]]:
 
 
 class _ReadAhead(io.RawIOBase):
-    """A file whose first bytes are read ahead. An error in that is raised once the bytes before it are read."""
+    """A file whose first bytes are read ahead. An error meanwhile is raised only after the bytes before it are read."""
 
     def __init__(self, file: Any, name: str, owned: Any) -> None:
         self.name, self._file, self._owned = name, file, owned
@@ -146,7 +146,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[Any]:
     match suffix:
         case ".gz":
-            # The header has neither name nor time, so that the same rows give the same bytes.
+            # The header has no name and no time, so that the same rows give the same bytes.
             return gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0)
         case ".bz2":
             return bz2.BZ2File(file, "wb")
@@ -157,18 +157,18 @@ def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def report_damage(error: Callable[[str], FileFormatError]) -> Iterator[None]:
-    """Turn the standard library's errors for a damaged compressed file into an error that says where it is."""
+    """Turn the standard library's errors for a damaged compressed file into an error that gives the position."""
     try:
         yield
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as cause:
-        # Errors of the operating system have an error number; those of a decompressor have none.
+        # Errors of the operating system have an error number, errors of a decompressor have none.
         if isinstance(cause, OSError) and cause.errno is not None:
             raise
         raise error(f"from about here the compressed file is cut off or damaged ({cause})") from cause
 
 
 def plain_suffix(path: str | os.PathLike[str]) -> str:
-    """The suffix of a file's name, in lower case, without that of its compression.
+    """Return the suffix of a file's name in lower case, without the suffix of a compression.
 
     >>> plain_suffix("rows.CSV.gz")
     '.csv'

@@ -1,4 +1,4 @@
-"""The matrices of a semidefinite program: one interface to dense arrays, sparse matrices and entry functions."""
+"""The matrices of a semidefinite program, with one interface to dense arrays, sparse matrices and entry functions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from maxmargin.core.types import Vector
 
 Square = NDArray[np.float64]  # a matrix of n rows and n columns
 
-ENTRIES_AT_ONCE = 1 << 22  # entries; matrices are read in blocks of at most this size
-ASYMMETRY_UNITS = 100  # mirrored entries may differ by so many units in the last place of the largest entry
+ENTRIES_AT_ONCE = 1 << 22  # maximum number of entries of a block in which matrices are read
+ASYMMETRY_UNITS = 100  # mirrored entries may differ by this many units in the last place of the largest entry
 
 
 def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
@@ -26,14 +26,14 @@ def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
     Parameters
     ----------
     A : array of shape (m, n, n), sequence of m matrices, sparse matrix of shape (m, n * n), or SymmetricMatrices
-        m symmetric matrices of n rows. A sequence may hold arrays and sparse matrices. Row i of a sparse matrix of
-        shape (m, n * n) is matrix i, its rows one after the other. SymmetricMatrices are returned as they are, with
-        their ledger.
+        The m symmetric matrices of n rows. A sequence may contain arrays and sparse matrices. Row i of a sparse matrix
+        of shape (m, n * n) holds matrix i, row after row. SymmetricMatrices are returned unchanged, with their ledger.
 
     Returns
     -------
     SymmetricMatrices
-        Checked to be symmetric and finite. The ledger counts the reads of this check under "validation".
+        The matrices, which were checked to be symmetric and finite. The ledger counts the reads of this check under
+        "validation".
 
     Examples
     --------
@@ -51,8 +51,8 @@ def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
         n = math.isqrt(A.shape[-1])
         if A.ndim != 2 or n * n != A.shape[-1]:
             raise ValueError(
-                f"expected a sparse matrix of shape (m, n * n), a matrix in each row; got shape {A.shape}. A single "
-                "sparse matrix of n rows is given as a list: [A]"
+                f"expected a sparse matrix of shape (m, n * n) with one matrix in each row; got shape {A.shape}. Give "
+                "a single sparse matrix of n rows as a list: [A]"
             )
         return _checked(A.tocsr(), n)
     if not isinstance(A, np.ndarray):
@@ -65,26 +65,26 @@ def as_symmetric_matrices(A: Any) -> SymmetricMatrices:
     if A.ndim != 3 or A.shape[1] != A.shape[2]:
         raise ValueError(
             f"expected m matrices of n rows and n columns, an array of shape (m, n, n); got shape {A.shape}"
-            + (". A single matrix is given as A[None]" if A.ndim == 2 else "")
+            + (". Give a single matrix as A[None]" if A.ndim == 2 else "")
         )
     return _checked(A.reshape(len(A), A.shape[1] * A.shape[2]), A.shape[1])
 
 
 class SymmetricMatrices:
-    r"""m symmetric matrices :math:`A_i` of n rows, read by entry, by matrix, or all together.
+    r"""The m symmetric matrices :math:`A_i` of n rows, which can be read by entry, by matrix, or all together.
 
-    Made by :func:`as_symmetric_matrices`, or from a function by :meth:`by_entry`.
+    Use :func:`as_symmetric_matrices` to make them, or :meth:`by_entry` to make them from a function.
 
     Attributes
     ----------
     shape : tuple of three ints
         (m, n, n).
     ledger : Ledger
-        The count of entries read; of sparse matrices, stored entries.
+        The count of entries read; for sparse matrices, of stored entries.
     is_stored : bool
-        Whether the matrices are stored, and so were checked at once; False with entry access.
+        Whether the matrices are stored, and so were checked at once; False for an entry function.
     most_per_entry, most_per_matrix : int
-        The most entries that are read for one entry of every matrix, and for one matrix.
+        The maximum number of entries read for one entry of every matrix, and for one matrix.
     """
 
     def __init__(self, rows: Matrix | _EntryFunction, n: int, most_per_entry: int, most_per_matrix: int) -> None:
@@ -95,16 +95,21 @@ class SymmetricMatrices:
 
     @classmethod
     def by_entry(cls, m: int, n: int, entry: Callable[[Any, Any, Any], ArrayLike]) -> SymmetricMatrices:
-        """Matrices that are not stored: a function computes their entries.
+        """Make matrices that are not stored, whose entries a function computes.
 
         Parameters
         ----------
         m, n : int
-            The number of matrices, and of the rows of each.
+            The number of matrices, and the number of rows of each.
         entry : callable
             ``entry(i, j, l)`` returns entry (j, l) of matrix i. Each argument is an integer or an array of integers;
             the shapes broadcast to the shape of the result, as in NumPy's indexing. A matrix is checked to be symmetric
             and finite when all of it is read.
+
+        Returns
+        -------
+        SymmetricMatrices
+            The matrices.
 
         Examples
         --------
@@ -123,19 +128,30 @@ class SymmetricMatrices:
         return self._rows.ledger
 
     def signature(self) -> dict[str, Any]:
-        """What tells these matrices from others, see `maxmargin.engine.signature`."""
+        """Return what distinguishes these matrices from others, see `maxmargin.engine.signature`."""
         return self._rows.signature()
 
     def kept(self) -> dict[str, Any]:
-        """For a checkpoint, what the rows remember."""
+        """Return the state of the rows, for a checkpoint."""
         return self._rows.kept()
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restore what :meth:`kept` returned, to continue from a checkpoint."""
         self._rows.take(kept)
 
     def entries(self, j: int, l: int) -> Vector:
-        """Entry (j, l) of every matrix."""
+        """Return entry (j, l) of every matrix.
+
+        Parameters
+        ----------
+        j, l : int
+            The row and the column.
+
+        Returns
+        -------
+        array of shape (m,)
+            The entries.
+        """
         m, n, _ = self.shape
         where, values = self._rows.column(j * n + l)
         if values.size == m:
@@ -145,7 +161,18 @@ class SymmetricMatrices:
         return out
 
     def matrix(self, i: int) -> Square:
-        """Matrix i, as a new dense array."""
+        """Return matrix i as a new dense array.
+
+        Parameters
+        ----------
+        i : int
+            The number of the matrix.
+
+        Returns
+        -------
+        array of shape (n, n)
+            The matrix.
+        """
         n = self.shape[1]
         where, values = self._rows.row(i)
         if values.size == n * n:
@@ -155,14 +182,19 @@ class SymmetricMatrices:
         return out.reshape(n, n)
 
     def products(self, X: ArrayLike | None = None, *, factor: ArrayLike | None = None) -> Vector:
-        r""":math:`A_i \bullet X = \sum_{jl} A_i(j, l) X(j, l)` for every i.
+        r"""Compute :math:`A_i \bullet X = \sum_{jl} A_i(j, l) X(j, l)` for every i.
 
         Parameters
         ----------
-        X : array of shape (n, n)
-            The matrix; or
-        factor : array of shape (n, r)
-            V, where X = V V'.
+        X : array of shape (n, n) or None, default=None
+            The matrix X. Give either X or its factor.
+        factor : array of shape (n, r) or None, default=None
+            A matrix V such that X = V V'.
+
+        Returns
+        -------
+        array of shape (m,)
+            The products.
         """
         n = self.shape[1]
         if (X is None) == (factor is None):
@@ -178,19 +210,36 @@ class SymmetricMatrices:
         return self._rows.dot(whole.ravel())
 
     def combination(self, p: ArrayLike) -> Square:
-        r""":math:`\sum_i p_i A_i`; a matrix of weight 0 is not read."""
+        r"""Compute :math:`\sum_i p_i A_i`. A matrix of weight 0 is not read.
+
+        Parameters
+        ----------
+        p : array of shape (m,)
+            The weights.
+
+        Returns
+        -------
+        array of shape (n, n)
+            The weighted sum.
+        """
         weights = np.asarray(p, dtype=np.float64)
         if weights.shape != self.shape[:1]:
-            raise ValueError(f"p has shape {weights.shape}; expected ({self.shape[0]},), a weight for each matrix")
+            raise ValueError(f"p has shape {weights.shape}; expected ({self.shape[0]},), one weight for each matrix")
         return self._rows.dot_transposed(weights).reshape(self.shape[1:])
 
     def frobenius(self) -> Vector:
-        r"""The Frobenius norm :math:`\sqrt{\sum_{jl} A_i(j, l)^2}` of every matrix."""
+        r"""Compute the Frobenius norm :math:`\sqrt{\sum_{jl} A_i(j, l)^2}` of every matrix.
+
+        Returns
+        -------
+        array of shape (m,)
+            The norms.
+        """
         return np.sqrt(self._rows.row_sq_norms())
 
 
 class _EntryFunction:
-    """An entry function with those methods of a Matrix of m rows and n * n columns that SymmetricMatrices call."""
+    """An entry function with the methods of a Matrix of m rows and n * n columns that SymmetricMatrices needs."""
 
     def __init__(self, m: int, n: int, entry: Callable[[Any, Any, Any], ArrayLike]) -> None:
         self.shape, self.n, self.entry, self.ledger = (m, n * n), n, entry, Ledger()
@@ -202,7 +251,7 @@ class _EntryFunction:
         return {}
 
     def take(self, kept: Mapping[str, Any]) -> None:
-        """A function remembers nothing."""
+        """Do nothing, because a function has no state."""
 
     def column(self, k: int) -> tuple[NDArray[np.int64], Vector]:
         i = np.arange(self.shape[0])
@@ -228,7 +277,7 @@ class _EntryFunction:
             yield i, self._matrices(i)
 
     def _matrices(self, i: NDArray[np.int64]) -> Vector:
-        """Whole matrices, a row each."""
+        """Compute whole matrices, one in each row."""
         j, l = np.divmod(np.arange(self.shape[1]), self.n)
         rows = self._read(i[:, None], j, l)
         _refuse_asymmetric(rows, self.n, i)
@@ -241,19 +290,19 @@ class _EntryFunction:
             values = np.array(np.broadcast_to(entries, shape))
         except ValueError:
             raise ValueError(
-                f"entry(i, j, l) gave an array of shape {entries.shape} for indices of shape {shape}; expected a "
-                "number for each"
+                f"entry(i, j, l) returned an array of shape {entries.shape} for indices of shape {shape}; expected one "
+                "number for each index"
             ) from None
         self.ledger.count(values.size)
         if not np.isfinite(values).all():
             k = int(np.argmin(np.isfinite(values).ravel()))
             i, j, l = (int(np.broadcast_to(index, shape).ravel()[k]) for index in (i, j, l))
-            raise ValueError(f"entry({i}, {j}, {l}) gave {values.ravel()[k]}; every entry must be finite")
+            raise ValueError(f"entry({i}, {j}, {l}) returned {values.ravel()[k]}; every entry must be finite")
         return values
 
 
 def _checked(rows: Any, n: int) -> SymmetricMatrices:
-    """The matrices in the rows of an array or of a CSR matrix, after a check that they are symmetric and finite."""
+    """Wrap the matrices in the rows of an array or CSR matrix after checking that they are symmetric and finite."""
     m = rows.shape[0]
     if m == 0 or n == 0:
         raise ValueError(f"expected at least one matrix of at least one row; got {m} of {n} rows")
@@ -275,7 +324,7 @@ def _checked(rows: Any, n: int) -> SymmetricMatrices:
 
 
 def _row_blocks(rows: NDArray[np.int64], width: int) -> Iterator[NDArray[np.int64]]:
-    """Blocks of rows with at most ENTRIES_AT_ONCE entries."""
+    """Yield blocks of rows with at most ENTRIES_AT_ONCE entries."""
     size = max(1, ENTRIES_AT_ONCE // width)
     for first in range(0, rows.size, size):
         yield rows[first : first + size]
@@ -319,7 +368,7 @@ def _refuse_not_finite(place: Any, numbers: NDArray[np.int64]) -> None:
 def _refuse(i: int, j: int, l: int, here: float, there: float) -> None:
     raise ValueError(
         f"matrix {i} is not symmetric: entry ({j}, {l}) is {here:.6g}, but ({l}, {j}) is {there:.6g}. "
-        "As X is symmetric, (A + A.T) / 2 has the same product with it: give that"
+        "Give (A + A.T) / 2, which has the same product with every symmetric X"
     )
 
 
@@ -330,12 +379,12 @@ def _refuse_mixed_shapes(A: Sequence[Any]) -> None:
     for i, shape in enumerate(shapes):
         if len(shape) != 2 or shape[0] != shape[1] or shape != shapes[0]:
             raise ValueError(
-                f"expected square matrices of one shape; matrix 0 has shape {shapes[0]}, matrix {i} {shape}"
+                f"expected square matrices of one shape; matrix 0 has shape {shapes[0]}, matrix {i} has shape {shape}"
             )
 
 
 def _stacked(A: Sequence[Any]) -> Any:
-    """A sequence of matrices, some of them sparse, as the rows of one CSR matrix."""
+    """Stack a sequence of matrices, some of which are sparse, as the rows of one CSR matrix."""
     n = A[0].shape[0]
     parts = [sp.coo_matrix(one) for one in A]
     row = np.repeat(np.arange(len(parts)), [part.nnz for part in parts])

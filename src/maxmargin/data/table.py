@@ -1,4 +1,4 @@
-"""Rows with their labels, as readers return them, and where the labels are."""
+"""Rows with their labels, as readers return them, and the position of the labels."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Table:
     Attributes
     ----------
     X : array, memory map, CSR array or Source of shape (n, d)
-        The rows; those of a store are a :class:`maxmargin.core.source.Source`, which is read block by block.
+        The rows. The rows of a store are a :class:`maxmargin.core.source.Source`, which is read block by block.
     y : array of shape (n,) or None
-        Their labels; None if the file has none.
+        The labels; None if the file has none.
     labels_in : str
         The column that held the labels, in words; empty if they were not in a column.
     names : list of str or None
-        The names of the features, where they have names.
+        The names of the features, if they have names.
     missing_label : tuple of int or None
-        The line and the cell of the first label of a CSV file that is missing; None if none is.
+        The line and the cell of the first missing label in a CSV file; None if no label is missing.
     """
 
     X: Any
@@ -38,15 +38,33 @@ class Table:
 
 
 def required_labels(path: str | os.PathLike[str], table: Table) -> NDArray[Any]:
-    """The labels; an error if there are none, or if a row has none."""
+    """Return the labels of a table, and raise an error if there are none, or if a row has none.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, for the error.
+    table : Table
+        What was read from it.
+
+    Returns
+    -------
+    array of shape (n,)
+        The labels.
+
+    Raises
+    ------
+    FileFormatError
+        If there are no labels, or a label is missing.
+    """
     refuse_missing_label(path, table.missing_label)
     if table.y is None:
         raise FileFormatError(
             path,
             None,
             None,
-            f"{table.X.shape[1]} features and no labels. Give labels in one more column; for an .npz file, Zarr "
-            "or HDF5 as the array y; or in a file of their own with labels=... (--labels)",
+            f"{table.X.shape[1]} features and no labels. Give labels in an additional column; for an .npz file, Zarr "
+            "or HDF5 as the array y; or in a separate file with labels=... (--labels)",
         )
     return table.y
 
@@ -65,7 +83,7 @@ def refuse_missing_label(path: str | os.PathLike[str], place: tuple[int, int] | 
 def label_position(
     path: str, label_column: str | int | None, names: list[str] | None, width: int, n_features: int | None
 ) -> int | None:
-    """The position of the label column; None if all columns are features."""
+    """Return the position of the label column; None if all columns are features."""
     if label_column is None or width == n_features:
         return None
     if names is not None and label_column in names:
@@ -111,7 +129,7 @@ def is_number(cell: str) -> bool:
 
 
 def numbers_or_strings(labels: list[str]) -> NDArray[Any]:
-    """Labels as numbers if all of them are numbers, else as strings."""
+    """Convert labels to numbers if all of them are numbers; otherwise keep strings."""
     if all(map(is_number, labels)):
         return np.array(labels, dtype=np.float64)
     return np.array([label.strip() for label in labels])
