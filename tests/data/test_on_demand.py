@@ -331,7 +331,10 @@ def test_waits_grow_twofold(monkeypatch):
 @pytest.mark.parametrize(
     ("functions", "message"),
     [
-        ({"entries": lambda i, j: X[i, j][:-1]}, r"row 1, columns 0 to 6 returned an array of shape \(6,\), not \(7,\)"),
+        (
+            {"entries": lambda i, j: X[i, j][:-1]},
+            r"row 1, columns 0 to 6 returned an array of shape \(6,\), not \(7,\)",
+        ),
         ({"rows": lambda i: X[i, :3]}, r"rows\(\) of row 1 returned an array of shape \(1, 3\), not \(1, 7\)"),
         ({"entries": lambda i, j: "seven"}, "returned str, not numbers"),
         ({"entries": lambda i, j: np.where(j == 3, np.nan, 0.0)}, "entry at row 1, column 3 is nan"),
