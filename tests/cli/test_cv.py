@@ -15,6 +15,8 @@ from maxmargin import SVC, SVCCV, LinearSVC, LinearSVCCV, load_model
 from maxmargin.cli import progress
 from maxmargin.cli.app import app
 from maxmargin.cli.progress import ShowProgress
+from maxmargin.cli.summary import _at_the_edge
+from maxmargin.cli.train import edges
 from maxmargin.data import write_libsvm
 
 X, Y = make_moons(90, noise=0.3, random_state=0)
@@ -58,6 +60,24 @@ def test_a_kernel(run):
     told = json.loads(CliRunner().invoke(app, ["info", "rows.mm", "--json"]).stdout)
     assert told == {name: value for name, value in about.items() if name != "model"}
     assert "chosen" in CliRunner().invoke(app, ["info", "rows.mm"]).stdout
+
+
+@pytest.mark.parametrize(("scale", "edge"), [(1, None), (1e-2, "largest"), (1e-5, "smallest")])
+def test_a_chosen_value_at_the_edge_of_the_grid(run, tmp_path, scale, edge):
+    write_libsvm(tmp_path / "rows.libsvm", scale * X, Y)
+    text = run("--cv", 3).stdout
+    assert CliRunner().invoke(app, ["info", "rows.mm"]).stdout.count("at the edge") == text.count("at the edge")
+    if edge is None:
+        assert "at the edge" not in text
+    else:
+        assert re.search(rf"at the edge +C is the {edge} value tried.*: scale the features, or .*LinearSVCCV\(Cs", text)
+    assert json.loads(run("--cv", 3, "--json").stdout).get("cv_C_edge") == edge
+
+
+def test_which_parameters_are_at_an_edge():
+    searched = SVCCV(Cs=[1.0], gammas=[1e-6, 1e-5, 10.0], cv=3).fit(X, Y)
+    assert edges(searched) == {"cv_gamma_edge": "largest"}  # of a single C there is no edge
+    assert "SVCCV(gammas=...)" in _at_the_edge({"gamma": "largest"}, kernel=True)
 
 
 def test_a_picture_of_the_scores(run):

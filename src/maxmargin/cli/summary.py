@@ -12,6 +12,8 @@ from maxmargin.estimators.persistence.model_file import describe
 from maxmargin.estimators.words import PURPOSES, STOPPED, count, label_text
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
+CHOSEN = ("C", "gamma")  # the parameters that a search of the command chooses
+
 
 def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
     """All fields of a model except its coefficients, ready for JSON: for `--json` and for :func:`lines`."""
@@ -43,6 +45,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("cluster", f"{count(about['workers'], 'worker')}, {count(about['partitions'], 'partition')}")
     if "cv_folds" in about:
         yield _line("chosen", _chosen(about))
+        if edges := {name: about[f"cv_{name}_edge"] for name in CHOSEN if f"cv_{name}_edge" in about}:
+            yield _line("at the edge", _at_the_edge(edges, kernel=bool(about.get("kernel"))))
     if about.get("kernel"):
         parameters = ", ".join(f"{name} {_short(value)}" for name, value in about["kernel"]["fields"].items())
         yield _line("kernel", about["kernel"]["name"], f", {parameters}" if parameters else "")
@@ -69,12 +73,30 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _chosen(about: Mapping[str, Any]) -> str:
-    parameters = ", ".join(f"{name} {_short(about[f'cv_{name}'])}" for name in ("C", "gamma") if f"cv_{name}" in about)
+    parameters = ", ".join(f"{name} {_short(about[f'cv_{name}'])}" for name in CHOSEN if f"cv_{name}" in about)
     score = f"accuracy {about['cv_accuracy']:.2%} +- {about['cv_standard_error']:.2%}"
     early = f", {about['cv_left_early']:,} left early" if about["cv_left_early"] else ""
     stopped = {"max_time": "; the time was up", "interrupted": "; interrupted"}.get(about["cv_stopped"], "")
     compared = f"over {count(about['cv_folds'], 'fold')}, of {count(about['cv_cells'], 'cell')}"
     return f"{parameters}: {score} {compared}{early}{stopped}"
+
+
+def _at_the_edge(edges: Mapping[str, str], *, kernel: bool) -> str:
+    """What to do if a chosen value is the smallest or the largest that was tried.
+
+    >>> print(_at_the_edge({"C": "largest"}, kernel=False))
+    C is the largest value tried, and a larger one may be better: scale the features, or try more with
+    LinearSVCCV(Cs=...) in Python
+    """
+    where = " and ".join(f"{name} is the {edge} value tried" for name, edge in edges.items())
+    beyond = {"smallest": "smaller", "largest": "larger"}
+    better = " or ".join(dict.fromkeys(beyond[edge] for edge in edges.values()))
+    parameters = ", ".join(f"{name}s=..." for name in edges)
+    search = "SVCCV" if kernel else "LinearSVCCV"
+    return (
+        f"{where}, and a {better} one may be better: scale the features, or try more with {search}({parameters}) in "
+        "Python"
+    )
 
 
 def _classifier(about: Mapping[str, Any]) -> Iterator[str]:
@@ -140,7 +162,7 @@ _SHOWN = {
     *("traces", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
     *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
     *("n_rows", "learned", "cv_C", "cv_gamma", "cv_accuracy", "cv_standard_error", "cv_folds", "cv_cells"),
-    *("cv_left_early", "cv_stopped", "workers", "partitions"),
+    *("cv_left_early", "cv_stopped", "cv_C_edge", "cv_gamma_edge", "workers", "partitions"),
 }
 
 

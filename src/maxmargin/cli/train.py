@@ -282,7 +282,18 @@ def chosen(search: LinearSVCCV | SVCCV) -> dict[str, Any]:
         "cv_cells": len(table["params"]),
         "cv_left_early": int(table["left_early"].sum()),
         "cv_stopped": search.search_stopped_,
+        **edges(search),
     }
+
+
+def edges(search: LinearSVCCV | SVCCV) -> dict[str, str]:
+    """Which parameters have the smallest or the largest of all values that have a score."""
+    table, found = search.cv_results_, {}
+    for name, value in search.best_params_.items():
+        tried = np.unique(table[f"param_{name}"][~np.isnan(table["mean_test_score"])])
+        if tried.size > 1 and value in (tried[0], tried[-1]):
+            found[f"cv_{name}_edge"] = "smallest" if value == tried[0] else "largest"
+    return found
 
 
 def _check_can_plot(path: Path, *, something: bool) -> None:

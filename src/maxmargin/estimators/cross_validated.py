@@ -318,7 +318,9 @@ class LinearSVCCV(CrossValidatedClassifier):
     scores_ : array of shape (n_values, n_folds)
         The score of each value on each fold, in the order of `Cs_` or `slacks_`; NaN if there was no fit.
     best_score_, best_params_, best_index_
-        The mean score of the chosen cell, its parameters, and its position in `cv_results_`.
+        The mean score of the chosen cell, its parameters, and its position in `cv_results_`. If a chosen value is the
+        smallest or the largest that was tried (`Cs_`, `slacks_`), a better one may lie outside: scale the features, or
+        give a wider range.
     cv_results_ : dict of arrays
         The results in the form of scikit-learn's GridSearchCV, with three more columns: `standard_error` is the
         standard error of the mean score, `n_samples` is the number of samples on which a cell was compared, and
@@ -442,7 +444,8 @@ class SVCCV(CrossValidatedClassifier):
     scores_ : array of shape (n_gammas, n_values, n_folds)
         The score of each cell on each fold; of shape (n_values, n_folds) for a kernel without gamma.
     classes_, best_score_, best_params_, best_index_, cv_results_, search_stopped_
-        As in :class:`LinearSVCCV`.
+        As in :class:`LinearSVCCV`; `best_params_` also has the chosen gamma, which may be the smallest or the largest
+        of `gammas_`.
     best_estimator_ : SVC
         The best model, fitted on all samples.
 
