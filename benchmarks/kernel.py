@@ -1,31 +1,32 @@
-"""Kernel SVMs to their optimum: ours, scikit-learn-intelex, scikit-learn and LIBSVM, on the same problem with a bias.
+"""Kernel SVMs trained to their optimum by maxmargin, scikit-learn-intelex, scikit-learn and LIBSVM, all with a bias.
 
     python benchmarks/kernel.py --peers-python PEERS/bin/python --json kernel.jsonl
     python benchmarks/kernel.py --threads 2 --sets mnist adult --competitors maxmargin intelex-float32
 
-Minimised is 1/2|w|^2 + C sum [1 - y_i(<w, phi(x_i)> + b)]_+ with a Gaussian kernel, on
+All competitors minimise 1/2|w|^2 + C sum [1 - y_i(<w, phi(x_i)> + b)]_+ with a Gaussian kernel, on
 
 - mnist, mnist-C1000: 8 against the rest, 60,000 digits, gamma = 0.02, C = 1 and 1000;
 - adult: 32,561 rows, gamma = 0.05, C = 1;
-- covtype: 50,000 rows drawn, class 2 against the rest, columns in [0, 1], gamma = 1, C = 1;
-- forest-100k, forest-500k: as many rows of the same set, columns as they are in the file, and the parameters of Table 2
-  of the SBP paper, gamma = 1e-4 and C = 10,000.
+- covtype: 50,000 rows drawn at random, class 2 against the rest, columns in [0, 1], gamma = 1, C = 1;
+- forest-100k, forest-500k: 100,000 and 500,000 rows of the same set, with columns as they are in the file and the
+  parameters of Table 2 of the SBP paper, gamma = 1e-4 and C = 10,000.
 
-Ours stops at a relative gap of `--tol`, the peers at their own tolerance of 1e-3; each may keep `--cache` megabytes of
-the kernel. Each fit has a new process, one after another in turn, and the best time counts. There are two tables: as a
-user has it, with the default environment and `n_jobs`, on any core; and with one thread, pinned to a core. With
-`--threads 2` there are two threads on two cores. Timed is the call that fits; LIBSVM has the data in its own format
-already. Layouts: float32, CSR where the set is sparse (Adult), for ours; dense for scikit-learn-intelex; float64, CSR
-where the set is sparse, for scikit-learn; LIBSVM knows sparse rows only. A fit of more than `--cap` wall seconds is
-killed: "> 600"; ours stops itself just before that, and gives what it has.
+maxmargin stops at a relative gap of `--tol`, the peers at their own tolerance of 1e-3; each may cache `--cache`
+megabytes of the kernel. Each fit runs in a new process; the competitors take turns, and the best time counts. There are
+two tables: as a user runs it, with the default environment and `n_jobs`, on any core; and with one thread, pinned to a
+core. With `--threads 2` there are two threads on two cores. Only the call that fits is timed; LIBSVM has the data in
+its own format already. maxmargin gets float32, as CSR if the set is sparse (Adult); scikit-learn-intelex gets dense
+arrays; scikit-learn gets float64, as CSR if the set is sparse; LIBSVM only has sparse rows. A fit of more than `--cap`
+wall seconds is killed and shown as "> 600"; maxmargin stops itself just before that and returns its model.
 
-Support vectors, coefficients and the intercept are all that is taken from a fit: objectives, their gap (P - D) / P and
-the test error are computed from these here, in float64, once for each competitor. The peak memory is that of the whole
-process, with interpreter, libraries and data. "evaluations" are those of the kernel, which ours counts, as a multiple
-of (support vectors) x (rows). The ratio is the competitor's time to ours, CPU time with one thread, else wall time.
+Only support vectors, coefficients and the intercept are taken from a fit. Objectives, their gap (P - D) / P and the
+test error are computed from these, in float64, once for each competitor. The peak memory is that of the whole process,
+with interpreter, libraries and data. "evaluations" are kernel evaluations, which only maxmargin counts, as a multiple
+of (support vectors) x (rows). The ratio is the competitor's time divided by maxmargin's, CPU time with one thread,
+otherwise wall time.
 
-Peers run in the Python that `--peers-python` names, default: this one. There, `pip install scikit-learn-intelex
-libsvm-official`; those that are not installed are skipped.
+Peers run in the Python that `--peers-python` names, by default this one. There, run `pip install scikit-learn-intelex
+libsvm-official`; peers that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -58,20 +59,20 @@ from kernel_quality import Function, error_on_test, quality
 from kernel_sets import CASES, Data, drawn
 
 OURS = ("maxmargin", "maxmargin-float64", "solver")
-ENOUGH = 0.9  # of the cap, after which ours stops and gives what it has: peers have no such rule
+ENOUGH = 0.9  # share of the cap after which maxmargin stops and returns its model; peers have no such rule
 COMPETITORS = ("maxmargin", "intelex-float32", "intelex-float64", "scikit-learn", "libsvm")
 
 
 def main() -> None:
     parser = race_arguments(__doc__)
     parser.add_argument("--sets", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--n", type=int, help="draw so many rows of each set only")
+    parser.add_argument("--n", type=int, help="draw only this many rows of each set")
     for at in settings(parser.parse_args()):
         compare(at)
 
 
 def compare(chosen: Any) -> None:
-    """All competitors on all sets with one number of threads: a table."""
+    """Print a table of all competitors on all sets, for one number of threads."""
     rows, waited = [], []
     for name in chosen.sets:
         try:
@@ -83,7 +84,7 @@ def compare(chosen: Any) -> None:
         rows += own
         waited += [row["wall"] / row["cpu"] for row in own if chosen.threads == 1 and "cpu" in row]
         print(f"{name}: done", file=sys.stderr, flush=True)
-    print(f"\n{setting(chosen.threads)}; ratio: {measured(chosen.threads)} time to ours\n")
+    print(f"\n{setting(chosen.threads)}; ratio: {measured(chosen.threads)} time divided by maxmargin's\n")
     print(table(rows, measured(chosen.threads)))
     if waited:
         print(f"\nwall / CPU time of fits: {np.mean(waited):.2f} (well above 1: the machine was busy)")
@@ -97,20 +98,20 @@ def race_arguments(description: str | None) -> Any:
         default=list(COMPETITORS),
     )  # fmt: skip
     add_threads(parser)
-    parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
+    parser.add_argument("--cores", type=int, nargs="+", help="cores for the fits, default: the last ones")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--error-only", action="store_true", help="compute no objectives, which takes long on Forest")
-    parser.add_argument("--cap", type=float, default=600, help="wall seconds that a fit may take")
-    parser.add_argument("--tol", type=float, default=2e-4, help="the relative gap at which ours stops")
-    parser.add_argument("--cache", type=float, default=2000, help="megabytes of the kernel that each may keep")
+    parser.add_argument("--error-only", action="store_true", help="do not compute objectives (slow on Forest)")
+    parser.add_argument("--cap", type=float, default=600, help="limit of a fit in wall seconds")
+    parser.add_argument("--tol", type=float, default=2e-4, help="relative gap at which maxmargin stops")
+    parser.add_argument("--cache", type=float, default=2000, help="megabytes of the kernel that each may cache")
     parser.add_argument(
-        "--peers-python", default=sys.executable, metavar="PYTHON", help="where the peers are installed"
+        "--peers-python", default=sys.executable, metavar="PYTHON", help="Python that has the peers"
     )
     return parser
 
 
 def race(name: str, data: Data, parameters: Mapping[str, Any], chosen: Any) -> list[dict[str, Any]]:
-    """Let all competitors fit, in turn; a row each, with the best times, also written as lines of JSON."""
+    """Let all competitors fit, in turns; return a row with the best times of each, and append it to the JSON file."""
     runs: dict[str, list[dict[str, Any]]] = {competitor: [] for competitor in chosen.competitors}
     models: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -163,7 +164,7 @@ def fit(
 
 
 def best(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The least seconds of all runs, and the largest peak."""
+    """The least seconds of all runs, and the largest peak memory."""
     ended = [run for run in runs if "cpu" in run]
     if not ended:
         return dict(runs[-1])
@@ -173,7 +174,7 @@ def best(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def judged(
     model: Mapping[str, Any], data: Data, parameters: Mapping[str, Any], objectives: bool = True
 ) -> dict[str, Any]:
-    """What a model is worth."""
+    """The objectives, the test error and the size of a model."""
     if not model:
         return {}
     k = Function(**{name: value for name, value in parameters.items() if name in Function.__dataclass_fields__})
@@ -190,7 +191,7 @@ def judged(
 
 
 def table(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
-    """One line a competitor."""
+    """A table with one line for each competitor."""
     ours = {row["set"]: row[measure] for row in rows if row["competitor"] == OURS[0] and measure in row}
     header = ["set", "n", "C", "competitor", "CPU s", "wall s", "ratio", "peak MB", "support vectors", "dual", "gap"]
     header += ["test error", "evaluations"]

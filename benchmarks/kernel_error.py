@@ -1,16 +1,16 @@
-"""Seconds to the test error of a peer: our solvers stopped by a holdout, and what stands on their way there.
+"""Seconds to the test error of a peer, for our solvers with early stopping by a holdout, and the curves of these fits.
 
     python benchmarks/kernel_error.py --peers-python PEERS/bin/python --json error.jsonl --plot error.png
 
-The sets and the way to run are those of kernel.py, whose head describes them. The peers learn from all rows and run to
-their own end: their time and test error are one point. Ours hold out a tenth of the rows, and stop when the error on it
-no longer improves or, the exact solver, at its optimum; what they answer is the best model by the holdout, and the test
-set is never looked at. "stopped" is that answer: its time, its error, and whether that is within `--margin` of the
-first peer's. The curve is the error of the best model by the holdout so far, measured on the test set afterwards: while
-a model is written down the clock stands still. "first there" is the time at which the curve comes within the margin.
-Shares are of the first peer's time.
+The sets and the way of running are those of kernel.py, whose docstring describes them. The peers train on all rows and
+run to their own end; their time and test error are one point. Our solvers hold out a tenth of the rows and stop when
+the holdout error no longer improves, or, for the exact solver, at the optimum. They return the best model by the
+holdout, and never see the test set. "stopped" describes this model: its time, its error, and whether the error is
+within `--margin` of the first peer's. The curve shows the test error of the best model by the holdout so far, computed
+afterwards; the clock stands still while a model is recorded. "first there" is the time at which the curve comes within
+the margin. Shares are shares of the first peer's time.
 
-A solver of the slack form gets the slack of the first peer's model, its mean hinge loss over |w|.
+A solver of the slack form gets the slack of the first peer's model, its mean hinge loss divided by |w|.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def main() -> None:
     parser = race_arguments(__doc__)
     parser.set_defaults(competitors=["intelex-float32"])
     parser.add_argument("--sets", nargs="+", choices=CASES, default=["mnist", "adult", "covtype"])
-    parser.add_argument("--n", type=int, help="draw so many rows of each set only")
+    parser.add_argument("--n", type=int, help="draw only this many rows of each set")
     parser.add_argument("--methods", nargs="+", default=["decomposition", "sbp"], help="our solvers")
-    parser.add_argument("--holdout", type=float, default=0.1, help="the share of the rows that ours hold out")
-    parser.add_argument("--margin", type=float, default=0.001, help="how far above the peer's error is near enough")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves there")
+    parser.add_argument("--holdout", type=float, default=0.1, help="share of the rows that our solvers hold out")
+    parser.add_argument("--margin", type=float, default=0.001, help="distance from the peer's error that is allowed")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves to FILE")
     for at in settings(parser.parse_args()):
         compare(at)
 
 
 def compare(chosen: Any) -> None:
-    """All competitors and methods on all sets with one number of threads: a table and a picture."""
+    """Print a table of all competitors and methods on all sets, for one number of threads, and draw the curves."""
     methods = known(chosen.methods)
     rows = []
     for name in chosen.sets:
@@ -73,7 +73,7 @@ def compare(chosen: Any) -> None:
 
 
 def known(methods: Sequence[str]) -> list[str]:
-    """Those solvers that are there."""
+    """The methods that are registered solvers."""
     for method in methods:
         if method not in KERNEL_SOLVERS:
             print(f"{method} skipped: there is no such solver for kernels, only {', '.join(KERNEL_SOLVERS)}")
@@ -81,7 +81,7 @@ def known(methods: Sequence[str]) -> list[str]:
 
 
 def race(data: Data, gamma: float, C: float, methods: Sequence[str], chosen: Any) -> list[dict[str, Any]]:
-    """All peers, then all our methods, in turn; a row each, of its fastest run."""
+    """Run all peers, then all our methods, in turns; return a row for the fastest run of each."""
     measure, slack = measured(chosen.threads), None
     fastest: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +94,7 @@ def race(data: Data, gamma: float, C: float, methods: Sequence[str], chosen: Any
                 parameters: dict[str, Any] = {"gamma": gamma, "C": C}
                 if name in methods:
                     if slack is None and KERNEL_SOLVERS[name].solves.form == "slack":
-                        print(f"{name} skipped: no peer tells the slack")
+                        print(f"{name} skipped: no peer has a model from which to compute the slack")
                         continue
                     parameters |= {"solver": name, "slack": slack, "holdout": chosen.holdout, "tol": None}
                     parameters |= {"curve": True, "certify": False}
@@ -108,7 +108,7 @@ def race(data: Data, gamma: float, C: float, methods: Sequence[str], chosen: Any
 
 
 def without_pauses(run: dict[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
-    """The seconds of a run less those in which the clock stood still."""
+    """A run without the seconds during which the clock stood still."""
     if "paused" not in model:
         return run
     wall, cpu = model["paused"]
@@ -116,7 +116,7 @@ def without_pauses(run: dict[str, Any], model: Mapping[str, Any]) -> dict[str, A
 
 
 def errors(model: Mapping[str, Any], data: Data, gamma: float) -> dict[str, Any]:
-    """The test error of a model, and those on the way to it."""
+    """The test errors of a model and of the intermediate models."""
     if not model:
         return {}
     k = Function("rbf", gamma)
@@ -135,7 +135,7 @@ def errors(model: Mapping[str, Any], data: Data, gamma: float) -> dict[str, Any]
 
 
 def curve_errors(model: Mapping[str, Any], data: Data, k: Function) -> Any:
-    """The test error at each point of a curve; all rows that any of its models has are asked once."""
+    """The test error at each point of a curve; kernels of the support vectors of all points are computed once."""
     parts = tuple(model[f"curve_{name}"] for name in ("data", "indices", "indptr"))
     betas = sp.csc_matrix(sp.csr_matrix(parts, shape=(parts[2].size - 1, data.y.size)))
     support = np.flatnonzero(np.diff(betas.indptr))
@@ -143,7 +143,7 @@ def curve_errors(model: Mapping[str, Any], data: Data, k: Function) -> Any:
 
 
 def table(rows: Sequence[Mapping[str, Any]], measure: str, margin: float) -> str:
-    """One line a method."""
+    """A table with one line for each method."""
     lines = []
     for row in rows:
         peer = first_peer(rows, row["set"])
@@ -169,7 +169,7 @@ def first_peer(rows: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any
 
 
 def draw(rows: Sequence[Mapping[str, Any]], measure: str, margin: float, path: Path) -> None:
-    """A panel a set: the error of ours against seconds, and the points at which the peers end."""
+    """Draw a panel for each set: the error of our solvers against seconds, and the points at which the peers end."""
     import matplotlib.pyplot as plt
 
     sets = list(dict.fromkeys(row["set"] for row in rows))

@@ -1,9 +1,9 @@
-"""How the time of a kernel SVM grows with the number of rows: MNIST, 8 against the rest, gamma = 0.02.
+"""Growth of the time of a kernel SVM with the number of rows: MNIST, 8 against the rest, gamma = 0.02.
 
     python benchmarks/kernel_growth.py --peers-python PEERS/bin/python --json growth.jsonl
 
-A race as in kernel.py, whose head says how it is run and what is measured, for each number of rows. The exponent is the
-b of seconds = a n^b that fits best.
+For each number of rows there is a race as in kernel.py, whose docstring says how it is run and what is measured. The
+exponent is the b of the power law seconds = a n^b that fits best.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def main() -> None:
 
 
 def compare(data: Data, chosen: Any) -> None:
-    """All competitors at all sizes with one number of threads: a table."""
+    """Print a table of all competitors at all sizes, for one number of threads."""
     rows = []
     for n in chosen.sizes:
         rows += race(f"mnist {n}", drawn(data, n), {"gamma": 0.02, "C": chosen.C}, chosen)
         print(f"{n}: done", file=sys.stderr, flush=True)
     measure = measured(chosen.threads)
-    print(f"\n{setting(chosen.threads)}; {measure} seconds, C = {chosen.C:g}; in brackets the support vectors\n")
+    print(f"\n{setting(chosen.threads)}; {measure} seconds, C = {chosen.C:g}; support vectors in brackets\n")
     print(table(rows, chosen.sizes, measure))
 
 
 def table(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int], measure: str) -> str:
-    """One line a competitor."""
+    """A table with one line for each competitor."""
     lines = []
     for name in dict.fromkeys(row["competitor"] for row in rows):
         own = {row["n"]: row for row in rows if row["competitor"] == name}

@@ -1,11 +1,11 @@
-"""SVC with an rbf kernel on a memory-mapped file, against Nystroem features and a linear model, in the same time.
+"""SVC with an rbf kernel on a memory-mapped file, compared with Nystroem features and a linear model in the same time.
 
     python benchmarks/kernel_memmap.py --folder /disk --max-time 600
 
-1,000,000 x 50 float32 samples from 4,000 Gaussian clusters, each with a label at random: no linear model tells them
-apart, and more samples show more clusters. Each entrant has a process of its own and the same gamma. `SVC` has two GB:
-its cache of kernel rows takes 1.5 of them. The pipeline is scikit-learn's: `Nystroem` from 20,000 rows, and
-`SGDClassifier.partial_fit` over blocks of 10,000 transformed rows, pass after pass until the time is up.
+The data are 1,000,000 x 50 float32 samples from 4,000 Gaussian clusters. Each cluster has a random label, so no linear
+model separates them, and more samples show more clusters. Each entrant has a process of its own and the same gamma.
+`SVC` may use two GB, of which its cache of kernel rows takes 1.5. The pipeline is scikit-learn's: `Nystroem` fitted to
+20,000 rows, and `SGDClassifier.partial_fit` on blocks of 10,000 transformed rows, pass after pass until the time is up.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from common import arguments, environment, markdown, write_json
 from stores import memory_of
 
 D, CLUSTERS, TEST_ROWS = 50, 4000, 50_000
-SPREAD = 0.45  # the standard deviation of a cluster, where that of their centres is 1
+SPREAD = 0.45  # standard deviation of a cluster; the centres have standard deviation 1
 GAMMA = 0.02
 BLOCK = 10_000
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where the file is, or is written")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of the file, written if it is missing")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--max-time", type=float, default=600.0, metavar="SECONDS")
     parser.add_argument("--entrants", nargs="+", default=list(ENTRANTS), choices=ENTRANTS)
@@ -51,7 +51,7 @@ def main() -> None:
     rows = [
         [f["entrant"], *(f"{f[key]:.3g}" for key in ("seconds", "cpu", "peak", "anonymous", "error"))] for f in figures
     ]
-    header = ["entrant", "seconds", "CPU s", "MB at most", "of it not files at the end", "test error, %"]
+    header = ["entrant", "seconds", "CPU s", "peak MB", "MB without files at the end", "test error, %"]
     print("\n" + markdown(header, rows))
 
 

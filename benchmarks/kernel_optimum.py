@@ -1,20 +1,21 @@
-"""Whether the optimum of a kernel SVM is LIBSVM's: objectives and labels on the test set, for many C and all kernels.
+"""Agreement of the optimum of a kernel SVM with LIBSVM's: objectives and test labels, for many C and all kernels.
 
     python benchmarks/kernel_optimum.py --json optimum.jsonl
 
-Compared are maxmargin.SVC at a relative gap of `--tol` and scikit-learn's SVC, which is LIBSVM, at its tolerance
-`--peer-tol`. From support vectors, coefficients and intercepts of each, the objectives are computed in float64 (see
-kernel_quality.py). With more than two classes there is a problem for each two of them: given is the worst one.
+maxmargin.SVC at a relative gap of `--tol` is compared with scikit-learn's SVC, which is LIBSVM, at its tolerance
+`--peer-tol`. The objectives are computed in float64 from the support vectors, coefficients and intercepts of each (see
+kernel_quality.py). With more than two classes there is a problem for each pair of classes, and the table shows the
+worst one.
 
-- "dual": how far our dual objective is below LIBSVM's, as a share of it; negative where ours is the better one;
-- "primal": how far our primal objective is above LIBSVM's;
+- "dual": how far our dual objective is below LIBSVM's, as a share of it; negative if ours is better;
+- "primal": how far our primal objective is above LIBSVM's, as a share of it;
 - "gap": (P - D) / P of ours, and of LIBSVM;
-- the test labels that differ, and how many rows there are.
+- "labels that differ": how many test labels differ, and how many test rows there are.
 
 Sets: `--rows` digits of MNIST, 8 against the rest and ten classes; `--rows` rows of Adult; and 26 classes of points in
-16 dimensions, as many as letters, several clouds each. Those that are not at hand are left out. LIBSVM has no model
-without a bias, so that without one our own gap is all there is to look at. The function "sigmoid" is no inner product:
-there the dual is not concave, and what either finds need not be the best.
+16 dimensions, several clouds each, as many classes as letters. Sets that are not found are skipped. LIBSVM has no model
+without a bias, so for these models there is only our own gap. The function "sigmoid" is not an inner product, so its
+dual is not concave, and neither library need find the best point.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--C", type=float, nargs="+", default=[0.1, 1, 10, 100, 1000])
-    parser.add_argument("--rows", type=int, default=10_000, help="to learn from")
-    parser.add_argument("--tol", type=float, default=1e-5, help="the relative gap at which ours stops")
-    parser.add_argument("--peer-tol", type=float, default=1e-4, help="at which LIBSVM stops, in its own terms")
-    parser.add_argument("--max-iter", type=int, default=2_000_000, help="steps after which LIBSVM gives up")
-    parser.add_argument("--max-time", type=float, default=600, help="seconds after which ours does, for two classes")
+    parser.add_argument("--rows", type=int, default=10_000, help="number of training rows")
+    parser.add_argument("--tol", type=float, default=1e-5, help="relative gap at which maxmargin stops")
+    parser.add_argument("--peer-tol", type=float, default=1e-4, help="tolerance at which LIBSVM stops")
+    parser.add_argument("--max-iter", type=int, default=2_000_000, help="maximum number of steps of LIBSVM")
+    parser.add_argument("--max-time", type=float, default=600, help="limit of our fits in seconds")
     chosen = parse_with_threads(parser)
     lines = []
     for name in chosen.sets:
@@ -85,7 +86,7 @@ KERNELS = {"linear": {}, "rbf": {}, "poly": {"coef0": 1.0, "degree": 3}, "sigmoi
 
 
 def agreement(data: Data, kernel: str, C: float, bias: bool, chosen: Any) -> dict[str, Any]:
-    """Fit both, or ours alone where there is no bias, and compare."""
+    """Fit both, or only ours if there is no bias, and compare."""
     gamma = 0.1 if kernel == "sigmoid" else 1.0
     gamma /= float(np.mean(sq_norms(data.X)))
     options = {"C": C, "kernel": kernel, "gamma": gamma, "cache_size": 2000, **KERNELS[kernel]}
@@ -115,13 +116,13 @@ def sq_norms(X: Any) -> Any:
 
 
 def fitted(model: Any, data: Data) -> tuple[Any, float]:
-    """The model, learned, and the seconds that took; float64 for both, as they are compared to many digits."""
+    """The fitted model and its CPU seconds; both libraries get float64, because they are compared to many digits."""
     started = time.process_time()
     return model.fit(data.X.astype(np.float64), data.y), time.process_time() - started
 
 
 def qualities(k: Function, data: Data, C: float, bias: bool, model: Any) -> Sequence[Quality]:
-    """Of the models of every two classes."""
+    """The quality of the model of each pair of classes."""
     coef = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
     if len(model.classes_) == 2:
         return [quality(k, data.X, data.y, C, model.support_, coef[0], float(model.intercept_[0]), bias)]
@@ -133,7 +134,7 @@ def qualities(k: Function, data: Data, C: float, bias: bool, model: Any) -> Sequ
 
 
 def line(row: dict[str, Any]) -> list[Any]:
-    """As it stands in the table."""
+    """A line of the table."""
     case = [row["set"], f"{row['n']:,}", row["kernel"], f"{row['C']:g}", "yes" if row["bias"] else "no"]
     compared = [f"{row.get(name, math.nan):.1e}" for name in ("dual", "primal", "gap", "peer_gap")]
     differ = f"{row['differ']} of {row['tested']:,}" if "differ" in row else ""

@@ -1,12 +1,13 @@
-"""Predicting MNIST digits with a kernel: ours, scikit-learn and scikit-learn-intelex, with one and the same model.
+"""Prediction of MNIST digits with a kernel: maxmargin, scikit-learn and scikit-learn-intelex, with the same model.
 
     python benchmarks/kernel_predict.py --peers-python PEERS/bin/python --json predict.jsonl
 
-scikit-learn's SVC learns from `--rows` digits: 8 against the rest, gamma = 0.02, C = 1, and with all ten classes. Its
-support vectors, coefficients and intercepts are then those of all competitors, each in a new process: as a user has it,
-with the default environment and `n_jobs`; and with one thread, pinned to a core. Timed is `predict` of the 10,000 test
-digits, the best of `--repeats`; ours and intelex get float32, scikit-learn float64, which it would convert to. Labels
-are compared with scikit-learn's. scikit-learn-intelex cannot take over a model: it learns its own.
+scikit-learn's SVC is trained on `--rows` digits with gamma = 0.02 and C = 1: on 8 against the rest, and on all ten
+classes. All competitors get its support vectors, coefficients and intercepts. Each runs in a new process: as a user
+runs it, with the default environment and `n_jobs`; and with one thread, pinned to a core. Only `predict` of the 10,000
+test digits is timed, and the best of `--repeats` counts. maxmargin and intelex get float32, scikit-learn float64, to
+which it would convert otherwise. Labels are compared with scikit-learn's. scikit-learn-intelex cannot take over a
+model, so it trains its own.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ COPIED = ("support_", "support_vectors_", "n_support_", "intercept_")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures there")
-    parser.add_argument("--rows", type=int, default=10_000, help="to learn from")
-    parser.add_argument("--digits", type=int, default=10_000, help="to predict")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures to FILE")
+    parser.add_argument("--rows", type=int, default=10_000, help="number of training digits")
+    parser.add_argument("--digits", type=int, default=10_000, help="number of digits to predict")
     parser.add_argument("--competitors", nargs="+", choices=COMPETITORS, default=list(COMPETITORS))
     parser.add_argument(
-        "--threads", type=int, nargs="+", default=[0, 1], metavar="N", help="0: as a user has it; else so many, pinned"
+        "--threads", type=int, nargs="+", default=[0, 1], metavar="N", help="0: the default; else pinned to N cores"
     )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="where intelex is installed")
+    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="Python that has intelex")
     parser.add_argument("--one", nargs=3, metavar=("COMPETITOR", "MODEL", "THREADS"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
@@ -70,7 +71,7 @@ def compare(chosen: Any) -> None:
                         print(f"{competitor} skipped: {row['missing']}")
                         continue
                     labels = np.load(model.with_suffix(".labels.npy"))
-                    if competitor == "scikit-learn":  # the first
+                    if competitor == "scikit-learn":  # it is always the first
                         reference, expected = row, labels
                     row |= {"problem": problem, "rows": chosen.rows, "differ": int((labels != expected).sum())}
                     append_json(chosen.json, row)
@@ -87,12 +88,12 @@ def compare(chosen: Any) -> None:
         "times faster",
         "labels that differ",
     ]
-    print(f"{chosen.digits:,} digits predicted, {chosen.rows:,} learned from; wall time to scikit-learn's\n")
+    print(f"{chosen.digits:,} digits predicted, {chosen.rows:,} training digits; ratio: scikit-learn's wall time\n")
     print(markdown(header, lines))
 
 
 def learn(data: Any, digits: int, path: Path) -> None:
-    """Fit scikit-learn's SVC and keep what the others need."""
+    """Fit scikit-learn's SVC, and store what the others need."""
     from sklearn.svm import SVC
 
     model = SVC(C=C, gamma=GAMMA, cache_size=2000).fit(data.X.astype(np.float64), data.y)
@@ -109,7 +110,7 @@ def one(competitor: str, model: Path, threads: int, chosen: Any) -> dict[str, An
 
 
 def predict(competitor: str, path: Path, threads: int, repeats: int) -> None:
-    """Predict several times, in this process; write the best times and the labels."""
+    """Predict several times in this process; write the best times and the labels."""
     if threads and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     given = pickle.loads(path.read_bytes())
@@ -134,7 +135,7 @@ def scikit_learn(given: Any, threads: int) -> Any:
 
 
 def maxmargin(given: Any, threads: int) -> Any:
-    """Ours, learned from a few rows only and then given the other model."""
+    """Our SVC, fitted to a few rows only and then given the other model."""
     from maxmargin import SVC
 
     y, other = given["y"], given["model"]
@@ -148,7 +149,7 @@ def maxmargin(given: Any, threads: int) -> Any:
 
 
 def intelex(given: Any, threads: int) -> Any:
-    """It has no model but its own."""
+    """scikit-learn-intelex, which only predicts with a model of its own."""
     import daal4py
     from sklearnex.svm import SVC
 

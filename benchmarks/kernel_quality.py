@@ -1,10 +1,12 @@
-r"""What a model with a kernel is worth, from its support vectors, coefficients and intercept alone, in float64.
+r"""The quality of a kernel model, computed from its support vectors, coefficients and intercept alone, in float64.
 
 For :math:`f = \sum_j \beta_j k(x_j, \cdot)` the primal objective is
-:math:`\frac12\beta'K\beta + C\sum_i [1 - y_i(f(x_i) + b)]_+`, and for the weights :math:`\alpha` that go with
-:math:`\beta = \alpha y` the dual one is :math:`\sum_i\alpha_i - \frac12\beta'K\beta`. A bound that is one asks for
-:math:`0 \le \alpha \le C`, and with a bias for :math:`\sum\beta_i = 0`: weights are cut to the box, and those of the
-heavier class are scaled down, before the dual objective is computed.
+:math:`\frac12\beta'K\beta + C\sum_i [1 - y_i(f(x_i) + b)]_+`, and for the weights :math:`\alpha` with
+:math:`\beta = \alpha y` the dual objective is :math:`\sum_i\alpha_i - \frac12\beta'K\beta`. The dual objective is a
+bound
+only if :math:`0 \le \alpha \le C` and, with a bias, :math:`\sum\beta_i = 0`. So weights are clipped to the box, and
+those
+of the heavier class are scaled down, before the dual objective is computed.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-LARGEST_BLOCK = 2**25  # entries of a block of the kernel: 256 MB
+LARGEST_BLOCK = 2**25  # entries in a block of the kernel, 256 MB
 
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel, in float64 and as it stands in the books."""
+    """A kernel function in float64, computed by its textbook formula."""
 
     kernel: str = "rbf"
     gamma: float = 1.0
@@ -52,7 +54,7 @@ def _sq_norms(X: Any) -> Any:
 
 
 def responses(k: Function, X: Any, support_vectors: Any, coef: Any) -> Any:
-    """The sum of k(x, support vector) with these coefficients for each row x; one or several columns of them."""
+    """For each row x, the sum of k(x, support vector) times its coefficient; `coef` may have several columns."""
     rows = max(1, LARGEST_BLOCK // max(1, support_vectors.shape[0]))
     parts = [k(X[i : i + rows], support_vectors) @ coef for i in range(0, X.shape[0], rows)]
     return np.concatenate(parts)
@@ -60,11 +62,11 @@ def responses(k: Function, X: Any, support_vectors: Any, coef: Any) -> Any:
 
 @dataclass(frozen=True)
 class Quality:
-    """What a model reaches, and what is possible at best."""
+    """The objectives of a model."""
 
     primal: float
     dual: float
-    slack: float  # mean hinge loss over |w|: at the optimum, the slack that goes with C
+    slack: float  # mean hinge loss divided by |w|; at the optimum, the slack that belongs to C
 
     @property
     def gap(self) -> float:
@@ -75,7 +77,7 @@ class Quality:
 def quality(
     k: Function, X: Any, y: Any, C: float, support: Any, coef: Any, intercept: float, bias: bool = True
 ) -> Quality:
-    """Of a model of two classes, y = +1 and -1; `coef` are those of X[support], signed by label."""
+    """The quality of a model of two classes, y = +1 and -1; `coef` belong to X[support] and are signed by label."""
     labels = y[support]
     alpha = feasible(coef * labels, labels, C, bias)
     both = responses(k, X, X[support], np.column_stack([coef, alpha * labels]))
@@ -89,7 +91,7 @@ def quality(
 
 
 def feasible(alpha: Any, labels: Any, C: float, bias: bool) -> Any:
-    """Weights in the box and, with a bias, with equal sums of both classes."""
+    """Weights clipped to the box and, with a bias, scaled so that both classes have equal sums."""
     alpha = np.clip(np.asarray(alpha, dtype=np.float64), 0.0, C)
     if bias:
         sums = {label: alpha[labels == label].sum() for label in (1, -1)}
@@ -99,17 +101,17 @@ def feasible(alpha: Any, labels: Any, C: float, bias: bool) -> Any:
 
 
 def error_on_test(k: Function, data: Any, support: Any, coef: Any, intercept: Any) -> Any:
-    """The share of the test rows that are on the wrong side; of several models at once where there are columns."""
+    """The share of test rows on the wrong side; for several models at once if `coef` has several columns."""
     values = responses(k, data.X_test, data.X[support], coef) + intercept
     wrong = data.y_test != np.where(values > 0, 1.0, -1.0).T
     return wrong.mean(axis=-1)
 
 
 def two_class_models(classes: Any, y: Any, support: Any, dual_coef: Any, intercepts: Any) -> Any:
-    """The models of every two classes i < j, taken from LIBSVM's layout of all.
+    """The models of all pairs of classes i < j, taken from LIBSVM's layout.
 
-    Yields (i, j), the rows of the two classes, their labels (+1 for i), and of the model its support among those rows,
-    its coefficients and its intercept.
+    Yields (i, j), the rows of the two classes, their labels (+1 for i), and the model: the numbers of its support
+    vectors among those rows, its coefficients and its intercept.
     """
     for m, (i, j) in enumerate(combinations(range(len(classes)), 2)):
         rows = np.flatnonzero((y == classes[i]) | (y == classes[j]))

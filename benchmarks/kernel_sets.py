@@ -1,4 +1,4 @@
-"""The data sets of the benchmarks with a kernel, each with the parameters that it is learned with."""
+"""The data sets of the benchmarks with a kernel, each with its parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxmargin.data import find_dataset, load_adult, read_libsvm
 
 
 class Data(NamedTuple):
-    """Rows to learn from and rows to test on, with labels."""
+    """Training rows and test rows, with labels."""
 
     X: Any
     y: Any
@@ -23,17 +23,17 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A set, how many of its rows to draw, and the Gaussian kernel exp(-gamma |x - z|^2) and C to learn them with."""
+    """A set, the number of rows to draw, gamma of the Gaussian kernel exp(-gamma |x - z|^2), and C."""
 
     load: Callable[[], Data]
     gamma: float
     C: float
     n: int | None = None  # None: all
-    slack: float | None = None  # that goes with C, where Table 2 of the SBP paper gives it
+    slack: float | None = None  # that belongs to C, if Table 2 of the SBP paper gives it
 
 
 def drawn(data: Data, n: int | None) -> Data:
-    """With so many of the rows to learn from, the same ones each time; all of them where there are no more."""
+    """The data with n of its training rows, the same ones each time; with all of them if there are no more."""
     if n is None or n >= data.y.size:
         return data
     rows = np.random.default_rng(0).permutation(data.y.size)[:n]
@@ -66,7 +66,7 @@ def covtype() -> Data:
 
 
 def forest() -> Data:
-    """The same rows as they are in the file: the width of 71 in Table 2 of the paper is one of metres."""
+    """The same rows with columns as in the file, because the width of 71 in Table 2 of the paper is in metres."""
     return _split(*covtype_rows(scaled=False))
 
 
@@ -76,7 +76,7 @@ def _split(X: Any, y: Any) -> Data:
     return Data(X[train], y[train], X[test], y[test])
 
 
-# Table 2 has the width sigma^2 of exp(-|x - z|^2 / (2 sigma^2)), and lambda = 1 / (n C).
+# Table 2 gives the width sigma^2 of exp(-|x - z|^2 / (2 sigma^2)), and lambda = 1 / (n C).
 CASES = {
     "mnist": Case(mnist, gamma=0.02, C=1.0),
     "mnist-C1000": Case(mnist, gamma=0.02, C=1000.0),

@@ -1,16 +1,17 @@
-"""One fit with a kernel in a process of its own, by the Python of whatever environment has the library.
+"""One fit with a kernel in a process of its own, run by the Python of any environment that has the library.
 
     python benchmarks/kernel_worker.py ENTRANT DATA.npz MODEL.npz --parameters '{"gamma": 0.02, "C": 1}' --cores 1
 
-The data is brought into the entrant's layout first, which is not counted. Then the fit runs, and is killed after
-`--cap` seconds. Written is a line {"cpu": ..., "wall": ..., "peak": ...}: seconds of the fit alone, and the largest
-resident memory of the whole process, in bytes, with interpreter, libraries and data. The line is {"missing": reason}
-where there is no such entrant. The model goes to a file, as `support`, `coef` (signed by label), `intercept` and what
-else the entrant tells of its fit. Of several classes, there are the models of every two, in LIBSVM's layout: `classes`
-in their order, `coef` with a row less than there are classes, and an intercept for each two.
+The data is converted to the entrant's layout first, which is not timed. Then the fit runs; it is killed after `--cap`
+seconds. The script writes a line {"cpu": ..., "wall": ..., "peak": ...}: the seconds of the fit alone, and the largest
+resident memory of the whole process in bytes, with interpreter, libraries and data. The line is {"missing": reason} if
+the entrant is missing. The model is written to a file, as `support`, `coef` (signed by label), `intercept` and what
+else the entrant reports about its fit. With several classes, the file contains the models of all pairs of classes in
+LIBSVM's layout: `classes` in their order, `coef` with one row less than there are classes, and an intercept for each
+pair.
 
-Without MODEL and --parameters, the process stays and is asked for fits, {"parameters": {...}, "seconds": 60}, as those
-of linear_worker.py are. A parameter of null is the library's own default.
+Without MODEL and --parameters, the process stays and answers requests for fits, {"parameters": {...}, "seconds": 60},
+like linear_worker.py. A parameter of null stands for the library's own default.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ DEFAULTS = {"kernel": "rbf", "coef0": 0.0, "degree": 3, "cache_size": 2000, "tol
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("entrant", choices=sorted(ENTRANTS))
-    parser.add_argument("data", help="what `save` of linear_worker.py wrote")
-    parser.add_argument("model", nargs="?", help="where the model goes")
-    parser.add_argument("--parameters", type=json.loads, help="JSON: gamma, C and others")
-    parser.add_argument("--cores", type=int, nargs="*", help="the cores to stay on")
-    parser.add_argument("--threads", type=int, default=1, help="0: as many as each takes by default")
-    parser.add_argument("--cap", type=float, default=0.0, help="seconds that the fit may take; 0: no limit")
+    parser.add_argument("data", help="a file written by `save` of linear_worker.py")
+    parser.add_argument("model", nargs="?", help="file for the model")
+    parser.add_argument("--parameters", type=json.loads, help="JSON with gamma, C and others")
+    parser.add_argument("--cores", type=int, nargs="*", help="cores to which the process is pinned")
+    parser.add_argument("--threads", type=int, default=1, help="0: the library's default")
+    parser.add_argument("--cap", type=float, default=0.0, help="limit of the fit in seconds; 0: no limit")
     chosen = parser.parse_args()
     if chosen.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, chosen.cores)
@@ -53,20 +54,20 @@ def main() -> None:
     if chosen.model is None:
 
         def ready() -> Callable[..., Fit]:
-            prepare(X, y, DEFAULTS | {"gamma": 1.0, "C": 1.0}, chosen.threads)  # if something is missing, say so now
+            prepare(X, y, DEFAULTS | {"gamma": 1.0, "C": 1.0}, chosen.threads)  # reports now if something is missing
             return lambda parameters: prepare(X, y, DEFAULTS | parameters, chosen.threads)
 
         linear_worker.serve(ready)
         return
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what an entrant prints is no answer
+    os.dup2(2, 1)  # what an entrant prints must not get into the answers
     warnings.simplefilter("ignore")
     try:
         fit = prepare(X, y, DEFAULTS | chosen.parameters, chosen.threads)
     except (ImportError, LookupError) as reason:
         print(json.dumps({"missing": f"{type(reason).__name__}: {reason}"}), file=answers)
         return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # it ends the process, in the middle of compiled code too
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # this ends the process, even within compiled code
     signal.setitimer(signal.ITIMER_REAL, chosen.cap)
     wall, cpu = time.perf_counter(), time.process_time()
     model = fit()
@@ -79,7 +80,7 @@ def main() -> None:
 def peak() -> int:
     """The largest resident memory of this process so far, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # what getrusage tells there includes the process that started this one
+    if status.exists():  # on Linux, getrusage includes the process that started this one
         lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
         return 1024 * int(lines["VmHWM"].split()[0])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -90,7 +91,7 @@ def as_it_is(dtype: Any) -> Callable[[Any], Any]:
 
 
 def maxmargin(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
-    """Ours, by the estimator that a user takes."""
+    """Our estimator, as a user calls it."""
     from maxmargin import SVC
 
     def fit() -> dict[str, Any]:
@@ -103,10 +104,10 @@ def maxmargin(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
 
 
 def maxmargin_solver(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
-    """One of our solvers by its name, `solver`, with `options` of its own: at `C` or at `slack`, as it has it.
+    """One of our solvers: `solver` is its name, `options` are its parameters; it gets `C` or `slack`, as it needs.
 
-    With `curve`, the models on the way come too: see Curve. `holdout` is the share of the rows that is held out to stop
-    by.
+    With `curve`, the intermediate models are returned too, see Curve. `holdout` is the share of the rows that is held
+    out for early stopping.
     """
     from maxmargin.core.threads import thread_count
     from maxmargin.problems import KernelMatrix, RegularizedSVM, make_kernel
@@ -146,14 +147,14 @@ def maxmargin_solver(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
 
 
 def evaluations(reads: dict[str, int]) -> int:
-    """All kernel evaluations of a fit, those to certify it too."""
+    """All kernel evaluations of a fit, including those for the certificate."""
     return sum(count for purpose, count in reads.items() if purpose not in ("learning, dense count", "curve"))
 
 
 class Curve:
-    """A callback that writes down the models on the way, each time that the seconds have grown by a few per cent.
+    """A callback that records intermediate models, each time the seconds have grown by a few per cent.
 
-    Seconds count from its making; those that it needs itself do not count, nor do the kernel evaluations.
+    Seconds count from its creation. Its own seconds and its own kernel evaluations do not count.
     """
 
     growth = 1.03
@@ -179,7 +180,9 @@ class Curve:
         self.paused += np.array([time.perf_counter(), time.process_time()]) - now
 
     def arrays(self, scale: float = 1.0) -> dict[str, Any]:
-        """All of it: a column of numbers each, the coefficients as a CSR matrix of one row a point, and the pauses."""
+        """The curve as arrays: a column for each number, the coefficients as a CSR matrix with a row per point, and the
+        pauses.
+        """
         betas = sp.csr_matrix(sp.vstack(self.betas) / scale)
         found = {f"curve_{name}": np.array([point[name] for point in self.points]) for name in self.points[0]}
         parts = {f"curve_{name}": getattr(betas, name) for name in ("data", "indices", "indptr")}
@@ -187,7 +190,7 @@ class Curve:
 
 
 def svc(module: str) -> Callable[[Any, Any, dict[str, Any], int], Fit]:
-    """The SVC of scikit-learn, or of a library that has one of the same form."""
+    """The SVC of scikit-learn, or of a library with the same interface."""
 
     def prepare(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
         if module == "sklearnex.svm" and threads:
@@ -201,22 +204,22 @@ def svc(module: str) -> Callable[[Any, Any, dict[str, Any], int], Fit]:
 
 
 def given(p: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of an SVC that are not left to the library."""
+    """The parameters of an SVC that are not left at the library's defaults."""
     names = ("C", "kernel", "gamma", "coef0", "degree", "tol", "cache_size")
     return {name: p[name] for name in names if p[name] is not None}
 
 
 def of_estimator(model: Any) -> dict[str, Any]:
-    """The fitted attributes of scikit-learn's conventions."""
+    """A model from the fitted attributes, which follow scikit-learn's conventions."""
     coef = model.dual_coef_
-    coef = coef.toarray() if sp.issparse(coef) else coef  # scikit-learn has it as the data is
+    coef = coef.toarray() if sp.issparse(coef) else coef  # scikit-learn makes it sparse if the data is
     if len(model.classes_) == 2:
         return {"support": model.support_, "coef": np.ravel(coef), "intercept": float(model.intercept_[0])}
     return {"support": model.support_, "coef": coef, "intercept": model.intercept_, "classes": model.classes_}
 
 
 def libsvm(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
-    """LIBSVM through its own Python package; the data is in its format already."""
+    """LIBSVM through its own Python package; the data is in its format before the fit."""
     import libsvm.svm as own
 
     data = own.svm_problem(y, sp.csr_matrix(X))
