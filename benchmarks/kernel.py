@@ -104,9 +104,7 @@ def race_arguments(description: str | None) -> Any:
     parser.add_argument("--cap", type=float, default=600, help="limit of a fit in wall seconds")
     parser.add_argument("--tol", type=float, default=2e-4, help="relative gap at which maxmargin stops")
     parser.add_argument("--cache", type=float, default=2000, help="megabytes of the kernel that each may cache")
-    parser.add_argument(
-        "--peers-python", default=sys.executable, metavar="PYTHON", help="Python that has the peers"
-    )
+    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="Python that has the peers")
     return parser
 
 

@@ -2,11 +2,11 @@
 
     python benchmarks/kernel_error.py --peers-python PEERS/bin/python --json error.jsonl --plot error.png
 
-The sets and the way of running are those of kernel.py, whose docstring describes them. The peers train on all rows and
-run to their own end; their time and test error are one point. Our solvers hold out a tenth of the rows and stop when
-the holdout error no longer improves, or, for the exact solver, at the optimum. They return the best model by the
-holdout, and never see the test set. "stopped" describes this model: its time, its error, and whether the error is
-within `--margin` of the first peer's. The curve shows the test error of the best model by the holdout so far, computed
+The sets, and how the fits run, are as in kernel.py, whose docstring describes them. The peers train on all rows and run
+to their own end; their time and test error are one point. Our solvers hold out a tenth of the rows and stop when the
+holdout error no longer improves, or, for the exact solver, at the optimum. They return the best model by the holdout,
+and never see the test set. "stopped" describes this model: its time, its error, and whether the error is within
+`--margin` of the first peer's. The curve shows the test error of the best model by the holdout so far, computed
 afterwards; the clock stands still while a model is recorded. "first there" is the time at which the curve comes within
 the margin. Shares are shares of the first peer's time.
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, help="draw only this many rows of each set")
     parser.add_argument("--methods", nargs="+", default=["decomposition", "sbp"], help="our solvers")
     parser.add_argument("--holdout", type=float, default=0.1, help="share of the rows that our solvers hold out")
-    parser.add_argument("--margin", type=float, default=0.001, help="distance from the peer's error that is allowed")
+    parser.add_argument("--margin", type=float, default=0.001, help="allowed distance from the peer's error")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves to FILE")
     for at in settings(parser.parse_args()):
         compare(at)

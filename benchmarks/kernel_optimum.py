@@ -86,7 +86,7 @@ KERNELS = {"linear": {}, "rbf": {}, "poly": {"coef0": 1.0, "degree": 3}, "sigmoi
 
 
 def agreement(data: Data, kernel: str, C: float, bias: bool, chosen: Any) -> dict[str, Any]:
-    """Fit both, or only ours if there is no bias, and compare."""
+    """Fit both libraries, or only ours if there is no bias, and compare."""
     gamma = 0.1 if kernel == "sigmoid" else 1.0
     gamma /= float(np.mean(sq_norms(data.X)))
     options = {"C": C, "kernel": kernel, "gamma": gamma, "cache_size": 2000, **KERNELS[kernel]}

@@ -88,7 +88,7 @@ def compare(chosen: Any) -> None:
         "times faster",
         "labels that differ",
     ]
-    print(f"{chosen.digits:,} digits predicted, {chosen.rows:,} training digits; ratio: scikit-learn's wall time\n")
+    print(f"{chosen.digits:,} digits predicted, {chosen.rows:,} training digits; compared with scikit-learn\n")
     print(markdown(header, lines))
 
 

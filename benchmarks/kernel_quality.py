@@ -3,10 +3,8 @@ r"""The quality of a kernel model, computed from its support vectors, coefficien
 For :math:`f = \sum_j \beta_j k(x_j, \cdot)` the primal objective is
 :math:`\frac12\beta'K\beta + C\sum_i [1 - y_i(f(x_i) + b)]_+`, and for the weights :math:`\alpha` with
 :math:`\beta = \alpha y` the dual objective is :math:`\sum_i\alpha_i - \frac12\beta'K\beta`. The dual objective is a
-bound
-only if :math:`0 \le \alpha \le C` and, with a bias, :math:`\sum\beta_i = 0`. So weights are clipped to the box, and
-those
-of the heavier class are scaled down, before the dual objective is computed.
+bound only if :math:`0 \le \alpha \le C` and, with a bias, :math:`\sum\beta_i = 0`. So weights are clipped to the box,
+and those of the heavier class are scaled down, before the dual objective is computed.
 """
 
 from __future__ import annotations

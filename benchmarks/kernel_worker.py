@@ -7,7 +7,7 @@ seconds. The script writes a line {"cpu": ..., "wall": ..., "peak": ...}: the se
 resident memory of the whole process in bytes, with interpreter, libraries and data. The line is {"missing": reason} if
 the entrant is missing. The model is written to a file, as `support`, `coef` (signed by label), `intercept` and what
 else the entrant reports about its fit. With several classes, the file contains the models of all pairs of classes in
-LIBSVM's layout: `classes` in their order, `coef` with one row less than there are classes, and an intercept for each
+LIBSVM's layout: `classes` in their order, `coef` with one row fewer than there are classes, and an intercept for each
 pair.
 
 Without MODEL and --parameters, the process stays and answers requests for fits, {"parameters": {...}, "seconds": 60},
@@ -180,9 +180,7 @@ class Curve:
         self.paused += np.array([time.perf_counter(), time.process_time()]) - now
 
     def arrays(self, scale: float = 1.0) -> dict[str, Any]:
-        """The curve as arrays: a column for each number, the coefficients as a CSR matrix with a row per point, and the
-        pauses.
-        """
+        """The curve as arrays: the numbers of all points, their coefficients as a CSR matrix, and the pauses."""
         betas = sp.csr_matrix(sp.vstack(self.betas) / scale)
         found = {f"curve_{name}": np.array([point[name] for point in self.points]) for name in self.points[0]}
         parts = {f"curve_{name}": getattr(betas, name) for name in ("data", "indices", "indptr")}
@@ -219,7 +217,7 @@ def of_estimator(model: Any) -> dict[str, Any]:
 
 
 def libsvm(X: Any, y: Any, p: dict[str, Any], threads: int) -> Fit:
-    """LIBSVM through its own Python package; the data is in its format before the fit."""
+    """LIBSVM through its own Python package; the data is already in its format."""
     import libsvm.svm as own
 
     data = own.svm_problem(y, sp.csr_matrix(X))
