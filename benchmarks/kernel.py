@@ -13,11 +13,11 @@ All competitors minimise 1/2|w|^2 + C sum [1 - y_i(<w, phi(x_i)> + b)]_+ with a 
 
 maxmargin stops at a relative gap of `--tol`, the peers at their own tolerance of 1e-3; each may cache `--cache`
 megabytes of the kernel. Each fit runs in a new process; the competitors take turns, and the best time counts. There are
-two tables: as a user runs it, with the default environment and `n_jobs`, on any core; and with one thread, pinned to a
-core. With `--threads 2` there are two threads on two cores. Only the call that fits is timed; LIBSVM has the data in
-its own format already. maxmargin gets float32, as CSR if the set is sparse (Adult); scikit-learn-intelex gets dense
-arrays; scikit-learn gets float64, as CSR if the set is sparse; LIBSVM only has sparse rows. A fit of more than `--cap`
-wall seconds is killed and shown as "> 600"; maxmargin stops itself just before that and returns its model.
+two tables: with the default environment and `n_jobs`, on any core, which is what a user gets; and with one thread,
+pinned to a core. With `--threads 2` there are two threads on two cores. Only the call that fits is timed; LIBSVM has
+the data in its own format already. maxmargin gets float32, as CSR if the set is sparse (Adult); scikit-learn-intelex
+gets dense arrays; scikit-learn gets float64, as CSR if the set is sparse; LIBSVM only has sparse rows. A fit of more
+than `--cap` wall seconds is killed and shown as "> 600"; maxmargin stops itself just before that and returns its model.
 
 Only support vectors, coefficients and the intercept are taken from a fit. Objectives, their gap (P - D) / P and the
 test error are computed from these, in float64, once for each competitor. The peak memory is that of the whole process,
@@ -25,8 +25,8 @@ with interpreter, libraries and data. "evaluations" are kernel evaluations, whic
 of (support vectors) x (rows). The ratio is the competitor's time divided by maxmargin's, CPU time with one thread,
 otherwise wall time.
 
-Peers run in the Python that `--peers-python` names, by default this one. There, run `pip install scikit-learn-intelex
-libsvm-official`; peers that are not installed are skipped.
+Peers run in the Python that `--peers-python` names, by default this one. There, run
+`pip install scikit-learn-intelex libsvm-official`; peers that are not installed are skipped.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     python benchmarks/kernel_predict.py --peers-python PEERS/bin/python --json predict.jsonl
 
 scikit-learn's SVC is trained on `--rows` digits with gamma = 0.02 and C = 1: on 8 against the rest, and on all ten
-classes. All competitors get its support vectors, coefficients and intercepts. Each runs in a new process: as a user
-runs it, with the default environment and `n_jobs`; and with one thread, pinned to a core. Only `predict` of the 10,000
-test digits is timed, and the best of `--repeats` counts. maxmargin and intelex get float32, scikit-learn float64, to
-which it would convert otherwise. Labels are compared with scikit-learn's. scikit-learn-intelex cannot take over a
-model, so it trains its own.
+classes. All competitors get its support vectors, coefficients and intercepts. Each runs in a new process with the
+default environment and `n_jobs`, which is what a user gets, and in one with a single thread, pinned to a core. Only
+`predict` of the 10,000 test digits is timed, and the best of `--repeats` counts. maxmargin and intelex get float32,
+scikit-learn float64, to which it would convert otherwise. Labels are compared with scikit-learn's. scikit-learn-intelex
+cannot take over a model, so it trains its own.
 """
 
 from __future__ import annotations

@@ -1,33 +1,36 @@
-"""Seconds to the objective that LIBLINEAR reaches, for linear SVMs without a bias: ours and the peers.
+"""Seconds to the objective that LIBLINEAR reaches, for linear SVMs without a bias: maxmargin and its peers.
 
     python benchmarks/linear.py --json linear.json
     python benchmarks/linear.py --threads 2 --entrants maxmargin liblinear snapml
 
-Minimised is P(w) = 1/2|w|^2 + C sum l(y_i <w, x_i>), with the hinge loss l(c) = (1 - c)_+ or its square. LIBLINEAR's
-dual coordinate descent (-s 3, or -s 1 for the squared hinge) runs at -e 0.1 and at -e 0.001: what it reaches is the
-target, given as its suboptimality (P - P*) / P*. Every entrant climbs a ladder of tolerances, or of epochs, from loose
-to tight, until it is there. The two cheapest rungs that are good enough run again, entrant after entrant, and the best
-time of all counts. Objectives are computed here, in float64 from the w returned.
+All entrants minimise P(w) = 1/2|w|^2 + C sum l(y_i <w, x_i>), with the hinge loss l(c) = (1 - c)_+ or its square. The
+targets come from LIBLINEAR's dual coordinate descent (-s 3, or -s 1 for the squared hinge) at -e 0.1 and at -e 0.001: a
+target is the objective that it reaches, shown as its suboptimality (P - P*) / P*. Every entrant tries a ladder of
+tolerances, or of numbers of epochs, from loose to tight, until it reaches the targets. For each target, the two
+cheapest rungs that reach it run again, with the entrants taking turns, and the best time of all runs counts. Objectives
+are computed here, in float64 from the returned w.
 
-Timed is the call that fits. LIBLINEAR has the data in its own format already; what others convert within that call
-counts. All get CSR, also of MNIST (19 % full) and of covtype (22 %): there it was clearly quicker than dense arrays or,
-for SGDClassifier and snapml on covtype, about as quick; `--dense` gives dense arrays. Float32 or float64: see ENTRANTS.
-Each has a process of its own. There are two tables: wall seconds as a user has it, with the default environment and
-`n_jobs`, on any core; and CPU seconds of one thread, pinned to a core. With `--threads 2` ours and snapml use two
-cores, and wall time is compared. A fit may use `--cap` CPU seconds, and `--patience` times as many as LIBLINEAR, then
-it is stopped: "> 60" in the table. LIBLINEAR itself may use five times the cap. "no" means that no rung was good
-enough, "-" that the entrant does not take part.
+Only the call that fits is timed. LIBLINEAR has the data in its own format already; for other entrants, conversions
+within the call count. All entrants get CSR, even for MNIST (19 % full) and covtype (22 %): there it was clearly faster
+than dense arrays or, for SGDClassifier and snapml on covtype, about as fast; `--dense` gives dense arrays. ENTRANTS
+says which entrants get float32 and which get float64. Each entrant has a process of its own. There are two tables: wall
+seconds with the default environment and `n_jobs`, on any core, which is what a user gets; and CPU seconds of one
+thread, pinned to a core. With `--threads 2`, maxmargin and snapml use two cores, and wall times are compared. A fit may
+use `--cap` CPU seconds, and `--patience` times as many as LIBLINEAR; then it is stopped and shown as "> 60". LIBLINEAR
+itself may use five times the cap. "no" means that no rung reached the target, "-" that the entrant does not take part.
 
-P* is the lowest objective seen, one that our solver certifies within 1e-9 included; `--optima` takes that from the
---json file of an earlier run. A target that is closer to P* than `--floor` counts as that. LIBLINEAR stops after 300
-iterations, at times far from P*: a target that is looser than `--ceiling` counts as that, if it is given.
+P* is the lowest objective seen, including one that our solver certifies to within 1e-9; `--optima` takes that one from
+the --json file of an earlier run. A target that is closer to P* than `--floor` is moved to that distance. LIBLINEAR
+stops after 300 iterations, sometimes far from P*: if `--ceiling` is given, a target that is farther from P* is moved to
+that distance.
 
-The ratio is that of the best peer to `maxmargin`, the solver that is taken where the user names none.
+The ratio is the time of the best peer divided by the time of `maxmargin`, which is the solver that runs if a user names
+none.
 
-Peers that are not installed are skipped: `pip install liblinear-official snapml skglm cyanure vowpalwabbit`. lightning
-needs NumPy 1, and so an environment of its own, whose Python the variable MAXMARGIN_LIGHTNING_PYTHON names: there, `pip
-install "numpy<2" "scipy<1.13" "scikit-learn<1.5" "Cython<3" "setuptools<65" wheel`, then `pip install
---no-build-isolation sklearn-contrib-lightning`.
+Peers that are not installed are skipped. To install them: `pip install liblinear-official snapml skglm cyanure
+vowpalwabbit`. lightning needs NumPy 1 and thus an environment of its own, whose Python the variable
+MAXMARGIN_LIGHTNING_PYTHON names: there, `pip install "numpy<2" "scipy<1.13" "scikit-learn<1.5" "Cython<3"
+"setuptools<65" wheel`, then `pip install --no-build-isolation sklearn-contrib-lightning`.
 """
 
 from __future__ import annotations
@@ -76,11 +79,11 @@ EPOCHS = (1, 2, 3, 5, 7, *(round(digit * 10**power) for power in (1, 2, 3) for d
 class Entrant:
     """How an entrant of linear_worker.py takes part."""
 
-    layout: str  # of all sets; a dense one is given as such with `--dense` only
+    layout: str  # of all sets; dense sets are passed as dense arrays only with `--dense`
     ladder: Sequence[float] = TOLERANCES
     losses: Sequence[str] = LOSSES
-    threads: bool = False  # whether it can use several
-    python: str | None = None  # the variable that names its Python, if it is not this one
+    threads: bool = False  # whether it can use several threads threads
+    python: str | None = None  # the environment variable that names its Python, if it is not this one
 
 
 ENTRANTS = {
@@ -103,7 +106,7 @@ ENTRANTS = {
 PEER = "liblinear"  # it sets the targets
 SPARSE_ONLY = ("liblinear", "liblinear-tron", "vowpal-wabbit", "vowpal-wabbit-sgd")  # their own formats leave out zeros
 OURS = "maxmargin"
-NAMED = ("maxmargin-estimator", "maxmargin-sdca", "maxmargin-newton")  # ours too; not part of the race unless asked for
+NAMED = ("maxmargin-estimator", "maxmargin-sdca", "maxmargin-newton")  # also ours; they run only if they are named
 
 
 def main() -> None:
@@ -114,15 +117,15 @@ def main() -> None:
     parser.add_argument(
         "--entrants", nargs="+", choices=ENTRANTS, default=[name for name in ENTRANTS if name not in NAMED]
     )
-    parser.add_argument("--dense", action="store_true", help="give MNIST and covtype as dense arrays, not as CSR")
-    parser.add_argument("--repeats", type=int, default=3, help="how often the chosen rungs run")
+    parser.add_argument("--dense", action="store_true", help="pass MNIST and covtype as dense arrays, not as CSR")
+    parser.add_argument("--repeats", type=int, default=3, help="number of runs of the chosen rungs")
     add_threads(parser)
-    parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
-    parser.add_argument("--cap", type=float, default=60, help="CPU seconds that a fit may use")
-    parser.add_argument("--patience", type=float, default=4, help="the same as a multiple of what LIBLINEAR used")
-    parser.add_argument("--floor", type=float, default=1e-9, help="the smallest suboptimality that is a target")
-    parser.add_argument("--ceiling", type=float, default=math.inf, help="and the largest")
-    parser.add_argument("--optima", type=Path, metavar="FILE", help="the --json file of an earlier run")
+    parser.add_argument("--cores", type=int, nargs="+", help="cores for the fits, default: the last ones")
+    parser.add_argument("--cap", type=float, default=60, help="limit of a fit in CPU seconds")
+    parser.add_argument("--patience", type=float, default=4, help="limit of a fit in multiples of LIBLINEAR's")
+    parser.add_argument("--floor", type=float, default=1e-9, help="smallest suboptimality of a target")
+    parser.add_argument("--ceiling", type=float, default=math.inf, help="largest suboptimality of a target")
+    parser.add_argument("--optima", type=Path, metavar="FILE", help="--json file of an earlier run, for P*")
     chosen = parser.parse_args()
     optima = json.loads(chosen.optima.read_text())["optima"] if chosen.optima else {}
     figures: dict[str, Any] = {"versions": versions(), "optima": optima, "rows": []}
@@ -131,7 +134,7 @@ def main() -> None:
 
 
 def compare(chosen: Any, figures: dict[str, Any]) -> None:
-    """All entrants on all problems with one number of threads: a table, and more figures."""
+    """Compare all entrants on all problems, for one number of threads; print a table and add to the figures."""
     cores, optima = cores_for(chosen.threads, chosen.cores), figures["optima"]
     measure, rows, waited = measured(chosen.threads), [], []
     for name in chosen.sets:
@@ -153,27 +156,27 @@ def compare(chosen: Any, figures: dict[str, Any]) -> None:
                     print(f"{case}: done", file=sys.stderr, flush=True)
             waited += [worker.wall / worker.cpu for worker in workers.values() if worker.threads == 1 and worker.cpu]
     figures["rows"] += rows
-    print(f"\n{setting(chosen.threads)}; {measure} seconds; ratio: the best peer to maxmargin\n")
+    print(f"\n{setting(chosen.threads)}; {measure} seconds; ratio: best peer / maxmargin\n")
     print(table(rows, chosen.entrants, measure))
     if waited:
         print(f"\nwall / CPU time of fits with one thread: {np.mean(waited):.2f} (well above 1: the machine was busy)")
 
 
 def certified_optimum(X: Any, y: Any, loss: str, C: float) -> float:
-    """P* within 1e-9, or as near as our own solver comes in two minutes."""
+    """P* to within 1e-9, or as close as our own solver comes in two minutes."""
     return objective(X, y, reference(X, y, loss, C, 120).solution.w, loss, C)
 
 
 def reference(X: Any, y: Any, loss: str, C: float, seconds: float) -> Any:
-    """The result of our own solver within 1e-9, or as near as it comes in so many seconds."""
+    """The result of our own solver to within 1e-9, or as close as it comes in `seconds` seconds."""
     solver = Newton() if X.shape[1] <= 2_000 else Sdca()
     problem = RegularizedSVM(X, y, C=C, loss=loss, bias=False)
     return solve(problem, solver, tol=1e-9, max_time=seconds, random_state=0)
 
 
 def objective(X: Any, y: Any, w: Any, loss: str, C: float) -> float:
-    """P(w) in float64, whatever the type of the data."""
-    step = 20_000  # rows that are converted at a time
+    """P(w) in float64, for data of any type."""
+    step = 20_000  # rows converted at a time
     margins = y * np.concatenate([X[i : i + step].astype(np.float64) @ w for i in range(0, y.size, step)])
     slack = np.maximum(1 - margins, 0)
     return float(0.5 * (w @ w) + C * (slack.sum() if loss == "hinge" else slack @ slack))
@@ -192,10 +195,10 @@ class Run:
 def race(
     workers: Mapping[str, Worker], X: Any, y: Any, loss: str, C: float, known: float, measure: str, chosen: Any
 ) -> list[dict[str, Any]]:
-    """Let all workers reach the targets of one problem; one row a target.
+    """Let all workers reach the targets of one problem; return one row for each target.
 
-    `known` bounds P* from above, `measure` is "cpu" or "wall", `chosen` has the options `repeats`, `cap`, `patience`,
-    `floor` and `ceiling`.
+    `known` is an upper bound of P*, `measure` is "cpu" or "wall", and `chosen` has the options `repeats`, `cap`,
+    `patience`, `floor` and `ceiling`.
     """
     names = [name for name in workers if loss in ENTRANTS[name].losses]
     runs: dict[str, list[Run]] = {name: [] for name in names}
@@ -250,13 +253,13 @@ def race(
 
 
 def cheapest(runs: Sequence[Run], goal: float, measure: str, count: int = 2) -> list[float]:
-    """The cheapest rungs that are good enough."""
+    """The cheapest rungs that reach the goal."""
     good = sorted((run for run in runs if run.primal <= goal), key=lambda run: getattr(run, measure))
     return list(dict.fromkeys(run.rung for run in good))[:count]
 
 
 def outcome(runs: Sequence[Run], goal: float, optimum: float, measure: str, otherwise: str) -> dict[str, Any]:
-    """The best of the runs that are good enough, or why there is none."""
+    """The best of the runs that reach the goal, or why there is none."""
     rungs = cheapest(runs, goal, measure, 1)
     if not rungs:
         reached = min((run.primal for run in runs), default=math.nan)
@@ -271,7 +274,7 @@ def outcome(runs: Sequence[Run], goal: float, optimum: float, measure: str, othe
 
 
 def table(rows: Sequence[Mapping[str, Any]], names: Sequence[str], measure: str) -> str:
-    """One line a target."""
+    """A table with one line for each target."""
     lines = []
     for row in rows:
         seconds = {name: found.get(measure, math.inf) for name, found in row["entrants"].items()}
@@ -287,7 +290,7 @@ def table(rows: Sequence[Mapping[str, Any]], names: Sequence[str], measure: str)
 
 
 class Worker(WorkerProcess):
-    """An entrant in a process of its own; `python` is one where it is installed, by default as its entry says."""
+    """An entrant in a process of its own; `python` is a Python that has it, by default the one that ENTRANTS names."""
 
     def __init__(
         self,
@@ -308,7 +311,7 @@ class Worker(WorkerProcess):
         super().__init__(name, command, threads, missing)
 
     def fit(self, loss: str, C: float, rung: float, seconds: float) -> tuple[Any, float, float]:
-        """Fit within so many seconds on each thread; return w, CPU seconds and wall seconds."""
+        """Fit within `seconds` CPU seconds on each thread; return w, CPU seconds and wall seconds."""
         model, cpu, wall = self.ask({"loss": loss, "C": C, "rung": rung}, seconds)
         return np.ravel(model["w"]), cpu, wall
 
@@ -317,7 +320,7 @@ class Worker(WorkerProcess):
 def running(
     X: Any, y: Any, names: Iterable[str], cores: Sequence[int], threads: int, dense: bool
 ) -> Iterator[dict[str, Worker]]:
-    """Workers with the data in their layouts, but for those that are missing; ended when the block is left."""
+    """The available workers, with the data in their layouts; they end when the block is left."""
     workers = {}
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data.npz"
@@ -336,7 +339,7 @@ def running(
 
 
 def text(name: str) -> tuple[Any, Any]:
-    """Four fifths of the rows; the others are for testing."""
+    """Four fifths of the rows; the other rows are for testing."""
     (source,) = find_dataset(name).glob("*.bz2")
     X, y = read_libsvm(source, dtype=np.float32)
     learned = np.random.default_rng(0).permutation(y.size)[: round(0.8 * y.size)]
@@ -344,7 +347,7 @@ def text(name: str) -> tuple[Any, Any]:
 
 
 def mnist() -> tuple[Any, Any]:
-    """8 against the rest, the training part."""
+    """8 against the rest, the training digits."""
     images, digits = mnist_digits("train")
     return images, np.where(digits == 8, 1.0, -1.0)
 
@@ -359,7 +362,7 @@ SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 
 def versions() -> dict[str, str]:
-    """Of what ran, as far as it is installed here."""
+    """The versions of the libraries that are installed here."""
     found = {"python": sys.version.split()[0]}
     for package in ("maxmargin", "liblinear-official", "scikit-learn", "snapml", "numpy", "scipy"):
         with suppress(PackageNotFoundError):

@@ -1,13 +1,16 @@
-"""One entrant of linear.py in a process of its own: it can be stopped in the middle of a fit, be pinned to a core, and
-be run by the Python of another environment, where maxmargin is not installed.
+"""One entrant of linear.py in a process of its own.
+
+The process can be stopped in the middle of a fit, be pinned to a core, and be run by the Python of another environment,
+where maxmargin is not installed.
 
     python benchmarks/linear_worker.py ENTRANT DATA.npz --layout csr32 --cores 1 --threads 1
 
-The data is converted to the entrant's layout first, which is not counted; then comes a line {"missing": null}, or with
-the reason why there is no such entrant. Each line of the standard input asks for a fit, {"loss": "hinge", "C": 1.0,
-"rung": 0.1, "seconds": 60}. The answer is a line {"cpu": ..., "wall": ..., "bytes": ...} with what the fit alone took,
-and then its w in float64, a row for each class if there are more than two, as the only array of an .npz file. A fit
-that needs more CPU seconds than it was given ends the process. Other workers share `serve`, which does all this.
+The data is converted to the entrant's layout first, which is not timed. Then the script writes a line
+{"missing": null}, or {"missing": reason} if there is no such entrant. Each line of the standard input asks for a fit,
+{"loss": "hinge", "C": 1.0, "rung": 0.1, "seconds": 60}. The answer is a line {"cpu": ..., "wall": ..., "bytes": ...}
+with the seconds of the fit alone and the size of what follows: w in float64, with a row for each class if there are
+more than two, as the only array of an .npz file. A fit that needs more CPU seconds than it was given ends the process.
+Other workers share `serve`, which implements all this.
 """
 
 from __future__ import annotations
@@ -31,21 +34,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# loss, C and rung (a tolerance or a number of epochs) -> w, or a function that gives it, which is not counted
+# loss, C and rung (a tolerance or a number of epochs) -> w, or a function that returns w and is not timed
 Fit = Callable[[str, float, float], Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("entrant", choices=sorted(ENTRANTS))
-    parser.add_argument("data", help="what `save` of this file wrote")
+    parser.add_argument("data", help="a file written by `save` of this module")
     parser.add_argument("--layout", choices=sorted(LAYOUTS), default="csr64")
-    parser.add_argument("--cores", type=int, nargs="*", help="the cores to stay on")
-    parser.add_argument("--threads", type=int, default=1, help="0: as many as each takes by default")
+    parser.add_argument("--cores", type=int, nargs="*", help="cores to which the process is pinned")
+    parser.add_argument("--threads", type=int, default=1, help="0: the library's default")
     chosen = parser.parse_args()
     if chosen.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, chosen.cores)
-    tempfile.tempdir = str(Path(chosen.data).parent)  # its owner removes it, also when this process is killed
+    tempfile.tempdir = str(Path(chosen.data).parent)  # its owner removes it, even if this process is killed
 
     def prepare() -> Callable[..., Callable[[], dict[str, Any]]]:
         X, y = load(chosen.data)
@@ -56,14 +59,14 @@ def main() -> None:
 
 
 def serve(prepare: Callable[[], Callable[..., Callable[[], dict[str, Any]]]]) -> None:
-    """Answer each request on the standard input with the arrays of a model, and say what the fit took.
+    """Answer each request on the standard input with the seconds of a fit and the arrays of its model.
 
-    `prepare` gives a function of the request that gives the fit, and only the fit is counted. An array may be a
-    function that gives it, which is not counted either.
+    `prepare` returns a function that makes a fit from a request; only the fit is timed. An array of the model may be a
+    function that returns the array and is not timed.
     """
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an entrant prints is no answer
-    warnings.simplefilter("ignore")  # they say that a loose tolerance is loose
+    os.dup2(2, 1)  # what an entrant prints must not get into the answers
+    warnings.simplefilter("ignore")  # warnings about loose tolerances
     try:
         asked = prepare()
     except (ImportError, LookupError) as reason:
@@ -88,7 +91,7 @@ def send(answers: Any, line: dict[str, Any], content: bytes = b"") -> None:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let the process end after so many CPU seconds more, at most one later: compiled loops cannot be asked to stop."""
+    """End the process after `seconds` more CPU seconds, at most one later; compiled loops cannot be asked to stop."""
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, hard))
 
@@ -112,7 +115,7 @@ def dense(X: Any, dtype: Any) -> Any:
     return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype=dtype)
 
 
-# csr_matrix, not csr_array: LIBLINEAR, snapml and lightning know that one only.
+# csr_matrix, because LIBLINEAR, snapml and lightning do not take csr_array.
 LAYOUTS = {
     "csr32": lambda X: sp.csr_matrix(X, dtype=np.float32),
     "csr64": lambda X: sp.csr_matrix(X, dtype=np.float64),
@@ -122,7 +125,7 @@ LAYOUTS = {
 
 
 def maxmargin(name: str | None = None, most_features: float = math.inf) -> Callable[[Any, Any, int], Fit]:
-    """Ours, the solver of this name or the one that is taken where none is named; the rung is the relative gap."""
+    """Our solver of this name, or the one that `auto` chooses if there is no name; the rung is the relative gap."""
 
     def prepare(X: Any, y: Any, threads: int) -> Fit:
         from maxmargin.core.threads import thread_count
@@ -132,7 +135,7 @@ def maxmargin(name: str | None = None, most_features: float = math.inf) -> Calla
 
         if X.shape[1] > most_features:
             raise LookupError(f"it is for at most {most_features:,} features")
-        data = as_matrix(X, threads or thread_count(None))  # the first call imports much, which is not part of a fit
+        data = as_matrix(X, threads or thread_count(None))  # the first call imports a lot, which must not count
 
         def fit(loss: str, C: float, rung: float) -> Any:
             problem = RegularizedSVM(data.fork(), y, C=C, loss=loss, bias=False)
@@ -145,7 +148,7 @@ def maxmargin(name: str | None = None, most_features: float = math.inf) -> Calla
 
 
 def maxmargin_estimator(X: Any, y: Any, threads: int) -> Fit:
-    """Ours as a user has it, with checks of the input and for any number of classes; the rung is `tol`."""
+    """Our estimator, with checks of the input and for any number of classes; the rung is `tol`."""
     from maxmargin import LinearSVC
 
     def fit(loss: str, C: float, rung: float) -> Any:
@@ -166,7 +169,7 @@ def liblinear(primal: bool) -> Callable[[Any, Any, int], Fit]:
 
         def fit(loss: str, C: float, rung: float) -> Any:
             solver = 3 if loss == "hinge" else 2 if primal else 1
-            c.srand(1)  # as in a new process: it draws by rand()
+            c.srand(1)  # as in a new process, because it draws with rand()
             model = library.train(data, parameter(f"-s {solver} -c {C} -e {rung} -q"))
             labels = model.contents.label[: model.contents.nr_class]
             if len(labels) == 2:
@@ -236,7 +239,7 @@ def snapml(X: Any, y: Any, threads: int) -> Fit:
 
 
 def skglm(X: Any, y: Any, threads: int) -> Fit:
-    """skglm's LinearSVC; the rung is its `tol`. It is compiled when it is first used, which is not counted."""
+    """skglm's LinearSVC; the rung is its `tol`. It is compiled at its first use, which is not timed."""
     from skglm.estimators import LinearSVC
 
     def fit(loss: str, C: float, rung: float) -> Any:
@@ -256,15 +259,15 @@ def cyanure(X: Any, y: Any, threads: int) -> Fit:
         model = LinearSVC(
             lambda_1=0.5 / (y.size * C), tol=rung, fit_intercept=False, max_iter=100_000, random_state=0, **options
         )
-        return model.fit(X, y).coef_.T  # of several classes, a column each
+        return model.fit(X, y).coef_.T  # a column for each class if there are several
 
     return fit
 
 
 def vowpal_wabbit(options: str = "") -> Callable[[Any, Any, int], Fit]:
-    """Vowpal Wabbit, which has the data in its cache file already; the rung is the number of passes.
+    """Vowpal Wabbit, with the data in its cache file before the fit; the rung is the number of passes.
 
-    All rows are learned from: by default one in ten is held out, and decides when to stop.
+    It trains on all rows; by default it would hold out one row in ten to decide when to stop.
     """
 
     def prepare(X: Any, y: Any, threads: int) -> Fit:
@@ -279,7 +282,7 @@ def vowpal_wabbit(options: str = "") -> Callable[[Any, Any, int], Fit]:
                 own = slice(rows.indptr[i], rows.indptr[i + 1])
                 entries = zip(rows.indices[own].tolist(), rows.data[own].tolist(), strict=True)
                 lines.write(f"{label} | {' '.join(f'{j}:{value!r}' for j, value in entries)}\n")
-        # Features that are numbers are not hashed, and so none collide.
+        # Features whose names are numbers are not hashed, so they do not collide.
         bits = max(18, d.bit_length())
         common = f"-d {text} --cache_file {cache} -b {bits} --loss_function hinge --noconstant --quiet"
         if several:
@@ -293,8 +296,8 @@ def vowpal_wabbit(options: str = "") -> Callable[[Any, Any, int], Fit]:
             return partial(weights, model)
 
         def weights(model: Any) -> Any:
-            # Those of a model that was learned lack its factor for all of them, which comes with l2; a model that is
-            # loaded has applied it.
+            # With l2, the weights of a trained model lack a factor that is common to all of them; a model that is
+            # loaded from a file has applied it.
             saved = str(Path(cache).with_name("model"))
             model.save(saved)
             model.finish()

@@ -1,11 +1,12 @@
-"""Peak memory during a fit, as a multiple of the input's, for float32 CSR data. Linux only.
+"""Peak memory during a fit, as a multiple of the memory of the input, for float32 CSR data. Linux only.
 
     python benchmarks/memory.py --json memory.json
 
-LinearSVC(C=1) of maxmargin and of scikit-learn, hinge and squared hinge, without an intercept, on news20 (rebuilt; four
-fifths of the rows, as in linear.py) and on random rows. A new process for each: it loads the data, fits a small problem
-so that all code is in memory, and then asks the system for the peak of its resident memory during the fit. Given is
-(input + peak during the fit - what was there before it) / input, where the input is what the three arrays of X take.
+LinearSVC(C=1) of maxmargin and of scikit-learn, with the hinge and the squared hinge loss, without an intercept, is
+fitted to news20 (rebuilt; four fifths of the rows, as in linear.py) and to random rows. Each fit has a new process,
+which loads the data, fits a small problem so that all code is in memory, and then asks the system for its peak resident
+memory during the fit. The table shows (input + peak during the fit - memory before the fit) / input, where the input is
+the memory of the three arrays of X.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ LIBRARIES = ("maxmargin", "sklearn.svm")
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--rows", type=int, default=200_000, help="of the random data")
-    parser.add_argument("--max-time", type=float, default=30, help="seconds that our fit may take")
+    parser.add_argument("--rows", type=int, default=200_000, help="rows of the random data")
+    parser.add_argument("--max-time", type=float, default=30, help="limit of our fit in seconds")
     parser.add_argument("--one", nargs=3, metavar=("DATA", "LIBRARY", "LOSS"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
@@ -61,7 +62,7 @@ def main() -> None:
 
 
 def measure(data: str, library: str, loss: str, max_time: float) -> dict[str, int]:
-    """Bytes of the input, and bytes that the process needs beyond what it has, at the peak of the fit."""
+    """Bytes of the input, and bytes at the peak of the fit beyond those before the fit."""
     warnings.simplefilter("ignore")
     X, y = linear_worker.load(data)
     options: dict[str, Any] = {"C": 1.0, "loss": loss, "fit_intercept": False, "random_state": 0}
@@ -72,7 +73,7 @@ def measure(data: str, library: str, loss: str, max_time: float) -> dict[str, in
     else:
         from sklearn.svm import LinearSVC
     LinearSVC(**options).fit(X[:50, :50], y[:50])
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = resident("VmRSS")
     LinearSVC(**options).fit(X, y)
     return {"input": X.data.nbytes + X.indices.nbytes + X.indptr.nbytes, "extra": resident("VmHWM") - before}
@@ -85,7 +86,7 @@ def resident(field: str) -> int:
 
 
 def random_rows(rows: int, columns: int = 100_000, stored: int = 100) -> tuple[Any, Any]:
-    """Rows with as many numbers each, in random columns."""
+    """Rows with `stored` numbers each, in random columns."""
     rng = np.random.default_rng(0)
     indices = np.sort(rng.integers(columns, size=(rows, stored), dtype=np.int32), axis=1).ravel()
     indptr = np.arange(0, rows * stored + 1, stored, dtype=np.int32)

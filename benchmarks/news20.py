@@ -3,13 +3,12 @@
     python benchmarks/news20.py --json news20.json
     python benchmarks/news20.py --set 20news --json 20news.json
 
-8,000 rows are learned from and the others tested on, split by a seeded permutation. Counted is what a method has read
-at the first check at or below the level that is followed by another one there. Checks stand at iterations that grow by
-10 %, for every method. The slack and the regularization are chosen from a grid, for each method and level, by the mean
-over the seeds; a run that does not get there counts with its budget. No method has a bias.
+8,000 rows are training rows and the others are test rows, split by a seeded permutation. The table shows how much a
+method has read at its first check at or below the level, if its next check is at or below the level too. Checks are at
+iterations that grow by 10 %, for every method. The slack and the regularization are chosen from a grid, for each method
+and level, by the mean over the seeds; a run that does not reach the level counts with its budget. No method has a bias.
 
-Needs the data set "news20" (or "20news"), which does not come with the package: where it is missing, the message says
-where to get it.
+The data sets "news20" and "20news" do not come with the package; if one is missing, the message says where to get it.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from maxmargin.solvers import Holdout, Simba, Solver
 
 LEARNED = 8_000
 LEVELS = {"news20": (0.06, 0.055, 0.05), "20news": (0.06, 0.05, 0.045, 0.04)}
-BUDGETS = {"news20": (20_000_000, 10_000_000), "20news": (6_000_000, 3_000_000)}  # of the paper's SIMBA, of the others
-FIRST_TESTED = {"news20": 1_000_000, "20news": 100_000}  # no method gets near the levels before
+BUDGETS = {"news20": (20_000_000, 10_000_000), "20news": (6_000_000, 3_000_000)}  # the paper's SIMBA, the others
+FIRST_TESTED = {"news20": 1_000_000, "20news": 100_000}  # entries read; no method gets near the levels before
 SLACKS = (3e-4, 1e-3, 3e-3)
 REGULARIZATIONS = (1e-5, 3e-5, 1e-4, 3e-4)
 
@@ -43,7 +42,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--set", choices=sorted(LEVELS), default="news20")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--methods", nargs="+", help="only methods whose name holds one of these")
+    parser.add_argument("--methods", nargs="+", help="only methods whose name contains one of these")
     chosen = parse_with_threads(parser)
     try:
         (source,) = find_dataset(chosen.set).glob("*.bz2")
@@ -54,7 +53,7 @@ def main() -> None:
     for seed in chosen.seeds:
         order = np.random.default_rng(seed).permutation(y.size)
         learned, tested = order[:LEARNED], order[LEARNED:]
-        # One matrix for all methods: the index of its columns is built once.
+        # All methods share one matrix, so the index of its columns is built once.
         problem = SlackSVM(as_matrix(X[learned]), y[learned], 0.0, bias=False)
         holdout = LateHoldout(as_matrix(X[tested]), y[tested], learned=problem.X, start=FIRST_TESTED[chosen.set])
         for name, value, solver, budget in methods(*BUDGETS[chosen.set]):
@@ -123,13 +122,13 @@ def table(runs: list[Any], levels: tuple[float, ...]) -> str:
 
 @dataclass
 class LateHoldout:
-    """A holdout that saves time: it is not looked at before so many entries were read for learning."""
+    """A holdout that saves time: it is not evaluated before `start` entries were read for learning."""
 
     X: Matrix
     y: Any
     learned: Matrix
     start: int
-    before: int = 0  # what was read in earlier runs
+    before: int = 0  # entries read in earlier runs
 
     def error(self, solution: Solution, scale: float) -> float:
         if self.learned.ledger.entries_read - self.before < self.start:

@@ -1,22 +1,22 @@
-"""What it costs to learn from features that are computed on demand: SIMBA by cost, row readers, and a filter.
+"""Cost of learning from features that are computed on demand: SIMBA by cost, row readers, and a filter.
 
     python benchmarks/on_demand.py --json on_demand.json
 
-Every entry has a price, which is paid once. Counted is what was paid, as a share of the price of all entries, when a
-method first reaches the test error of the model that has bought everything (LinearSVC), with an allowance of 10 % of it
-and 0.1 points, and stays there at its next check. A method that does not get there has the price of everything as a
-bound. Prices are equal, or drawn from 1, 10 and 100.
+Every entry has a price, which is paid once. The table shows what a method has paid, as a share of the price of all
+entries, when it first reaches the target error and is still there at its next check. The target is the test error of
+the model that has bought everything (LinearSVC), plus 10 % of it and 0.1 points. A method that does not reach the
+target counts with the price of everything, as a bound. Prices are equal, or drawn from 1, 10 and 100.
 
 SIMBA reads rows and columns. "SIMBA, blind" is told that all prices are equal, and pays the real ones. Row readers buy
 whole rows in a random order: the averaged perceptron, Pegasos, and "exact on rows", which trains LinearSVC on the rows
-bought so far. The filter buys some rows, scores each feature on them (the F statistic over its price), buys the best k
-features of all rows and trains LinearSVC on these. The parameters of a method (slack, regularization, rows and k of the
-filter) are those of a small grid with the least mean over the seeds, for each line.
+bought so far. The filter buys some rows, scores each feature on them (the F statistic divided by its price), buys the
+best k features of all rows and trains LinearSVC on these. The parameters of a method (slack, regularization, rows and k
+of the filter) are chosen from a small grid, for each line, by the least mean over the seeds.
 
-Sets: 5,000 x 5,000 dense points of which a share h is hard (benchmarks/rare_points.py, without noise), where the error
-is exact, and the level is the best possible error and 0.1 points;
-MNIST, 8 against the rest, 10,000 images; 20 Newsgroups, 8,000 texts, the 2,000 most frequent words, where a word that
-is not in a text costs as much to ask for as one that is. Sets that are missing are left out.
+Sets: 5,000 x 5,000 dense points, of which a share h is hard (benchmarks/rare_points.py, without noise), where the error
+is exact, and the target is the best possible error plus 0.1 points; MNIST, 8 against the rest, 10,000 images; 20
+Newsgroups, 8,000 texts and the 2,000 most frequent words, where a word that is not in a text costs as much as one that
+is. Sets that are missing are skipped.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from maxmargin.solvers import Simba
 SLACKS = (1e-3, 1e-2, 3e-2)
 REGULARIZATIONS = (1e-4, 1e-3)
 ROWS_OF_FILTER = (100, 500)
-GROWTH = 1.5  # of the rows, or features, that are bought before the next model
+GROWTH = 1.5  # of the number of rows, or features, from one model to the next
 MOST = 1.0  # the price of all entries
-PASSES = 1  # iterations, in multiples of the number of rows, after which a method that has not got there is left
+PASSES = 1  # limit of the iterations of a method, in multiples of the number of rows
 
 
 @dataclass
 class Task:
-    """Data with a price for each feature, and the error of a model."""
+    """Data with a price for each feature, and a function that computes the error of a model."""
 
     X: Any
     y: Any
@@ -57,7 +57,7 @@ class Task:
     test: Callable[[Any, float], float]
     scale: float
     C: float
-    level: float | None = None  # the error to reach, if it is not that of the model that has bought everything
+    level: float | None = None  # the target error, if it does not depend on the model that has bought everything
 
     @property
     def total(self) -> float:
@@ -87,7 +87,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Tested:
-    """In the place of a holdout: notes the price of what is known, and the error, at each check."""
+    """Used as a holdout: records the price of the known entries, and the error, at each check."""
 
     task: Task
     source: OnDemand
@@ -108,7 +108,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--methods", nargs="+", help="only methods whose name holds one of these")
+    parser.add_argument("--methods", nargs="+", help="only methods whose name contains one of these")
     chosen = parse_with_threads(parser)
     runs, started = [], time.perf_counter()
     for name in chosen.sets:
@@ -138,7 +138,7 @@ def prices(d: int, seed: int) -> list[tuple[str, Any]]:
 
 
 def methods(task: Task, seed: int) -> Iterator[tuple[str, Any, Callable[[float], float]]]:
-    """Name, parameters, and what gives the cost to reach a level: NaN if it is not reached."""
+    """Name, parameters, and a function that returns the cost to reach a level, NaN if the level is not reached."""
     for slack in SLACKS:
         yield "SIMBA", slack, by_solver(task, Simba(), slack, seed, task.costs)
         if np.ptp(task.costs):

@@ -1,12 +1,12 @@
-"""What the choices of Pegasos are worth: order, average, projection, batches, and how a free bias is learned.
+"""The effect of the choices of Pegasos: order, average, projection, batches, and how a free bias is learned.
 
     python benchmarks/pegasos.py --json pegasos.json
 
-Tables of how far the objective is above the best one, in per cent, after some passes over the data; a pass visits as
-many rows as there are. The best one is that of dual coordinate ascent at a gap of 2e-5. Median of several seeds. Three
-tables are on the Adult data that comes with the package, one is on 3,000 points of 20 features around a mean far from
-zero. Where there is a free bias, the first figures are those with the bias that was learned, and after the semicolon
-stands the last one with the best bias for the same w. In brackets: the gap that the last certificate proves.
+The tables show how far the objective is above the best one, in per cent, after some passes over the data; a pass makes
+as many visits as there are rows. The best objective is that of dual coordinate ascent at a gap of 2e-5. Values are
+medians of several seeds. Three tables are on the Adult data that comes with the package, one is on 3,000 points of 20
+features around a mean far from zero. With a free bias, the first values use the bias that was learned; the value after
+the semicolon is the last one with the best bias for the same w. In brackets: the relative gap of the last certificate.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def main() -> None:
 
 
 def far_points() -> tuple[np.ndarray, np.ndarray]:
-    """Two clouds that overlap, one of them twice as large, around a mean that is longer than they are wide."""
+    """Two clouds that overlap, one of them with twice as many points, around a mean whose norm exceeds their width."""
     rng = np.random.default_rng(0)
     y = np.where(np.arange(3000) % 3 == 0, 1.0, -1.0)
     return rng.normal(size=(3000, 20)) + 0.3 * y[:, None] + 3.0, y
 
 
 def curve(problem: RegularizedSVM, solver: Pegasos, passes: tuple[int, ...], seed: int) -> list[dict[str, float]]:
-    """The objective with the bias that was learned, that with the best one, and the proved gap, after some passes."""
+    """The objective with the learned bias and with the best bias, and the relative gap, after each number of passes."""
     found, result = [], None
     for count in passes:
         result = solve(

@@ -1,15 +1,16 @@
-"""What share of the cost of all features a linear model needs to decide test samples: prediction by need.
+"""The share of the cost of all features that a linear model needs to decide test samples: prediction by need.
 
     python benchmarks/predict_by_need.py --json predict_by_need.json
 
-LinearSVC with C = 0.1 (MNIST, Adult) or 1 (text) is fitted to the training samples, whose ranges of features are used
-for the test samples. `decide` asks for the most decisive features for their cost until the label is certain. Given are
-the mean cost of a sample as a share of the cost of all features, with equal prices and with prices drawn from 1, 10 and
-100; the share of features whose weights are not zero, all of which a model without bounds asks for; labels that differ
-from those of all features; and what share of labels is equal if a sample may cost a tenth or a quarter of all features.
+LinearSVC with C = 0.1 (MNIST, Adult) or 1 (text) is fitted to the training samples. The ranges of their features are
+used for the test samples. `decide` asks for the most decisive features for their cost until the label is certain. The
+table shows the mean cost of a sample as a share of the cost of all features, with equal prices and with prices drawn
+from 1, 10 and 100; the share of features whose weights are not zero, all of which a model without bounds asks for; the
+number of labels that differ from those of all features; and the share of equal labels if a sample may cost a tenth or a
+quarter of all features.
 
-MNIST: 60,000 digits, 10,000 tested, 8 against the rest and all ten. Adult comes with the package. 20 Newsgroups: 8,000
-learned, 11,997 tested. Where a set is missing, its lines are left out.
+MNIST: 60,000 training digits, 10,000 test digits, 8 against the rest and all ten classes. Adult comes with the package.
+20 Newsgroups: 8,000 training texts, 11,997 test texts. Sets that are missing are skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Split = tuple[Any, Any, Any, Any]
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="of the prices, and of the split of the text")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the prices, and of the split of the text")
     chosen = parse_with_threads(parser)
     figures = []
     for name, (load, C) in SETS.items():

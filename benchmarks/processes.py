@@ -1,4 +1,4 @@
-"""What a process and all that it has started use, as Linux tells it in /proc: CPU seconds and peak memory.
+"""CPU seconds and peak memory of a process and of all processes that it has started, from Linux's /proc.
 
 It needs nothing but Python, so that the scripts of peers in other environments measure in the same way.
 """
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-TICKS = os.sysconf("SC_CLK_TCK")  # of CPU time a second: times are known to 10 ms
-HELPERS = ("resource_tracker", "semaphore_tracker", "forkserver")  # processes of Python's own, which do nothing here
+TICKS = os.sysconf("SC_CLK_TCK")  # clock ticks per second; CPU times have a resolution of 10 ms
+HELPERS = ("resource_tracker", "semaphore_tracker", "forkserver")  # processes of Python itself, which do nothing here
 
 
 def process_tree(root: int | None = None) -> list[int]:
-    """The ids of a process (this one) and of all that descend from it."""
+    """The ids of a process, by default this one, and of all its descendants."""
     children: dict[int, list[int]] = {}
     for pid, fields in _all_stats():
         children.setdefault(int(fields[1]), []).append(pid)
@@ -26,7 +26,7 @@ def process_tree(root: int | None = None) -> list[int]:
 
 
 def cpu_seconds(pids: list[int]) -> dict[int, float]:
-    """CPU seconds of processes so far, in user and in system mode, all of their threads together."""
+    """CPU seconds of processes so far, in user and in system mode, over all of their threads."""
     seconds = {}
     for pid in pids:
         with suppress(OSError):
@@ -36,19 +36,19 @@ def cpu_seconds(pids: list[int]) -> dict[int, float]:
 
 
 def forget_peaks(pids: list[int]) -> None:
-    """Let the peak memory of processes be what they have now."""
+    """Reset the peak memory of processes to their present memory."""
     for pid in pids:
         with suppress(OSError):
             Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peaks(pids: list[int]) -> dict[int, float]:
-    """MB of the largest resident set of processes since their peaks were forgotten."""
+    """The largest resident sets of processes since `forget_peaks`, in MB."""
     return _memory(pids, "VmHWM")
 
 
 def resident(pids: list[int]) -> dict[int, float]:
-    """MB of the resident set of processes now."""
+    """The present resident sets of processes, in MB."""
     return _memory(pids, "VmRSS")
 
 
@@ -62,7 +62,7 @@ def _memory(pids: list[int], kind: str) -> dict[int, float]:
 
 
 def without_helpers(pids: list[int]) -> list[int]:
-    """Those that are no helpers of Python's own."""
+    """The processes that are not helpers of Python itself."""
     found = []
     for pid in pids:
         with suppress(OSError):
@@ -75,10 +75,10 @@ def without_helpers(pids: list[int]) -> list[int]:
 def _all_stats() -> Iterator[tuple[int, list[str]]]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 yield int(entry), _stat(int(entry))
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the third on: the name, which may hold anything, is in parentheses."""
+    """The fields of /proc/PID/stat from the third on; the second, a name in parentheses, may contain anything."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -3,15 +3,15 @@
     python benchmarks/rare_points.py --json rare_10000.json
     python benchmarks/rare_points.py --size 20000 --folder /tmp --json rare_20000.json
 
-An easy sample is y 0.2 w1, and a share h of hard ones is y (-0.1 w1 + 0.4 w2), with Gaussian noise in all directions
-that makes |x| about 0.87. The centroid gets every hard point wrong. Measured is the share of the entries that a method
-reads until its exact error on the distribution (without flipped labels) is within 0.1 % of the best possible, or within
-h / 2 where that is less, and stays there at 97 % of its later checks. Checks stand at iterations that grow by 10 %, for
-every method. With --folder the matrix is memory-mapped. A run that does not get there counts with its budget, and its
-mean is printed with ">" and the number of seeds that did.
+An easy sample is y 0.2 w1; a hard sample, of which there is a share h, is y (-0.1 w1 + 0.4 w2). Gaussian noise in all
+directions makes |x| about 0.87. The centroid misclassifies every hard point. The table shows the share of the entries
+that a method reads until its exact error on the distribution (without flipped labels) is within 0.1 % of the best
+possible, or within h / 2 if that is less, and stays there at 97 % of its later checks. Checks are at iterations that
+grow by 10 %, for every method. With --folder, the matrix is memory-mapped. A run that does not reach the error counts
+with its budget; the mean is then printed with ">" and the number of seeds that reached it.
 
 The slack and the regularization are chosen from a grid, for each line of the table and each method, by the mean over
-the seeds; "fixed" is the default at one slack for all h: 0 without noise, 0.001 with 2 % flipped labels.
+the seeds. "fixed" is the default method with one slack for all h: 0 without noise, 0.001 with 2 % flipped labels.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from maxmargin.problems import Solution
 from maxmargin.solvers import Simba, Solver
 
 STAYING = 0.97
-BLOCK = 1000  # rows made at a time
+BLOCK = 1000  # rows generated at a time
 SLACKS = {0.0: (0.0, 1e-4, 1e-3), 0.02: (3e-4, 1e-3, 3e-3, 6e-3)}
 FIXED_SLACK = {0.0: 0.0, 0.02: 1e-3}
 REGULARIZATIONS = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
-# In entries of the matrix, for a size of 10,000. Rows needed do not depend on the size, so the share falls with it.
+# Shares of the entries, for a size of 10,000. The rows needed do not depend on the size, so the shares fall with it.
 BUDGET_OF_PAPER, BUDGET_OF_DEFAULT, BUDGET_OF_ROWS_AT_1_PERCENT = 0.2, 0.1, 0.1
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--size", type=int, default=10_000, help="rows, and columns")
-    parser.add_argument("--folder", help="where to keep the matrix, memory-mapped; without it, in memory")
+    parser.add_argument("--size", type=int, default=10_000, help="number of rows, and of columns")
+    parser.add_argument("--folder", help="folder for a memory-mapped matrix, default: in memory")
     parser.add_argument("--hard", type=float, nargs="+", default=[0.02, 0.005, 0.001], help="shares of hard points")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.02], choices=sorted(SLACKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22, 23, 24])
@@ -126,7 +126,7 @@ class Best(NamedTuple):
         return f"{described(self.reached, self.budget, 0.01, 2)} [{self.value:g}]"
 
     def against(self, rival: Best) -> str:
-        """How many times less than the rival; a bound where some seeds of one of them did not get there."""
+        """How many times less than the rival; a bound, or "-", if some seeds of one of them did not reach the error."""
         if np.isnan(self.reached).any():
             return "-"
         return f"{'< ' if np.isnan(rival.reached).any() else ''}1 / {rival.mean / self.mean:.1f}"
@@ -147,7 +147,7 @@ def table(runs: list[Any], hard: list[float], noises: list[float]) -> str:
 
 
 class Points:
-    """A sample of easy points, of which a part can be made hard."""
+    """A sample of easy points, some of which can be made hard."""
 
     def __init__(self, X: NDArray[np.float32], seed: int) -> None:
         n, d = X.shape
@@ -168,7 +168,7 @@ class Points:
     @classmethod
     @contextmanager
     def made(cls, size: int, seed: int, folder: str | None) -> Iterator[Points]:
-        """In memory, or memory-mapped in a file of its own that is deleted afterwards."""
+        """Points in memory, or in a memory-mapped file that is deleted afterwards."""
         if folder is None:
             yield cls(np.empty((size, size), dtype=np.float32), seed)
             return
@@ -190,13 +190,13 @@ class Points:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Where the points come from, in the place of a holdout."""
+    """The distribution of the points, used as a holdout."""
 
     points: Points
     h: float
 
     def error(self, solution: Solution, scale: float) -> float:
-        """The exact share of the distribution that the solution gets wrong (it has no bias)."""
+        """The exact share of the distribution that the solution misclassifies; solutions have no bias."""
         length = float(np.linalg.norm(solution.w))
         if length == 0:
             return 0.5

@@ -1,7 +1,8 @@
-"""How fast a LIBSVM file is read, against scikit-learn's reader.
+"""Speed of reading a LIBSVM file, compared with scikit-learn's reader.
 
-Run `python benchmarks/read_libsvm.py`. Reads news20 if it can be found, and made-up rows; each reader in
-turn, the best of several rounds.
+    python benchmarks/read_libsvm.py
+
+Both readers read news20, if it is found, and generated rows. They take turns, and the best of several rounds counts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from maxmargin.data import find_dataset, read_libsvm, write_libsvm
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds, of which the best counts")
     chosen = parser.parse_args()
     figures: dict[str, dict[str, tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:

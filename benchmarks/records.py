@@ -1,4 +1,4 @@
-"""CSV files of measurements: lines that say how, when and where, then a table. `.ci/figures.py` shows them in pages."""
+"""CSV files of measurements: lines with command, date and machine, then a table; see `.ci/figures.py`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNTOLD = ("--csv", "--json", "--from")  # options that do not change what is mea
 
 @dataclass(frozen=True)
 class Record:
-    """How something was measured, and the rows of a table."""
+    """How a table was measured, and its rows."""
 
     made: Mapping[str, str]
     rows: Sequence[Mapping[str, Any]]
@@ -55,7 +55,7 @@ def machine() -> str:
 
 
 def command(words: Sequence[str]) -> str:
-    """A command line that works elsewhere: no paths of this machine, no options that say where results go."""
+    """The command line without paths of this machine and without options for the results."""
     told = [f"benchmarks/{Path(words[0]).name}"]
     rest = iter(words[1:])
     for word in rest:
@@ -68,13 +68,13 @@ def command(words: Sequence[str]) -> str:
     return " ".join(f'"{word}"' if " " in word else word for word in told)
 
 
-# Benchmarks that keep their tables
+# For benchmarks that keep their tables
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the tables there, e.g. in docs/figures")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the tables to FILE, e.g. in docs/figures")
     parser.add_argument(
-        "--from", type=Path, dest="kept", metavar="FILE", help="measure nothing, print the content of a --json file"
+        "--from", type=Path, dest="kept", metavar="FILE", help="do not measure, use the content of a --json file"
     )
 
 

@@ -50,7 +50,7 @@ def measure(
 ) -> Path:
     """Run the chosen tasks (default: all) that are not in the file yet; return the file that holds them.
 
-    Until all tasks are done, that is `NAME.partial.csv`. Results of another mode are not used, and a partial file of
+    Until all tasks are done, it is `NAME.partial.csv`. Results of another mode are not used, and a partial file of
     another mode is overwritten. With `fresh`, the chosen tasks are measured again.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
