@@ -124,7 +124,7 @@ def test_the_cache_of_a_store(folder):
     run("convert", "rows.libsvm", "rows.zarr", "--dense")
     run("train", "rows.zarr", "--cache-size", 0.001, "--model", "a.mm", "--quiet")
     output = run("train", "rows.zarr", "--cache-size", 0.0001, "--model", "a.mm", code=2).output
-    assert "a row takes 40 bytes, but a block may take an 8th of cache_size=100 only; give cache_size=320" in output
+    assert "a row takes 40 bytes, but a block may take at most 1/8 of cache_size=100; give cache_size=320" in output
     assert "--cache-size needs --kernel" in run("train", "rows.libsvm", "--cache-size", 1, code=2).output
 
 

@@ -236,7 +236,7 @@ def test_what_exists_is_kept_unless_told_otherwise(tmp_path):
         convert(other, tmp_path / target, force=True)
         assert np.array_equal(dense(read_table(tmp_path / target)[0]), X + 1)
     assert not list(tmp_path.glob(".*"))
-    with pytest.raises(ValueError, match="is the data"):
+    with pytest.raises(ValueError, match="is the source"):
         convert(tmp_path / "a.npy", tmp_path / "a.npy", force=True)
 
 
@@ -265,7 +265,7 @@ def test_labels_that_a_format_cannot_hold(tmp_path):
     source = write_source(tmp_path / "in.csv", X, WORDS)
     with pytest.raises(ValueError, match=r"the labels of .*in.csv hold <U5; in a .npy file"):
         convert(source, tmp_path / "a.npy")
-    with pytest.raises(ValueError, match="a LIBSVM file has a number for the label of each row"):
+    with pytest.raises(ValueError, match="a LIBSVM file needs a number as label of each row"):
         convert(source, tmp_path / "a.libsvm")
 
 
@@ -287,7 +287,7 @@ def test_a_disk_that_is_full(target, tmp_path, monkeypatch):
     monkeypatch.setattr(row_streams, "RowStream", failing)
     for path in (tmp_path / target, tmp_path / f"new{target}"):
         with pytest.raises(
-            OSError, match="the disk is full, or the file too large for it; nothing was written"
+            OSError, match="the disk is full, or the file is too large for it; nothing was written"
         ) as caught:
             convert(source, path, force=True)
         assert caught.value.errno == errno.ENOSPC

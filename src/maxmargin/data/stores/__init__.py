@@ -1,4 +1,4 @@
-"""Matrices in stores: Zarr, HDF5, Parquet, Arrow and AnnData, which are read block by block and never loaded whole."""
+"""Matrices in stores (Zarr, HDF5, Parquet, Arrow, AnnData), which are read in blocks and never loaded completely."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["MissingPackageError", "is_store", "open_store", "store_kind"]
 
 Kind = Literal["zarr", "hdf5", "parquet", "arrow"]
 
-DEFAULT_CACHE_SIZE = 1 << 30  # bytes: a GB, which any machine has that data of many GB lies on
-INSIDE = "::"  # between the path of a file and the place in it: data.h5::/group/X
+DEFAULT_CACHE_SIZE = 1 << 30  # bytes: 1 GB, which any machine that holds many GB of data has
+INSIDE = "::"  # separates the path of a file from the place in it: data.h5::/group/X
 
 _PACKAGES: dict[str, tuple[Kind, str]] = {
-    # the package that the type of an object comes from: its kind, and what is read of it
+    # For the package of an object's type: the kind of store, and the objects that can be read.
     "zarr": ("zarr", "a Zarr array or group"),
     "h5py": ("hdf5", "a dataset or group of h5py"),
     "pyarrow": ("arrow", "a pyarrow.Table"),
@@ -44,7 +44,7 @@ _SUFFIXES: dict[str, Kind] = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
-# The first bytes of files; those of Parquet are its last ones too.
+# The first bytes of files; a Parquet file also ends with them.
 _PARQUET = b"PAR1"
 _SIGNATURES: dict[bytes, Kind] = {b"\x89HDF\r\n\x1a\n": "hdf5", _PARQUET: "parquet", b"ARROW1\0\0": "arrow"}
 
@@ -69,37 +69,37 @@ def open_store(
     AnnData      .h5ad, or a Zarr folder                       `adata.X` of a file opened with `backed="r"`
     ============ ============================================= ==================================================
 
-    Of a group, the matrix is `X`, dense or sparse (see :mod:`maxmargin.data.stores.groups`). float32 and float64 stay
-    as they are. float16, bool and integers of at most 16 bits are converted, block by block, to float32, other integers
-    to float64; missing values of Parquet and Arrow become NaN.
+    In a group, the matrix is `X`, dense or sparse (see :mod:`maxmargin.data.stores.groups`). float32 and float64 are
+    not converted. float16, bool and integers of at most 16 bits are converted, block by block, to float32, and other
+    integers to float64. Missing values in Parquet and Arrow become NaN.
 
     Parameters
     ----------
     store : str, path or object
-        The store; `file.h5::/path/to/matrix` names a matrix within a file or folder.
-    cache_size : int
-        The number of bytes that blocks kept in memory may take. A block takes at most an eighth of it.
+        The store; `file.h5::/path/to/matrix` names a matrix inside a file or folder.
+    cache_size : int, default=2**30
+        The maximum number of bytes of the blocks kept in memory. A block takes at most an eighth of it.
     block_size : int, default=2**16
-        Chunks are put together to blocks of at least this many bytes, and a Zarr shard of up to twice as many is one
-        block. Passes over a store of small chunks or of shards are several times faster with some MB; solvers that read
-        single rows and columns, as SIMBA does, read less with few.
-    columns : sequence of str, optional
-        Of Parquet and Arrow, the columns that are features; by default all.
-    absent_chunks : "error" or "fill"
-        What to do if a chunk of a Zarr or HDF5 array is not in the store. Zarr leaves out chunks that equal the fill
-        value, unless told otherwise when they are written, so such a chunk cannot be told from one that was lost:
-        "fill" takes it for the fill value.
+        Chunks are combined to blocks of at least this many bytes, and a Zarr shard of up to twice as many bytes is one
+        block. Passes over a store of small chunks or of shards are several times faster with blocks of a few MB, but
+        solvers that read single rows and columns, such as SIMBA, read less with small blocks.
+    columns : sequence of str, default=None
+        The columns of a Parquet or Arrow store that are features. None means all columns.
+    absent_chunks : {"error", "fill"}, default="error"
+        What to do if a chunk of a Zarr or HDF5 array is not in the store. By default, Zarr does not write chunks that
+        equal the fill value, so such a chunk cannot be distinguished from a lost one. "fill" assumes the fill value.
 
     Returns
     -------
     Source
+        The matrix, which is read block by block.
 
     Raises
     ------
     FileFormatError
-        If the store is damaged or holds no matrix of numbers, with the chunk; reading raises it too.
+        If the store is damaged or does not hold a matrix of numbers, with the chunk. Reading can raise it too.
     MissingPackageError
-        If the package that reads it is not installed; an ImportError.
+        If the package that reads the store is not installed. This is an ImportError.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def open_store(
     >>> X = open_store(path)
     >>> X.shape, X.dtype.name
     ((1000, 20), 'float32')
-    >>> block = X.rows.read(0)  # chunks of 8 KB are put together to blocks of 64 KB
+    >>> block = X.rows.read(0)  # chunks of 8 KB are combined to blocks of 64 KB
     >>> block.lines.shape, block.chunks, block.bytes
     ((900, 20), 9, 72000)
     """
@@ -125,7 +125,7 @@ def open_store(
             path, _ = split_inside(store)
             if not path.exists():
                 raise FileNotFoundError(2, "no such file or folder", str(path))
-            raise FileFormatError(path, None, None, "not a Zarr folder, nor an HDF5, Parquet or Arrow file")
+            raise FileFormatError(path, None, None, "not a Zarr folder or an HDF5, Parquet or Arrow file")
         node = open_node(store, kind)
     elif is_store(store):
         kind, node = _kind_and_node(store)
@@ -133,14 +133,14 @@ def open_store(
         raise TypeError(f"expected a path, or an object of Zarr, h5py, pyarrow or AnnData; got {type(store).__name__}")
     if kind in ("zarr", "hdf5"):
         if columns is not None:
-            raise ValueError("columns are named in Parquet and Arrow stores only")
+            raise ValueError("only Parquet and Arrow stores have named columns; leave out columns=")
         name = os.fspath(store) if isinstance(store, (str, os.PathLike)) else node_name(node)
         return open_matrix(node, name, array_reader(kind, absent_chunks), size)
     return table_matrix(node, size, columns)
 
 
 def is_store(X: object) -> bool:
-    """Whether an object is one of a package whose data :func:`open_store` reads; imports none of them.
+    """Whether an object belongs to a package whose data :func:`open_store` reads; imports none of these packages.
 
     >>> import pyarrow
     >>> is_store(pyarrow.table({"length": [1.0, 2.0]})), is_store([1.0, 2.0])
@@ -150,7 +150,7 @@ def is_store(X: object) -> bool:
 
 
 def store_kind(path: str | os.PathLike[str]) -> Kind | None:
-    """The kind of store that a path leads to, by what is there, then by its name; None if it is no store."""
+    """Return the kind of store at a path, by its content or otherwise by its name; None if it is not a store."""
     where, _ = split_inside(path)
     if where.is_dir():
         return "zarr" if is_zarr(where) else "parquet" if parquet_files(where) else None
@@ -159,14 +159,14 @@ def store_kind(path: str | os.PathLike[str]) -> Kind | None:
     with where.open("rb") as file:
         head = file.read(8)
         file.seek(max(0, where.stat().st_size - len(_PARQUET)))
-        if head.startswith(_PARQUET) and file.read() != _PARQUET:  # text may begin like this, but does not end so
+        if head.startswith(_PARQUET) and file.read() != _PARQUET:  # text may begin like this, but does not end like it
             head = b""
     by_content = (kind for signature, kind in _SIGNATURES.items() if head.startswith(signature))
     return next(by_content, _SUFFIXES.get(where.suffix.lower()))
 
 
 def package_for(path: str | os.PathLike[str]) -> str | None:
-    """The package that writes a store of this name; None if it is no store.
+    """Return the package that writes a store of this name; None if it is not a store.
 
     >>> package_for("rows.h5"), package_for("rows.npy")
     ('h5py', None)
@@ -176,7 +176,7 @@ def package_for(path: str | os.PathLike[str]) -> str | None:
 
 
 def split_inside(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    """The path of a store, and the place of a matrix in it.
+    """Return the path of a store, and the place of a matrix in it.
 
     >>> split_inside("data.h5::/train/X")[1]
     '/train/X'
@@ -186,7 +186,7 @@ def split_inside(path: str | os.PathLike[str]) -> tuple[Path, str]:
 
 
 def open_node(path: str | os.PathLike[str], kind: Kind) -> Any:
-    """What a path leads to: an array or a group of Zarr or h5py, or the parts of a table."""
+    """Open a path: return an array or a group of Zarr or h5py, or the parts of a table."""
     where, inside = split_inside(path)
     if kind in ("zarr", "hdf5"):
         return node_in(open_root(path, kind), path, inside)
@@ -195,7 +195,7 @@ def open_node(path: str | os.PathLike[str], kind: Kind) -> Any:
 
 
 def open_root(path: str | os.PathLike[str], kind: Kind) -> Any:
-    """The array or the group at the top of a Zarr folder or an HDF5 file."""
+    """Open the array or the group at the top of a Zarr folder or an HDF5 file."""
     where, _ = split_inside(path)
     package = _import(kind)
     try:
@@ -206,7 +206,7 @@ def open_root(path: str | os.PathLike[str], kind: Kind) -> Any:
 
 
 def node_in(root: Any, path: str | os.PathLike[str], inside: str) -> Any:
-    """What lies at a place in a Zarr folder or an HDF5 file; at "" all of it."""
+    """Return the array or group at a place in a Zarr folder or an HDF5 file; at "" the whole store."""
     place = inside.strip("/")
     if not place:
         return root
@@ -217,14 +217,14 @@ def node_in(root: Any, path: str | os.PathLike[str], inside: str) -> Any:
 
 
 def array_reader(kind: Kind, absent_chunks: AbsentChunks) -> Callable[[Any], StoredArray]:
-    """What makes a StoredArray of an array of Zarr or of h5py."""
+    """Return the function that makes a StoredArray from an array of Zarr or h5py."""
     if absent_chunks not in ("error", "fill"):
         raise ValueError(f"absent_chunks is {absent_chunks!r}; expected 'error' or 'fill'")
     return partial(ZarrArray if kind == "zarr" else Hdf5Array, absent_chunks=absent_chunks)
 
 
 def node_name(node: Any) -> str:
-    """What messages call an array or a group that was given as an object."""
+    """Return the name in messages of an array or a group that was given as an object."""
     return f"{node.store}{node.name}" if hasattr(node, "store") else f"{node.file.filename}{INSIDE}{node.name}"
 
 

@@ -1,4 +1,4 @@
-"""Arrays in a store, read by chunks: what each kind of store provides, and how faults in it are reported."""
+"""Arrays in a store, which are read by chunks: the interface of each kind of store, and the reporting of faults."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from maxmargin.data.streams import FileFormatError
 
 AbsentChunks = Literal["error", "fill"]
 
-# Bytes. Chunks are put together to blocks of at least this size, since a call of a store takes some tenths of a
-# millisecond; more would be read for nothing where single rows are asked for.
+# Chunks are combined to blocks of at least this many bytes, because a call of a store takes a few tenths of a
+# millisecond. Larger blocks would read more in vain when single rows are requested.
 DEFAULT_BLOCK_SIZE = 1 << 16
 
-# Bytes. Data that is not chunked is counted, and cut into blocks, as if it had chunks of this size; so small that a
-# single row costs little, so large that a sequential pass is not slowed down by its calls.
+# Data without chunks is counted and divided into blocks as if it had chunks of this many bytes: small enough that a
+# single row costs little, and large enough that calls do not slow down a sequential pass.
 UNCHUNKED_BYTES = 1 << 16
 
 
 class StoredArray(Protocol):
-    """An array of one or two axes that lies in a store.
+    """An array with one or two axes in a store.
 
     Attributes
     ----------
     name : str
-        What messages call it: the path of the store, and the place in it.
+        The name in messages: the path of the store, and the place in it.
     shape : tuple of int
+        The length of each axis.
     dtype : dtype
         The type of the entries in the store.
     edges : tuple of arrays of int64
-        For each axis, where its chunks begin, and at the end its length.
+        For each axis, the positions where chunks begin, followed by the length of the axis.
     shard_edges : tuple of arrays of int64 or None
-        The same of shards, files of several chunks each, which are read faster as a whole; None where there are none.
+        The same for shards, which are files of several chunks that are read faster as a whole; None without shards.
     """
 
     name: str
@@ -48,35 +49,35 @@ class StoredArray(Protocol):
     shard_edges: tuple[Indices, ...] | None
 
     def read(self, *where: slice) -> NDArray[Any]:
-        """The entries of a range of each axis. May be called from several threads at the same time."""
+        """Return the entries in a range of each axis. Several threads may call this at the same time."""
 
     def check_unchanged(self, *where: slice) -> None:
-        """Raise a FileFormatError if files that hold these entries have changed since the store was opened."""
+        """Raise a FileFormatError if files with these entries have changed since the store was opened."""
 
 
 def read_entries(array: StoredArray, *where: slice) -> NDArray[Any]:
-    """Read a range of each axis; an error names the store, the chunk and its place."""
+    """Read a range of each axis; an error gives the store, the chunk and its position."""
     try:
         entries = array.read(*where)
     except (FileFormatError, MemoryError):
         raise
-    except Exception as cause:  # every codec and every library has errors of its own
+    except Exception as cause:  # every codec and every library raises its own errors
         array.check_unchanged(*where)
         raise _fault(array, where, cause) from cause
-    # Checked when the entries are here: whatever has changed them has changed the file before.
+    # Check only after reading: anything that has changed these entries has changed the file before.
     array.check_unchanged(*where)
     return entries
 
 
 def count_chunks(array: StoredArray, *where: slice) -> tuple[int, int]:
-    """How many chunks hold these entries, and their size in bytes, not compressed."""
+    """Return the number of chunks that hold these entries, and their uncompressed size in bytes."""
     ranges = [_chunk_range(edges, part) for edges, part in zip(array.edges, where, strict=True)]
     lengths = [int(edges[last] - edges[first]) for edges, (first, last) in zip(array.edges, ranges, strict=True)]
     return math.prod(last - first for first, last in ranges), math.prod(lengths) * array.dtype.itemsize
 
 
 def regular_edges(length: int, step: int) -> Indices:
-    """Where chunks of one size begin, and at the end the length of the axis.
+    """Return the positions where chunks of equal size begin, followed by the length of the axis.
 
     >>> regular_edges(10, 4)
     array([ 0,  4,  8, 10])
@@ -85,16 +86,16 @@ def regular_edges(length: int, step: int) -> Indices:
 
 
 def row_edges(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Indices, ...]:
-    """Edges for entries that lie row after row without chunks: parts of about `UNCHUNKED_BYTES`, whole rows each."""
+    """Return edges for entries stored row after row without chunks: whole rows of about `UNCHUNKED_BYTES` together."""
     row = math.prod(shape[1:]) * dtype.itemsize
     return regular_edges(shape[0], UNCHUNKED_BYTES // max(row, 1)), *(np.array([0, length]) for length in shape[1:])
 
 
 def dtype_in_memory(name: str, stored: np.dtype[Any]) -> np.dtype[Any]:
-    """float32 or float64: the type that entries are converted to, block by block.
+    """Return the type, float32 or float64, to which entries are converted block by block.
 
-    Both stay as they are. float16, bool and integers of at most 16 bits become float32, which holds them exactly; other
-    integers become float64, which rounds those beyond 2 ** 53.
+    float32 and float64 are not converted. float16, bool and integers of at most 16 bits become float32, which is exact.
+    Other integers become float64, which rounds integers beyond 2 ** 53.
     """
     if stored.kind not in "biuf" or stored.itemsize > 8:
         raise FileFormatError(name, None, None, f"expected numbers of at most 64 bits; it holds {stored}")
@@ -103,32 +104,32 @@ def dtype_in_memory(name: str, stored: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def check_axes(name: str, shape: tuple[int, ...], axes: int) -> None:
-    """Refuse an array that is no matrix, or for labels no vector."""
+    """Refuse an array that is not a matrix, or, for labels, not a vector."""
     if len(shape) != axes:
         expected = "a matrix of shape (n, d)" if axes == 2 else "an array with one axis"
         raise FileFormatError(name, None, None, f"expected {expected}; its shape is {shape}")
 
 
 def absent_chunk(name: str, chunk: str, fill_value: object, parameter: str = "absent_chunks='fill'") -> FileFormatError:
-    """The error for a chunk that is not in the store."""
+    """Make the error for a chunk that is not in the store."""
     return FileFormatError(
         name,
         None,
         None,
-        f"{chunk} is not in the store: it was lost or never written. If it was left out because all of it equals the "
-        f"fill value {fill_value}, say so: {parameter}",
+        f"{chunk} is not in the store: it was lost or never written. If it was left out because all its entries equal "
+        f"the fill value {fill_value}, give {parameter}",
     )
 
 
 class FileStamp:
-    """The size and the time of the last change of a file when it was opened."""
+    """The size and the modification time of a file when it was opened."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._noted = _stamp(self.path)
 
     def check(self) -> None:
-        """Raise a FileFormatError if the file is no longer as it was."""
+        """Raise a FileFormatError if the file has changed since then."""
         try:
             now = _stamp(self.path)
         except OSError as error:
@@ -137,8 +138,8 @@ class FileStamp:
             raise changed(self.path)
 
 
-def changed(path: str, how: str = "its size or its time of change is another") -> FileFormatError:
-    """The error for a file that changed after it was opened."""
+def changed(path: str, how: str = "its size or modification time is different") -> FileFormatError:
+    """Make the error for a file that changed after it was opened."""
     return FileFormatError(
         path, None, None, f"the file has changed since it was opened: {how}. Start again when nothing writes to it."
     )
@@ -150,7 +151,7 @@ def _stamp(path: str) -> tuple[int, int]:
 
 
 def _chunk_range(edges: Indices, part: slice) -> tuple[int, int]:
-    """The first chunk that holds entries of a range, and the one after the last."""
+    """Return the first chunk that holds entries of a range, and the chunk after the last one."""
     if part.stop <= part.start:
         return 0, 0
     first = int(np.searchsorted(edges, part.start, side="right")) - 1
@@ -158,14 +159,14 @@ def _chunk_range(edges: Indices, part: slice) -> tuple[int, int]:
 
 
 def _chunks(array: StoredArray, where: tuple[slice, ...]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """The chunks that hold these entries: their numbers and their places."""
+    """Yield the numbers and the positions of the chunks that hold these entries."""
     ranges = [range(*_chunk_range(edges, part)) for edges, part in zip(array.edges, where, strict=True)]
     for numbers in itertools.product(*ranges):
         yield numbers, tuple(slice(int(e[k]), int(e[k + 1])) for e, k in zip(array.edges, numbers, strict=True))
 
 
 def _fault(array: StoredArray, where: tuple[slice, ...], cause: Exception) -> FileFormatError:
-    """The error for entries that could not be read, with the first chunk that cannot be read by itself."""
+    """Make the error for entries that could not be read; it names the first unreadable chunk."""
     chunk, place = "the chunks", where
     for numbers, alone in _chunks(array, where):
         try:

@@ -1,7 +1,7 @@
 """Arrow tables (pyarrow), in memory or in IPC files (.arrow, .feather), which are memory-mapped.
 
-The batches of a table are its chunks. Where they are not compressed, rows of a batch are read without the others, and a
-batch is counted as if it had chunks of 4 KB of each column, or more if these are few.
+The batches of a table are its chunks. If they are not compressed, some rows of a batch can be read without the others,
+and a batch is counted as if it had chunks of 4 KB of each column, or larger chunks if there are few columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from maxmargin.data.streams import FileFormatError
 
 
 class ArrowTable:
-    """A table in memory: :class:`maxmargin.data.stores.columns.TableParts`."""
+    """A table in memory; implements :class:`maxmargin.data.stores.columns.TableParts`."""
 
     sliceable = True
     name = "the Arrow table"
@@ -30,11 +30,11 @@ class ArrowTable:
         return self._batches[part].select(names)
 
     def check_unchanged(self, part: int) -> None:
-        """Tables in memory cannot change."""
+        """Do nothing, because tables in memory cannot change."""
 
 
 class ArrowFile:
-    """An IPC file, memory-mapped: :class:`maxmargin.data.stores.columns.TableParts`."""
+    """A memory-mapped IPC file; implements :class:`maxmargin.data.stores.columns.TableParts`."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow as pa
@@ -45,8 +45,8 @@ class ArrowFile:
             reader = pa.ipc.open_file(self._map)
             self.schema = reader.schema
             count = reader.num_record_batches
-            # Where nothing is compressed, batches consist of parts of the mapped file, and all of them are kept. Else
-            # each is decompressed when it is read, and here one column of it for the number of its rows.
+            # If nothing is compressed, batches are parts of the mapped file, and all of them are kept. Otherwise, a
+            # batch is decompressed when it is read; to find its number of rows, one column is decompressed here.
             self.sliceable = count == 0 or self._is_mapped(reader.get_batch(0))
             self._batches = [reader.get_batch(k) for k in range(count)] if self.sliceable else []
             narrow = self._reader([0])
@@ -56,13 +56,13 @@ class ArrowFile:
         self.starts = np.cumsum([0, *counts], dtype=np.int64)
 
     def read(self, part: int, names: list[str]) -> Any:
-        self._file.check()  # to read what was cut off a mapped file would end the process
+        self._file.check()  # reading from a truncated mapped file would kill the process
         if self.sliceable:
             return self._batches[part].select(names)
         return self._reader([self.schema.get_field_index(name) for name in names]).get_batch(part)
 
     def _reader(self, columns: list[int]) -> Any:
-        """A reader of some columns: of compressed batches, no others are decompressed."""
+        """Return a reader of some columns; no other columns of compressed batches are decompressed."""
         import pyarrow as pa
 
         return pa.ipc.open_file(self._map, options=pa.ipc.IpcReadOptions(included_fields=columns))

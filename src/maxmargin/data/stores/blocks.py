@@ -22,22 +22,22 @@ from maxmargin.data.stores.arrays import (
     read_entries,
 )
 
-# Bytes of the parts in which a block of columns is read and transposed.
+# Number of bytes of the parts in which a block of columns is read and transposed.
 PART_BYTES = 1 << 23
-SHARE = 8  # a block takes at most one part in this many of the cache, as `maxmargin.core.source.Source` demands
+SHARE = 8  # a block takes at most 1 / SHARE of the cache, as `maxmargin.core.source.Source` requires
 LINE_NAMES = ("row", "column")
 
 
 @dataclass(frozen=True)
 class BlockSize:
-    """How large blocks are, in bytes.
+    """The limits of the sizes of blocks, in bytes.
 
     Attributes
     ----------
     cache_size : int
-        What all blocks in memory may take.
+        The maximum size of all blocks in memory.
     least : int
-        What a block takes at least, where chunks are put together.
+        The minimum size of a block of combined chunks.
     """
 
     cache_size: int
@@ -45,21 +45,21 @@ class BlockSize:
 
     @property
     def most(self) -> int:
-        """What a block may take at most."""
+        """The maximum size of a block."""
         return self.cache_size // SHARE
 
 
 class StoredMatrix:
-    """A matrix in a store: a :class:`maxmargin.core.source.Source`.
+    """A matrix in a store; implements :class:`maxmargin.core.source.Source`.
 
     Attributes
     ----------
     name, shape, dtype, n_stored, cache_size
         See :class:`maxmargin.core.source.Source`.
     rows, columns : LineBlocks
-        Made when they are first asked for.
+        The rows and the columns in blocks; made on first use.
     feature_names : sequence of str or None
-        The names of the columns, where they have names.
+        The names of the columns, if they have names.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ def dense_matrix(
     by_column: StoredArray | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> StoredMatrix:
-    """A dense matrix in a store; columns are read from the second copy `by_column` if there is one."""
+    """Make a dense matrix in a store; columns are read from the second copy `by_column` if there is one."""
     check_axes(array.name, array.shape, 2)
     n, d = array.shape
     copies = array, array if by_column is None else by_column
@@ -120,10 +120,10 @@ def dense_matrix(
 class DenseLines:
     """The rows of a dense matrix (`axis` 0), or its columns (`axis` 1), in blocks.
 
-    A block is one chunk high; or several, or whole shards, if they take less than a block should; or a part of one if a
-    whole one takes too much memory: the chunk is then read, and counted, once for each part. Across the lines, all
-    chunks are read. So a block of columns of a matrix that is chunked by rows reads all of it, and is made as wide as
-    memory allows.
+    A block is one chunk high. It is several chunks or whole shards high if these are smaller than a block should be,
+    and a part of a chunk if a whole one takes too much memory; then the chunk is read and counted once for each part.
+    In the other direction, a block reads all chunks. So a block of columns of a matrix that is chunked by rows reads
+    the whole matrix, and is made as wide as memory allows.
     """
 
     sizes: Indices | None = None
@@ -152,7 +152,7 @@ class DenseLines:
         return Block(entries, *count_chunks(self._array, *where))
 
     def _transposed(self, columns: slice) -> NDArray[Any]:
-        """Columns as rows; read in parts, so that no second array of the same size is needed."""
+        """Read columns as rows, in parts, so that no second array of the same size is needed."""
         d = columns.stop - columns.start
         entries = np.empty((d, self._width), dtype=self._dtype)
         starts = _put_together(self._array.edges[0], d * self._dtype.itemsize, PART_BYTES, None).tolist()
@@ -162,19 +162,19 @@ class DenseLines:
 
 
 def check_line(name: str, kind: str, line: int, cache_size: int) -> None:
-    """Refuse a cache of which one line takes more than a block may."""
+    """Refuse a cache that is too small for a block of one line."""
     if line > cache_size // SHARE:
         raise ValueError(
-            f"{name}: a {kind} takes {line:,} bytes, but a block may take an {SHARE}th of cache_size={cache_size:,} "
-            f"only; give cache_size={SHARE * line} or more"
+            f"{name}: a {kind} takes {line:,} bytes, but a block may take at most 1/{SHARE} of cache_size="
+            f"{cache_size:,}; give cache_size={SHARE * line} or more"
         )
 
 
 def _put_together(edges: Indices, line: int, least: int, most: int | None, shards: Indices | None = None) -> Indices:
-    """Where blocks begin, and at the end the number of lines.
+    """Return the positions where blocks begin, followed by the number of lines.
 
-    Chunks are put together until they take `least` bytes, and cut into equal parts where one takes more than `most`;
-    `line` is the number of bytes of a line. Blocks end where shards do; those of up to twice `least` are taken whole.
+    Chunks are combined until they take `least` bytes, and a chunk of more than `most` bytes is cut into equal parts;
+    `line` is the number of bytes of a line. Blocks end where shards end; a shard of up to twice `least` is one block.
     """
     line = max(line, 1)
     ends: Indices = np.empty(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Tables whose columns are features, stored column by column in parts: Parquet files and Arrow tables."""
+"""Tables whose columns are features, stored by columns in parts: Parquet files and Arrow tables."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from maxmargin.data.stores.arrays import UNCHUNKED_BYTES, dtype_in_memory, regul
 from maxmargin.data.stores.blocks import BlockSize, StoredMatrix, dense_matrix
 from maxmargin.data.streams import FileFormatError
 
-# Bytes of columns that are decoded at a time, beside the block that they are copied to.
+# Number of bytes of columns that are decoded at a time, in addition to the block to which they are copied.
 _DECODED_BYTES = 1 << 24
-# Bytes of a column that are read at least, where parts of it can be read: a page of memory.
+# Minimum number of bytes to read of a column that can be read in parts: a page of memory.
 _PAGE_BYTES = 1 << 12
 
 
 class TableParts(Protocol):
-    """A table in parts of consecutive rows: the row groups of Parquet files, the batches of an Arrow table.
+    """A table in parts of consecutive rows: the row groups of Parquet files, or the batches of an Arrow table.
 
     Attributes
     ----------
     name : str
-        What messages call it.
+        The name in messages.
     schema : pyarrow.Schema
         The names and types of the columns.
     starts : array of int64
-        The first row of each part, and at the end the number of rows.
+        The first row of each part, followed by the number of rows.
     sliceable : bool
         Whether some rows of a part can be read without the others.
     """
@@ -40,22 +40,22 @@ class TableParts(Protocol):
     sliceable: bool
 
     def read(self, part: int, names: list[str]) -> Any:
-        """Some columns of a part, as a table or a batch of pyarrow."""
+        """Read some columns of a part, as a table or a batch of pyarrow."""
 
     def check_unchanged(self, part: int) -> None:
         """Raise a FileFormatError if the file of a part has changed since it was opened."""
 
 
 def table_matrix(parts: TableParts, size: BlockSize, names: Sequence[str] | None = None) -> StoredMatrix:
-    """Columns of a table, by default all, as a matrix whose features have their names."""
+    """Make a matrix from columns of a table (default: all), with the column names as feature names."""
     array = ColumnArray(parts, names)
     return dense_matrix(array, size, feature_names=array.names)
 
 
 class ColumnArray:
-    """Columns of a table as a matrix: a :class:`maxmargin.data.stores.arrays.StoredArray`.
+    """Columns of a table as a matrix; implements :class:`maxmargin.data.stores.arrays.StoredArray`.
 
-    A chunk is one column of one part. Values that are missing (null) become NaN.
+    A chunk is one column of one part. Missing values (null) become NaN.
     """
 
     shard_edges: tuple[Indices, ...] | None = None
@@ -80,7 +80,7 @@ class ColumnArray:
             first, end = self._parts.starts[part : part + 2].tolist()
             taken = slice(max(rows.start, first), min(rows.stop, end))
             target = entries[taken.start - rows.start : taken.stop - rows.start]
-            # Of a part that can be sliced, nothing is decoded.
+            # A part that can be sliced is not decoded.
             decoded = 1 if self._parts.sliceable else (end - first) * self.dtype.itemsize
             bunch = max(1, _DECODED_BYTES // decoded)
             for start in range(0, len(names), bunch):
@@ -108,13 +108,13 @@ class ColumnArray:
                 self.name,
                 None,
                 None,
-                f"the column {name!r} holds {kind}; expected numbers. If it holds the labels, say so with "
-                "label_column; else leave it out or encode it as numbers",
+                f"the column {name!r} holds {kind}; expected numbers. If it holds the labels, give its name as "
+                "label_column; otherwise leave it out or encode it as numbers",
             ) from None
 
 
 def read_column(parts: TableParts, name: str) -> NDArray[Any]:
-    """A whole column, for labels: numbers, or strings."""
+    """Read a whole column for labels, as numbers or strings."""
     import pyarrow as pa
 
     values = []
@@ -132,16 +132,16 @@ def read_column(parts: TableParts, name: str) -> NDArray[Any]:
 
 
 def _overlapping(starts: Indices, rows: slice) -> Iterator[int]:
-    """The parts that hold some of these rows."""
+    """Return the parts that hold some of these rows."""
     first = int(np.searchsorted(starts, rows.start, side="right")) - 1
     return iter(range(first, int(np.searchsorted(starts, rows.stop, side="left"))))
 
 
 def _numbers(column: Any) -> NDArray[Any]:
-    """A column as numbers; missing values are NaN."""
+    """Convert a column to numbers; missing values become NaN."""
     import pyarrow as pa
 
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
-    # A chunked column of a table has no such parameter: it is always copied.
+    # For a chunked column of a table, `zero_copy_only` must be False: it is always copied.
     return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -1,9 +1,9 @@
 """Sparse matrices in a store: groups of arrays `data`, `indices` and `indptr`, in the layout of AnnData.
 
 The attribute `encoding-type` of the group is "csr_matrix" or "csc_matrix", and `shape` holds the numbers of rows and
-columns; older files of AnnData call them `h5sparse_format` and `h5sparse_shape`. `indptr` is kept in memory, 8 bytes a
-line. The rows of a CSR matrix are read by themselves; a block of its columns takes a pass over the whole matrix, and
-one pass more counts their entries. Of a CSC matrix it is the other way round.
+columns; older files of AnnData call them `h5sparse_format` and `h5sparse_shape`. `indptr` is kept in memory, with 8
+bytes per line. The rows of a CSR matrix are read directly. A block of its columns takes a pass over the whole matrix,
+and one more pass counts the entries of columns. For a CSC matrix, it is the other way round.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from maxmargin.data.stores.arrays import StoredArray, check_axes, count_chunks, 
 from maxmargin.data.stores.blocks import LINE_NAMES, BlockSize, StoredMatrix, check_line
 from maxmargin.data.streams import FileFormatError
 
-# Lines do not end where chunks do, so two blocks share the chunk between them, which is read twice. Blocks of this many
-# chunks read a tenth more than there is; larger ones would read more for nothing where single lines are asked for.
+# Lines do not end where chunks end, so two adjacent blocks share a chunk, which is read twice. Blocks of this many
+# chunks read a tenth more than necessary; larger blocks would read more in vain when single lines are requested.
 _CHUNKS_A_BLOCK = 10
 
 
 class CompressedArrays:
-    """The arrays of a sparse matrix in a store, and along which axis it is compressed."""
+    """The arrays of a sparse matrix in a store, and the axis along which it is compressed."""
 
     def __init__(self, name: str, group: Any, wrap: Callable[[Any], StoredArray]) -> None:
         self.name = name
@@ -71,10 +71,10 @@ class CompressedArrays:
 
 
 def sparse_matrix(arrays: CompressedArrays, size: BlockSize, other_way: CompressedArrays | None = None) -> StoredMatrix:
-    """A sparse matrix in a store; `other_way` is a second copy, compressed along the other axis."""
+    """Make a sparse matrix in a store; `other_way` is a second copy, compressed along the other axis."""
     if other_way is not None and other_way.axis == arrays.axis:
         raise FileFormatError(
-            other_way.name, None, None, f"it is compressed by {arrays.line_name}s as {arrays.name} is"
+            other_way.name, None, None, f"it is compressed by {arrays.line_name}s, like {arrays.name}"
         )
 
     def lines(axis: int) -> LineBlocks:
@@ -125,11 +125,11 @@ class CompressedLines:
         return Block(lines, sum(chunks for chunks, _ in counts), sum(size for _, size in counts))
 
     def entries(self, block: int) -> slice:
-        """Where the entries of a block lie among all stored entries."""
+        """Return the range of the entries of a block among all stored entries."""
         return slice(*self._arrays.indptr[self.starts[block : block + 2]].tolist())
 
     def read_indices(self, block: int) -> NDArray[Any]:
-        """The indices of the entries of a block, all of which lie in the matrix."""
+        """Read the indices of the entries of a block, and check that all of them are inside the matrix."""
         array, where = self._arrays.indices, self.entries(block)
         indices = read_entries(array, where)
         if len(indices) and not (indices.min() >= 0 and indices.max() < self._width):
@@ -137,23 +137,23 @@ class CompressedLines:
                 array.name,
                 None,
                 None,
-                f"entries {where.start} to {where.stop - 1} hold {indices.min()} to {indices.max()}, but must lie in 0 "
-                f"to {self._width - 1}",
+                f"entries {where.start} to {where.stop - 1} range from {indices.min()} to {indices.max()}, but must be "
+                f"from 0 to {self._width - 1}",
             )
         return indices
 
 
 class TurnedLines:
-    """The columns of a CSR matrix, or the rows of a CSC matrix: each block takes a pass over the whole matrix."""
+    """The columns of a CSR matrix, or the rows of a CSC matrix; each block takes a pass over the whole matrix."""
 
     prices: Vector | None = None
-    # A pass for a block that nobody may ask for is too expensive.
+    # A pass for a block that may never be requested is too expensive.
     read_ahead = False
 
     def __init__(self, along: CompressedLines, arrays: CompressedArrays, size: BlockSize) -> None:
         self._along, self._dtype = along, arrays.dtype
         self._width = arrays.shape[arrays.axis]
-        # Chunks and bytes of the pass that counts entries; they are counted with the first block that is read.
+        # Chunks and bytes read in the pass that counts entries; they are added to those of the first block.
         self._fetched, self._lock = (0, 0), Lock()
         self._sizes = np.zeros(arrays.shape[1 - arrays.axis], dtype=np.int64)
         for block in range(len(along.starts) - 1):
@@ -173,7 +173,7 @@ class TurnedLines:
         ends = np.concatenate([[0], np.cumsum(self._sizes[first:stop])])
         kind = self._memory.index
         data, indices = np.empty(ends[-1], dtype=self._dtype), np.empty(ends[-1], dtype=kind)
-        filled = ends[:-1].copy()  # of each line, where its next entry goes
+        filled = ends[:-1].copy()  # for each line, the position of its next entry
         with self._lock:
             (chunks, size), self._fetched = self._fetched, (0, 0)
         for k, start in enumerate(self._along.starts[:-1].tolist()):
@@ -189,16 +189,16 @@ class TurnedLines:
 
 
 class _Memory:
-    """The memory of blocks of lines, and where blocks begin so that they fit."""
+    """Computes the memory of blocks of lines, and the division into blocks that fit."""
 
     def __init__(self, dtype: np.dtype[Any], width: int, size: BlockSize) -> None:
         self.limit, self._cache_size = size.most, size.cache_size
-        # A block has fewer entries than bytes, so this holds the places of all of them too.
+        # A block has fewer entries than bytes, so this type also holds the positions of all entries.
         self.index = np.dtype(np.int32 if max(width, self.limit) <= np.iinfo(np.int32).max else np.int64)
         self.entry = dtype.itemsize + self.index.itemsize
 
     def starts(self, sizes: Indices, target: int, name: str, kind: str) -> Indices:
-        """Where blocks begin that take `target` bytes or less, or are one line; at the end the number of lines."""
+        """Return where blocks of at most `target` bytes, or of one line, begin, followed by the number of lines."""
         taken = np.concatenate([[0], np.cumsum(sizes * self.entry + self.index.itemsize)])
         check_line(name, kind, int(np.diff(taken).max(initial=0)) + self.index.itemsize, self._cache_size)
         starts = [0]
@@ -208,11 +208,11 @@ class _Memory:
         return np.array(starts, dtype=np.int64)
 
     def of(self, sizes: Indices) -> int:
-        """The bytes of a block of lines of these sizes."""
+        """Return the bytes of a block of lines of these sizes."""
         return int(sizes.sum()) * self.entry + (len(sizes) + 1) * self.index.itemsize
 
 
 def _first_with_duplicates(lines: Any) -> int:
-    """The first row that stores an entry twice; indices are sorted."""
+    """Return the first row that stores an entry twice; indices are sorted."""
     rows = np.repeat(np.arange(lines.shape[0]), np.diff(lines.indptr))
     return int(rows[np.argmax((np.diff(lines.indices) == 0) & (np.diff(rows) == 0))])

@@ -1,4 +1,4 @@
-"""Conversion between formats in bounded memory."""
+"""Conversion between file formats with bounded memory."""
 
 from __future__ import annotations
 
@@ -34,38 +34,39 @@ def convert(
 ) -> None:
     """Write data in another format, block by block.
 
-    Memory holds the labels, 8 bytes a row for a sparse matrix, and a few blocks: some hundred MB, whatever the size of
-    the data. LIBSVM and CSV files are read twice, first for their width and labels; what comes from a pipe is copied to
-    a temporary file before. Two kinds of data are loaded as a whole: .npz files, and .npy files of integers.
+    Memory holds the labels, 8 bytes per row of a sparse matrix, and a few blocks: some hundred MB, regardless of the
+    size of the data. LIBSVM and CSV files are read twice, first for their width and labels; data from a pipe is first
+    copied to a temporary file. Only .npz files and .npy files of integers are loaded completely.
 
     Parameters
     ----------
     source : str or path
-        Whatever :func:`maxmargin.data.read_table` reads; "-" is standard input.
+        Data in any format that :func:`maxmargin.data.read_table` reads; "-" is standard input.
     target : str or path
-        The file or folder to write; its name says the format: .zarr, .h5, .hdf5, .parquet, .arrow, .feather, .npy,
-        .libsvm, .svm or .svmlight (the last three also with .gz, .bz2 or .xz). Labels become the array `y` beside `X`,
-        a last column, or the labels of a LIBSVM file. It is written completely or not at all.
-    chunks : tuple of int, optional
-        Rows and columns of a chunk of a dense Zarr or HDF5 array; by default whole rows of about 4 MB together. Of
-        Parquet and Arrow the rows of a row group or a batch, whatever the columns.
-    also_by_column : bool
-        Whether to write a second copy that columns are read from, `X_by_column`; Zarr and HDF5 only.
-    sparse : bool, optional
-        Whether to leave out zeros; Zarr and HDF5 only. By default as the source does.
-    force : bool
-        Whether to replace a target that exists.
+        The file or folder to write. Its name determines the format: .zarr, .h5, .hdf5, .parquet, .arrow, .feather,
+        .npy, .libsvm, .svm or .svmlight (the last three also with .gz, .bz2 or .xz). Labels become the array `y` next
+        to `X`, the last column, or the labels of a LIBSVM file. The target is written completely or not at all.
+    chunks : tuple of int, default=None
+        The numbers of rows and columns of a chunk of a dense Zarr or HDF5 array. None means whole rows of about 4 MB
+        together. For Parquet and Arrow, the first number is the number of rows of a row group or batch, and the second
+        one is ignored.
+    also_by_column : bool, default=False
+        Whether to write a second copy, `X_by_column`, from which columns are read; for Zarr and HDF5 only.
+    sparse : bool, default=None
+        Whether to write a sparse matrix; for Zarr and HDF5 only. None means as in the source.
+    force : bool, default=False
+        Whether to replace an existing target.
     label_column, labels, header, absent_chunks
-        Where labels are, and how the source is read; see :func:`maxmargin.data.read_table`.
-    progress : function, optional
-        Called after each block with the number of rows that have been read, and of all rows.
+        Where the labels are, and how to read the source; see :func:`maxmargin.data.read_table`.
+    progress : callable, default=None
+        A function that is called after each block with the number of rows read so far and the number of all rows.
 
     Raises
     ------
     FileExistsError
-        If there is something at `target`, and not `force`.
+        If the target exists and `force` is False.
     OSError
-        If the disk is full, for instance; nothing is left at `target` then, or what was there before.
+        If writing fails, for example because the disk is full. The target is then unchanged.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def convert(
             write(path, rows, Layout(native, chunks, also_by_column))
         except OSError as error:
             if error.errno in _FULL or any(f"errno = {number}" in str(error) for number in _FULL):
-                message = "the disk is full, or the file too large for it; nothing was written"
+                message = "the disk is full, or the file is too large for it; nothing was written"
                 raise OSError(error.errno or errno.ENOSPC, message, str(path)) from error
             raise
 
@@ -112,10 +113,10 @@ def _checked_target(
     if write is None:
         raise ValueError(f"cannot write {path}: its name must end in one of {', '.join(FORMATS)}")
     if package := package_for(path):
-        import_optional(package, f"writing {path}")  # before the source is read
+        import_optional(package, f"writing {path}")  # fail before the source is read
     if path.exists():
         if os.path.exists(source) and path.samefile(source):
-            raise ValueError(f"{path} is the data; give another name for what is written")
+            raise ValueError(f"{path} is the source; give another name for the target")
         if not force:
             raise FileExistsError(
                 errno.EEXIST, "it is there already; give another name, or force=True (--force)", str(path)
@@ -124,7 +125,7 @@ def _checked_target(
 
 
 def _reporting(rows: RowStream, progress: Callable[[int, int], None]) -> RowStream:
-    """The same rows; each block that has been taken is reported."""
+    """Return the same rows, and report each block after it is used."""
 
     def blocks() -> Iterator[Any]:
         done = 0

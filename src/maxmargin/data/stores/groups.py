@@ -1,14 +1,14 @@
-"""Which arrays of a Zarr or HDF5 group are the matrix, its second copy by columns, and the labels.
+"""The matrix, its second copy by columns, and the labels in a Zarr or HDF5 group.
 
 A group holds
 
-- the matrix: `X`, a dense array or a group of a sparse one (see :mod:`maxmargin.data.stores.compressed`); or if nothing
-  has that name, the only matrix in the group;
-- if there is one, a second copy of it, `X_by_column`: of a dense matrix, of the same shape with chunks that are high
-  and narrow; of a CSR matrix, a CSC one;
-- if there are any, the labels: `y` or `labels`.
+- the matrix `X`: a dense array or the group of a sparse matrix (see :mod:`maxmargin.data.stores.compressed`); if
+  nothing has this name, the only matrix in the group;
+- optionally, a second copy `X_by_column`: for a dense matrix, an array of the same shape with high and narrow chunks;
+  for a CSR matrix, a CSC matrix;
+- optionally, the labels: `y` or `labels`.
 
-What is said here of groups holds for those of h5py and of Zarr alike, whose mappings have the same methods.
+This applies to groups of h5py and of Zarr, whose mappings have the same methods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LABELS = ("y", "labels")
 
 
 def open_matrix(node: Any, name: str, wrap: Callable[[Any], StoredArray], size: BlockSize) -> StoredMatrix:
-    """The matrix of an array or a group; `wrap` makes a StoredArray of an array of this kind of store."""
+    """Open the matrix of an array or a group; `wrap` makes a StoredArray from an array of this kind of store."""
     second = None
     if is_matrix(node):
         matrix = node
@@ -53,7 +53,7 @@ def open_matrix(node: Any, name: str, wrap: Callable[[Any], StoredArray], size: 
 
 
 def read_labels(group: Any, key: str, wrap: Callable[[Any], StoredArray]) -> NDArray[Any]:
-    """An array of labels, or a categorical column as AnnData writes it: a group of `codes` and `categories`."""
+    """Read an array of labels, or a categorical column in AnnData's layout: a group of `codes` and `categories`."""
     node = group[key]
     if not is_array(node):
         codes, categories = (read_labels(node, part, wrap) for part in ("codes", "categories"))
@@ -64,18 +64,18 @@ def read_labels(group: Any, key: str, wrap: Callable[[Any], StoredArray]) -> NDA
     array = wrap(node)
     check_axes(array.name, array.shape, 1)
     labels = read_entries(array, slice(0, array.shape[0]))
-    if labels.dtype.kind in "OT":  # strings of any length; h5py gives bytes
+    if labels.dtype.kind in "OT":  # strings of any length; h5py returns bytes
         return np.array([label.decode() if isinstance(label, bytes) else str(label) for label in labels.tolist()])
     return labels
 
 
 def label_key(group: Any) -> str | None:
-    """The name of the labels in a group, if there are any."""
+    """Return the name of the labels in a group; None if there are none."""
     return next((key for key in LABELS if key in group), None)
 
 
 def is_array(node: Any) -> bool:
-    """Whether this is an array, and not a group of them."""
+    """Whether this is an array and not a group of arrays."""
     return hasattr(node, "shape")
 
 
@@ -100,7 +100,7 @@ def _matrix_in(group: Any, name: str) -> str:
             name,
             None,
             None,
-            f"expected a matrix named {MATRIX}, or only one; it holds {', '.join(nodes) or 'nothing'}. Name the "
+            f"expected a matrix named {MATRIX}, or only one matrix; it holds {', '.join(nodes) or 'nothing'}. Name the "
             f"matrix: {name.split('::')[0]}::/path/to/it",
         )
     return matrices[0]

@@ -1,8 +1,8 @@
 """Datasets of HDF5 files (h5py).
 
-The size and the time of the file are noted when a dataset is opened and looked at again at each read. A chunk that was
-never written is an error when the dataset is opened. A dataset that is not chunked is counted as if it had chunks of
-64 KB.
+The size and the modification time of the file are recorded when a dataset is opened, and checked at each read. A chunk
+that was never written is an error when the dataset is opened. A dataset without chunks is counted as if it had chunks
+of 64 KB.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from maxmargin.data.stores.arrays import (
 
 
 class Hdf5Array:
-    """A dataset of an HDF5 file, read by chunks: a :class:`maxmargin.data.stores.arrays.StoredArray`.
+    """A dataset of an HDF5 file; implements :class:`maxmargin.data.stores.arrays.StoredArray`.
 
-    `watched` says whether a change of the file is an error; it is not while we write to it ourselves.
+    `watched` says whether a change of the file is an error; it is False while the library itself writes to the file.
     """
 
     shard_edges: tuple[Indices, ...] | None = None
@@ -41,8 +41,8 @@ class Hdf5Array:
             self.edges = tuple(regular_edges(n, step) for n, step in zip(self.shape, dataset.chunks, strict=True))
         self._dataset = dataset
         if dataset.file.mode != "r":
-            dataset.file.flush()  # or what is written later looks like a change by someone else
-        # A file of h5py may also lie in memory, or be an open object of Python.
+            dataset.file.flush()  # otherwise a later write of this data looks like a change by another program
+        # A file of h5py may also be in memory, or an open Python file object.
         self._file = FileStamp(path) if watched and os.path.isfile(path) else None
         if absent_chunks == "error":
             self._refuse_absent_chunks()
@@ -57,7 +57,7 @@ class Hdf5Array:
     def _refuse_absent_chunks(self) -> None:
         dataset = self._dataset
         if dataset.chunks is None:
-            # Compact, external and virtual datasets have no storage of their own in the file.
+            # Compact, external and virtual datasets do not allocate storage in the file.
             if dataset.size and dataset.id.get_storage_size() == 0 and not dataset.external and not dataset.is_virtual:
                 raise absent_chunk(self.name, "all of it", dataset.fillvalue)
             return

@@ -1,8 +1,8 @@
-"""Parquet files and folders of them (pyarrow): columns are features, and the row groups are the chunks.
+"""Parquet files and folders of them (pyarrow), whose columns are features and whose row groups are chunks.
 
-A row group is read as a whole, one column chunk for each column: to read a part of its rows costs as much as to read
-all of them. The files of a folder follow each other in the order of their names. Their sizes and times are noted when
-they are opened and looked at again at each read.
+A row group is read as a whole, one column chunk for each column: reading some of its rows costs as much as reading all.
+The files of a folder are concatenated in the order of their names. Their sizes and modification times are recorded when
+they are opened, and checked at each read.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from maxmargin.data.streams import FileFormatError
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files in a folder and the folders in it, in the order of their paths."""
+    """Return the Parquet files in a folder and its subfolders, in the order of their paths."""
     files = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
     return [path for path in files if not path.name.startswith(("_", "."))]
 
 
 class ParquetParts:
-    """The row groups of a Parquet file, or of a folder of them: :class:`maxmargin.data.stores.columns.TableParts`."""
+    """The row groups of Parquet files; implements :class:`maxmargin.data.stores.columns.TableParts`."""
 
     sliceable = False
 
@@ -38,7 +38,11 @@ class ParquetParts:
         for file in files:
             if any("=" in folder for folder in file.relative_to(path).parts[:-1]):
                 raise FileFormatError(
-                    file, None, None, "the name of its folder is a value of a column, which is not read; write it anew"
+                    file,
+                    None,
+                    None,
+                    "its folder name holds the value of a column, which is not supported; write the data again without "
+                    "partitions",
                 )
             stamp = FileStamp(file)
             try:
@@ -48,7 +52,7 @@ class ParquetParts:
             if file == files[0]:
                 self.schema = schema.remove_metadata()
             elif not schema.remove_metadata().equals(self.schema):
-                raise FileFormatError(file, None, None, f"its columns are not those of {files[0].name}")
+                raise FileFormatError(file, None, None, f"its columns differ from those of {files[0].name}")
             self._groups += [(stamp, group) for group in range(metadata.num_row_groups)]
             counts += [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self.starts = np.cumsum(counts, dtype=np.int64)
@@ -56,7 +60,7 @@ class ParquetParts:
     def read(self, part: int, names: list[str]) -> Any:
         import pyarrow.parquet as pq
 
-        # Opened for each read: a ParquetFile must not be used by two threads at the same time.
+        # The file is opened for each read, because two threads must not use a ParquetFile at the same time.
         file, group = self._groups[part]
         with pq.ParquetFile(file.path, metadata=_metadata(file)) as opened:
             return opened.read_row_group(group, columns=names)
@@ -67,7 +71,7 @@ class ParquetParts:
 
 @lru_cache(maxsize=8)
 def _metadata(file: FileStamp) -> Any:
-    """The description of a file at its end. Only some are kept: each takes some hundred bytes for a column chunk."""
+    """Read the metadata of a file. Only a few are cached, because each takes some hundred bytes per column chunk."""
     import pyarrow.parquet as pq
 
     return pq.read_metadata(file.path)

@@ -1,4 +1,4 @@
-"""The rows of any data that is read here, block after block, in bounded memory."""
+"""The rows of data in any supported format, block after block, with bounded memory."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from maxmargin.data.stores.arrays import AbsentChunks
 from maxmargin.data.streams import FileFormatError, open_to_read, plain_suffix
 from maxmargin.data.table import Table, numbers_or_strings, refuse_missing_label
 
-# Bytes of rows that are read at a time, and an eighth of the cache of a store, whose small chunks are put together to
-# blocks of a quarter.
+# Number of bytes of rows to read at a time. The cache of a store is 8 times as large, and its small chunks are combined
+# to blocks of a quarter of this size.
 BLOCK_BYTES = 1 << 24
 
 
@@ -36,19 +36,19 @@ class RowStream:
     Attributes
     ----------
     name : str
-        What messages call it.
+        The name in messages.
     shape : tuple
         The numbers of rows and columns.
     dtype : dtype
         float32 or float64.
     sparse : bool
-        Whether blocks are CSR arrays; else they are arrays.
+        Whether blocks are CSR arrays and not dense arrays.
     y : array of shape (n,) or None
         The labels.
     names : list of str or None
-        The names of the features, where they have names.
-    blocks : function
-        Returns an iterator over blocks of consecutive rows, from the first to the last.
+        The names of the features, if they have names.
+    blocks : callable
+        A function that returns an iterator over blocks of consecutive rows, from the first to the last.
     """
 
     name: str
@@ -71,13 +71,13 @@ def open_rows(
 ) -> Iterator[RowStream]:
     """Open data in any format that :func:`maxmargin.data.read_table` reads; parameters are the same.
 
-    LIBSVM and CSV files are read twice: first for their width and labels. What comes from a pipe is therefore copied to
-    a temporary file. Arrays of an .npz file, and integers of a .npy file, are loaded as a whole.
+    LIBSVM and CSV files are read twice, first for their width and labels. Therefore data from a pipe is copied to a
+    temporary file. Arrays of an .npz file, and integers of a .npy file, are loaded completely.
     """
     if store_kind(path) is None:
         with _file_of(path) as file, open_to_read(file) as stream:
             if not stream.head:
-                raise FileFormatError(stream.name, None, None, "no rows: there is nothing in it")
+                raise FileFormatError(stream.name, None, None, "no rows: the file is empty")
             format = format_of(stream)
             if labels is None and format in ("libsvm", "csv"):
                 rows = _libsvm_rows(file) if format == "libsvm" else _csv_rows(file, label_column, header)
@@ -99,7 +99,7 @@ def open_rows(
 
 
 def in_bands(blocks: Iterator[Any], height: int) -> Iterator[Any]:
-    """The same rows in blocks of one height, except for the last."""
+    """Yield the same rows in blocks of `height` rows; the last block may have fewer."""
     kept: list[Any] = []
     rows = 0
     for block in blocks:
@@ -115,12 +115,12 @@ def in_bands(blocks: Iterator[Any], height: int) -> Iterator[Any]:
 
 
 def as_dense(block: Any) -> NDArray[Any]:
-    """A block as an array in C order."""
+    """Convert a block to a dense array in C order."""
     return np.ascontiguousarray(block.toarray() if sp.issparse(block) else block)
 
 
 def rows_within(size: int, row: int) -> int:
-    """How many rows take `size` bytes, at least one, if one takes `row` bytes."""
+    """Return how many rows of `row` bytes fit in `size` bytes, but at least 1."""
     return max(1, size // max(row, 1))
 
 
@@ -132,12 +132,12 @@ def _stacked(blocks: list[Any]) -> Any:
 
 @contextmanager
 def _file_of(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A file that can be read more than once: the given one, or a copy of what comes from a pipe."""
+    """Provide a file that can be read more than once: the given file, or a copy of data from a pipe."""
     if os.path.isfile(path):
         yield Path(path)
         return
     with open_to_read(path) as stream, tempfile.TemporaryDirectory() as folder:
-        # The copy keeps the end of the name, by which formats are told.
+        # The copy keeps the suffix of the name, by which formats are recognised.
         copy = Path(folder, f"standard input{plain_suffix(path)}")
         with copy.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
@@ -170,7 +170,7 @@ def _csv_rows(path: Path, label_column: str | int | None, header: bool | Literal
 
 
 def _rows_of(path: str | os.PathLike[str], table: Table) -> RowStream:
-    """The rows of a table: of a store its blocks, of arrays and memory maps slices."""
+    """Return the rows of a table, in the blocks of a store, or in slices of arrays and memory maps."""
     X = table.X
     if is_source(X):
         sparse, numbers = X.rows.sizes is not None, range(len(X.rows.starts) - 1)

@@ -1,4 +1,4 @@
-"""Stores with labels: the matrix stays where it is, the labels are read."""
+"""Stores with labels: the labels are read, but the matrix is not."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def load_from_store(
     n_features: int | None,
     read_file: Callable[[str | os.PathLike[str]], NDArray[Any]],
 ) -> Table:
-    """The matrix of a store as a Source, and its labels, if there are any.
+    """Open the matrix of a store as a Source, and read its labels, if there are any.
 
-    Parameters are those of :func:`maxmargin.data.read_table`; `size` is that of blocks, and `read_file`
-    reads labels from a file that is no store.
+    Parameters are those of :func:`maxmargin.data.read_table`. `size` gives the limits of block sizes, and `read_file`
+    reads labels from a file that is not a store.
     """
     if kind in ("parquet", "arrow"):
         parts = open_node(path, kind)
@@ -48,7 +48,7 @@ def load_from_store(
     node = node_in(root, path, inside)
     wrap = array_reader(kind, absent_chunks)
     X = open_matrix(node, os.fspath(path), wrap, size)
-    # The labels lie beside the matrix: in the group that was given, or in that of the array that was given.
+    # The labels are next to the matrix: in the given group, or in the group of the given array.
     parent = inside.strip("/").rpartition("/")[0]
     group = node_in(root, path, parent) if is_matrix(node) else node
     if labels is None:
@@ -64,7 +64,7 @@ def load_from_store(
 def _labels_elsewhere(
     labels: str | os.PathLike[str], read_file: Callable[[str | os.PathLike[str]], NDArray[Any]]
 ) -> NDArray[Any]:
-    """Labels from another store, as `file.h5::/y`, or from a file."""
+    """Read labels from another store, such as `file.h5::/y`, or from a file."""
     where, inside = split_inside(labels)
     kind = store_kind(where)
     if kind in ("zarr", "hdf5"):

@@ -1,4 +1,4 @@
-"""Writers of rows that come in blocks, one for each format; each writes beside its target and renames at the end."""
+"""Writers of rows in blocks, one for each format. Each writes to a temporary path and renames it at the end."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from maxmargin.data.stores.row_streams import RowStream, as_dense, in_bands, row
 from maxmargin.data.stores.zarr_arrays import ZarrArray
 from maxmargin.data.streams import plain_suffix
 
-# Bytes of a chunk of a dense array. Single rows and sequential passes both pay at some MB.
+# Number of bytes of a chunk of a dense array. A few MB suit both single rows and sequential passes.
 CHUNK_BYTES = 1 << 22
-# Entries of a chunk of a sparse matrix; with their values and indices some MB too.
+# Number of entries of a chunk of a sparse matrix; their values and indices also take a few MB.
 CHUNK_ENTRIES = 1 << 18
-# Bytes of rows, or of columns, that are held to write chunks of whole columns.
+# Maximum bytes of rows, or of columns, in memory when writing chunks of whole columns.
 BAND_BYTES = 1 << 27
-# Bytes of a chunk of several columns, where a column is short: a block of columns that is read takes as much.
+# Number of bytes of a chunk of several columns if columns are short; a block of columns to read is as large.
 NARROW_BYTES = 1 << 16
-# Bytes of the parts in which rows are transposed, so that no second array of the same size is needed.
+# Number of bytes of the parts in which rows are transposed, so that no second array of the same size is needed.
 PART_BYTES = 1 << 23
-# Bytes of a row group of Parquet, of all its columns, which are read together for rows.
+# Number of bytes of a row group of Parquet with all its columns, which are read together for rows.
 GROUP_BYTES = 1 << 25
-# Bytes of blocks of columns that a CSR matrix is transposed in; each takes a pass over it.
+# Number of bytes of the blocks of columns in which a CSR matrix is transposed; each takes a pass over the matrix.
 TRANSPOSED_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the matrix is to be written: sparse or dense, in which chunks, and whether by columns too."""
+    """How to write the matrix: sparse or dense, in which chunks, and whether also by columns."""
 
     sparse: bool
     chunks: tuple[int, int] | None = None
@@ -52,7 +52,7 @@ class Layout:
 
 
 def writer_for(path: Path) -> Callable[[Path, RowStream, Layout], None] | None:
-    """The writer for the name of a file or folder; None if no format has such a name."""
+    """Return the writer for the name of a file or folder; None if no format has such a name."""
     return _WRITERS.get(plain_suffix(path) if plain_suffix(path) in _TEXT else path.suffix.lower())
 
 
@@ -67,7 +67,7 @@ def holds_sparse(path: Path) -> bool | None:
 
 
 class _ZarrGroup:
-    """A Zarr group that arrays are written to. All chunks are written, so that one that is missing is an error."""
+    """A Zarr group to which arrays are written. All chunks are written, so that a missing chunk is an error."""
 
     reader = ZarrArray
 
@@ -75,7 +75,7 @@ class _ZarrGroup:
         self.group = group
 
     def check(self) -> None:
-        """Raise the error of a write that failed; Zarr has raised it itself."""
+        """Raise the error of a failed write; does nothing, because Zarr raises it itself."""
 
     def create(self, name: str, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...]) -> Any:
         options = {"write_empty_chunks": True}
@@ -92,7 +92,7 @@ class _ZarrGroup:
 
 
 class _Hdf5Group:
-    """A group of an HDF5 file that arrays are written to."""
+    """A group of an HDF5 file to which arrays are written."""
 
     reader = partial(Hdf5Array, watched=False)
 
@@ -132,9 +132,9 @@ def _hdf5_group(path: Path) -> Iterator[_Hdf5Group]:
 
 
 class _Hdf5Output(io.FileIO):
-    """A file that HDF5 writes to. After a write that failed, others are dropped, and the error is raised by us.
+    """A file to which HDF5 writes. After a failed write, later writes are dropped, and this class reports the error.
 
-    HDF5 keeps what it could not write, tries again when Python exits, and crashes. So it must not see such an error.
+    HDF5 keeps data that it could not write, tries again when Python exits, and crashes. So it must not see the error.
     """
 
     def __init__(self, path: Path) -> None:
@@ -160,11 +160,11 @@ class _Hdf5Output(io.FileIO):
 
     def readinto(self, buffer: Any) -> int:
         read = super().readinto(buffer) or 0
-        # What was dropped reads as zeros.
+        # Dropped data reads as zeros.
         return read if self._failure is None else len(buffer)
 
     def raise_failure(self) -> None:
-        """Raise the error of a write that failed."""
+        """Raise the error of a failed write, if any."""
         if self._failure is not None:
             raise self._failure
 
@@ -180,7 +180,7 @@ def _write_hdf5(path: Path, rows: RowStream, layout: Layout) -> None:
 
 
 def _write_group(path: Path, opened: Callable[[Path], Any], rows: RowStream, layout: Layout) -> None:
-    """X, its second copy and y, in the layout of :mod:`maxmargin.data.stores.groups`."""
+    """Write X, its second copy and y in the layout of :mod:`maxmargin.data.stores.groups`."""
 
     def checked(blocks: Iterator[Any]) -> Iterator[Any]:
         for block in blocks:
@@ -209,7 +209,7 @@ def _write_dense(root: Any, rows: RowStream, layout: Layout, folder: Path) -> No
     high, wide = layout.chunks or (min(rows_within(CHUNK_BYTES, d * item), n), min(CHUNK_BYTES // item, d))
     high, wide = max(min(high, n), 1), max(min(wide, d), 1)
     by_row = root.create(MATRIX, (n, d), rows.dtype, (high, wide))
-    # Whole chunks are written at once: to write a part of one, all of it would be read and compressed again.
+    # Whole chunks are written at once: writing a part of a chunk would read and compress all of it again.
     band = high * rows_within(BAND_BYTES if layout.by_column else CHUNK_BYTES, high * d * item)
     with _ByColumn(root, rows, band, folder) if layout.by_column else nullcontext() as by_column:
         start = 0
@@ -224,16 +224,16 @@ def _write_dense(root: Any, rows: RowStream, layout: Layout, folder: Path) -> No
 
 
 class _ByColumn:
-    """The second copy of a dense matrix, in chunks of whole columns, or of several where they are short.
+    """The second copy of a dense matrix, in chunks of one whole column, or of several columns if they are short.
 
-    Of rows that do not fit in memory, bands are written to a temporary file in `folder`, each column by column. At the
-    end, the parts of some columns are read from all bands and put together.
+    If the rows do not fit in memory, they are written to a temporary file in `folder` in bands, each column by column.
+    At the end, the parts of some columns are read from all bands and combined.
     """
 
     def __init__(self, root: Any, rows: RowStream, band: int, folder: Path) -> None:
         (self._n, self._d), self._dtype, self._band, self._root = rows.shape, rows.dtype, band, root
         item = self._dtype.itemsize
-        # Bands that make up a chunk; a column that takes more than a chunk should is cut.
+        # A chunk consists of whole bands; a column that is larger than a chunk should be is cut.
         self._tall = max(min(band * max(1, CHUNK_BYTES // (band * item)), self._n), 1)
         self._narrow = max(min(-(-NARROW_BYTES // (self._tall * item)), self._d), 1)
         self._array = root.create(BY_COLUMN, rows.shape, self._dtype, (self._tall, self._narrow))
@@ -248,7 +248,7 @@ class _ByColumn:
             self._bands.close()
 
     def append(self, start: int, band: NDArray[Any]) -> None:
-        """Take a band of rows from `start` on."""
+        """Add a band of rows that begins at `start`."""
         if self._bands is None:
             self._array[start : start + len(band)] = band
             return
@@ -257,7 +257,7 @@ class _ByColumn:
             self._bands.write(np.ascontiguousarray(band[:, first : first + step].T).data)
 
     def end(self) -> None:
-        """Write what lies in bands."""
+        """Write the copy from the bands."""
         if self._bands is None:
             return
         step = self._narrow * rows_within(BAND_BYTES, self._tall * self._narrow * self._dtype.itemsize)
@@ -269,7 +269,7 @@ class _ByColumn:
                 self._root.check()
 
     def _columns(self, top: int, bottom: int, first: int, stop: int) -> NDArray[Any]:
-        """Some rows of some columns; the rows are whole bands."""
+        """Read some rows of some columns; the rows are whole bands."""
         assert self._bands is not None
         columns = np.empty((bottom - top, stop - first), dtype=self._dtype)
         for start in range(top, bottom, self._band):
@@ -281,7 +281,7 @@ class _ByColumn:
 
 
 def _write_sparse(root: Any, kind: str, shape: tuple[int, int], dtype: Any, blocks: Iterator[Any]) -> None:
-    """A sparse matrix as AnnData writes it; `blocks` are CSR arrays of its rows, or of its columns."""
+    """Write a sparse matrix in the layout of AnnData; `blocks` are CSR arrays of its rows, or of its columns."""
     width = shape[1] if kind == "csr_matrix" else shape[0]
     root.group.attrs.update({"encoding-type": kind, "encoding-version": "0.1.0", "shape": list(shape)})
     data = _Growing(root.create("data", (0,), dtype, (CHUNK_ENTRIES,)))
@@ -315,7 +315,7 @@ class _Growing:
             self._kept = [joined[whole:].copy()]  # a view would keep all of it in memory
 
     def end(self) -> None:
-        """Write what is left."""
+        """Write the remaining values."""
         self._write(np.concatenate(self._kept))
 
     def _write(self, values: NDArray[Any]) -> None:
@@ -356,7 +356,7 @@ def _write_arrow(path: Path, rows: RowStream, layout: Layout) -> None:
 
 
 def _schema(rows: RowStream) -> Any:
-    """The columns of a table: the features, and at the end the labels."""
+    """Return the columns of a table: the features, followed by the labels."""
     import pyarrow as pa
 
     names = rows.names or [f"x{k}" for k in range(rows.shape[1])]
@@ -374,7 +374,7 @@ def _batches(rows: RowStream, layout: Layout) -> Iterator[Any]:
     height = layout.chunks[0] if layout.chunks else rows_within(GROUP_BYTES, rows.shape[1] * rows.dtype.itemsize)
     start = 0
     for block in in_bands(rows.blocks(), height):
-        # Columns of an array in Fortran order lie in one piece each.
+        # In an array in Fortran order, each column is contiguous.
         columns = list(np.asfortranarray(as_dense(block)).T)
         if rows.y is not None:
             columns.append(rows.y[start : start + block.shape[0]])
@@ -388,7 +388,7 @@ def _batches(rows: RowStream, layout: Layout) -> Iterator[Any]:
 
 
 def _write_npy(path: Path, rows: RowStream, layout: Layout) -> None:
-    """The rows, with the labels as the last column."""
+    """Write the rows, with the labels as the last column."""
     (n, d), y = rows.shape, rows.y
     if y is not None and (y.dtype.kind not in "biuf" or (y.astype(rows.dtype) != y).any()):
         raise ValueError(
@@ -410,7 +410,7 @@ def _write_npy(path: Path, rows: RowStream, layout: Layout) -> None:
 def _write_libsvm(path: Path, rows: RowStream, layout: Layout) -> None:
     if rows.y is None or rows.y.dtype.kind not in "biuf":
         held = "none" if rows.y is None else f"{rows.y.dtype}"
-        raise ValueError(f"a LIBSVM file has a number for the label of each row; the labels of {rows.name}: {held}")
+        raise ValueError(f"a LIBSVM file needs a number as label of each row; {rows.name} has labels: {held}")
     write_libsvm_blocks(path, rows.blocks(), rows.y)
 
 

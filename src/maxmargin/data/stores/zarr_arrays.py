@@ -1,9 +1,9 @@
 """Zarr arrays (zarr-python 3, formats 3 and 2) in a folder, in memory, or in any other store of Zarr.
 
-In a folder, each chunk, or each shard of several chunks, is a file. Their sizes and times are noted when the array is
-opened and looked at again at each read, 16 bytes of memory and a few microseconds for each file: a file that is missing
-or that changes is an error. Of other stores, such as archives and remote ones, only the number of chunks is checked,
-once. Within a shard nothing can be told of a chunk that is not there: it holds the fill value.
+In a folder, each chunk, or each shard of several chunks, is a file. The sizes and modification times of the files are
+recorded when the array is opened and checked at each read, which takes 16 bytes of memory and a few microseconds per
+file. A file that is missing or has changed is an error. In other stores, such as archives and remote stores, only the
+number of chunks is checked, once. A missing chunk inside a shard cannot be detected: it holds the fill value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from maxmargin.data.stores.arrays import (
 )
 
 _METADATA = ("zarr.json", ".zarray")  # the file that describes an array, in formats 3 and 2
-_ABSENT = -1  # the size that is noted for a file that does not exist
+_ABSENT = -1  # the size recorded for a file that does not exist
 
 
 def is_zarr(folder: Path) -> bool:
@@ -35,7 +35,7 @@ def is_zarr(folder: Path) -> bool:
 
 
 class ZarrArray:
-    """A Zarr array, read by chunks: a :class:`maxmargin.data.stores.arrays.StoredArray`."""
+    """A Zarr array; implements :class:`maxmargin.data.stores.arrays.StoredArray`."""
 
     def __init__(self, array: Any, absent_chunks: AbsentChunks = "error") -> None:
         folder = _folder_of(array)
@@ -68,7 +68,7 @@ class _ChunkFiles:
         self._steps = array.shards or array.chunks
         grid = tuple(-(-n // step) for n, step in zip(array.shape, self._steps, strict=True))
         self._description = FileStamp(next(folder / name for name in _METADATA if (folder / name).is_file()))
-        # For each file its size in bytes and the time of its last change in nanoseconds.
+        # The size in bytes and the modification time in nanoseconds of each file.
         self._noted = np.empty((*grid, 2), dtype=np.int64)
         for numbers in np.ndindex(*grid):
             self._noted[numbers] = self._look(numbers)
@@ -90,10 +90,10 @@ class _ChunkFiles:
             now = self._look(numbers)
             if now != tuple(self._noted[numbers]):
                 path = f"{self._folder}/{self._key(numbers)}"
-                raise changed(path, "it is gone") if now[0] == _ABSENT else changed(path)
+                raise changed(path, "it no longer exists") if now[0] == _ABSENT else changed(path)
 
 
 def _folder_of(array: Any) -> Path | None:
-    """The folder of an array on this machine; None if it lies in another kind of store."""
+    """Return the folder of an array on this machine; None if it is in another kind of store."""
     root = getattr(array.store, "root", None)
     return root / array.path if isinstance(root, Path) else None
