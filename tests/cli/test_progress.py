@@ -9,7 +9,7 @@ from rich.console import Console
 from maxmargin import SVC, LinearSVC
 from maxmargin.cli import progress
 from maxmargin.cli.progress import ShowProgress
-from maxmargin.estimators.callbacks import FitProgress
+from maxmargin.estimators.callbacks import FitProgress, SearchProgress
 
 
 @pytest.fixture
@@ -58,6 +58,8 @@ def test_a_log_says_where_the_fit_stands(monkeypatch, capsys):
             FitProgress(45, 12, name="3 against 5", gap=0.01, tol=0.001, share=0.3),
             "12 of 45 binary problems solved; 3 against 5: gap 1 %, stops at 0.1 %",
         ),
+        (SearchProgress(50, 50, 900, "C=1: 0.95"), "50 of 50 cells compared on 900 samples; best so far: C=1: 0.95"),
+        (SearchProgress(50, 50, 900, "C=1: 0.95", refit="C=1"), "fitting C=1 on all 900 samples"),
         (FitProgress(45, preliminary=True), "a first model of each of 45 binary problems, on a part of the samples"),
     ],
 )
@@ -68,3 +70,5 @@ def test_progress_in_words(now, said):
 def test_the_rest_is_estimated_only_where_there_is_something_to_tell_it_from():
     assert np.isnan(FitProgress(1, share=0.05).seconds_left(10.0))
     assert FitProgress(1, share=0.25).seconds_left(10.0) == 30.0
+    assert SearchProgress(share=0.5).seconds_left(10.0) == 10.0
+    assert np.isnan(SearchProgress(share=1.0, refit="C=1").seconds_left(10.0))  # the last fit has its own time

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColum
 from rich.text import Text
 
 from maxmargin.cli.common import say
-from maxmargin.estimators.callbacks import FitProgress, Progressing
+from maxmargin.engine.interrupt import IMPATIENCE
+from maxmargin.estimators.callbacks import FitProgress, Progressing, SearchProgress
 
 FIRST_LINE = 2.0  # seconds until the first line of a log; shorter fits write none
 
@@ -23,18 +24,22 @@ class ShowProgress:
 
     Parameters
     ----------
+    shown : bool
+        Whether to show it. If not, only a search that is interrupted is reported.
     seconds : float
         The time between two lines in a log.
     """
 
-    def __init__(self, seconds: float = 10.0) -> None:
-        self.seconds = seconds
+    def __init__(self, *, shown: bool = True, seconds: float = 10.0) -> None:
+        self.shown, self.seconds = shown, seconds
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Called when the fit begins: start the bar, or the thread that writes the log."""
         self.started = time.perf_counter()
         self.progress: Progressing = FitProgress(1)
         self.ended, self.log, self.bar = threading.Event(), None, None
+        if not self.shown:
+            return
         console = Console(stderr=True)
         if console.is_terminal:
             first, last = _Column(self._move_bar), _Column(lambda task: self.now())
@@ -49,6 +54,12 @@ class ShowProgress:
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Called when the fit or a part of it begins: the context of the fit holds its progress."""
         self.progress = getattr(context, "progress", self.progress)
+        now = self.progress
+        if isinstance(now, SearchProgress) and now.refit and now.stopped == "interrupted":
+            say(
+                f"interrupted: the search has ended; fitting the best cell so far, {now.refit}, on all "
+                f"{now.n_samples:,} rows. Ctrl-C again ends this fit too, or within {IMPATIENCE:g} s the whole command"
+            )
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
         """Called when a part of the fit has ended; the display reads the progress by itself."""

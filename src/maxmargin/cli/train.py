@@ -247,8 +247,8 @@ def train(
             check_features(test, tested, samples.n_features, f"{samples.name} has")
             check_column_names(test, tested, samples.feature_names)
             y_test = required_labels(source_name(test), tested)
-        if not quiet:
-            estimator.set_callbacks(ShowProgress())
+        if cv is not None or not quiet:
+            estimator.set_callbacks(ShowProgress(shown=not quiet))
         started = time.perf_counter()
         samples.fit(estimator, checkpoint)
         seconds = time.perf_counter() - started

@@ -95,6 +95,10 @@ class SearchProgress(Progressing):
         The best cell so far, in words; empty if there is none yet.
     share : float
         The share of all work that is done, between 0 and 1.
+    refit : str
+        The cell that is being fitted on all samples, in words; empty during the search.
+    stopped : str
+        What ended the search early: "max_time" or "interrupted"; empty if it was complete or has not ended.
     """
 
     cells: int = 0
@@ -102,6 +106,8 @@ class SearchProgress(Progressing):
     n_samples: int = 0
     best: str = ""
     share: float = 0.0
+    refit: str = ""
+    stopped: str = ""
 
     def sentence(self) -> str:
         """Describe the state of the search for a person.
@@ -112,10 +118,16 @@ class SearchProgress(Progressing):
         >>> SearchProgress(50, 12, 3000, "C=1: 0.9512").sentence()
         '12 of 50 cells compared on 3,000 samples; best so far: C=1: 0.9512'
         """
+        if self.refit:
+            return f"fitting {self.refit} on all {self.n_samples:,} samples"
         if not self.cells:
             return ""
         done = f"{self.scored} of {self.cells} cells compared on {self.n_samples:,} samples"
         return f"{done}; best so far: {self.best}" if self.best else done
+
+    def seconds_left(self, seconds: float) -> float:
+        """Estimate the remaining time of the search; NaN for the fit on all samples, which follows it."""
+        return math.nan if self.refit else super().seconds_left(seconds)
 
 
 class FitCallbacks:

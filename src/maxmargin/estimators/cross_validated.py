@@ -30,7 +30,7 @@ from maxmargin.estimators.callbacks import SearchProgress
 from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
-from maxmargin.estimators.search import Grid, Search
+from maxmargin.estimators.search import Grid, Search, in_words
 from maxmargin.estimators.search_samples import SearchSamples
 from maxmargin.estimators.validation import distinct_numbers, keep_feature_names, lies_elsewhere
 from maxmargin.estimators.warm_fits import WarmFits
@@ -128,7 +128,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             folds = np.concatenate([np.concatenate(split) for split in splits])
             keeper.compare(estimator=type(self).__name__, **decisive_parameters(self), **data, folds=folds)
         whole, share = Deadline(self.max_time, began), 1 - REFIT_SHARE if self.refit else 1.0
-        context, progress = self._init_callback_context(), SearchProgress()
+        context, progress = self._init_callback_context(max_subtasks=int(self.refit)), SearchProgress()
         context.progress = progress
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         search = Search(
@@ -153,12 +153,16 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         self._publish_search(search, best)
         if self.refit:
             # As in the search, a slack is accepted even if it is too large to matter on this data.
+            progress.stopped, progress.n_samples = search.stopped, len(y)
+            progress.refit = in_words(grid.parameters(best))
+            refit = context.subcontext(task_name="refit").call_on_fit_task_begin(estimator=self, X=X, y=y)
             chosen = estimator.set_params(**grid.parameters(best))
             last = WarmFits(chosen, X, y, weights, several=False, checkpoint=keeper).fit(whole)
             self.best_estimator_ = last.model()
             if names is not None:
                 keep_feature_names(self.best_estimator_, names)
             last.advise()
+            refit.call_on_fit_task_end(estimator=self, X=X, y=y)
             self.n_features_in_ = self.best_estimator_.n_features_in_
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_

@@ -465,14 +465,14 @@ class Search:
         try:
             score = self.scorer(model, X, y)
         except Exception as error:
-            raise ValueError(f"scoring failed on the model with {_text(parameters)}: {error}") from error
+            raise ValueError(f"scoring failed on the model with {in_words(parameters)}: {error}") from error
         if not isinstance(score, (int, float, np.number)) or not math.isfinite(score):
-            raise ValueError(f"scoring must give a finite number; it gave {score!r} for {_text(parameters)}")
+            raise ValueError(f"scoring must give a finite number; it gave {score!r} for {in_words(parameters)}")
         return float(score)
 
     def _line(self, cell: tuple[int, int]) -> str:
         mean, error = self.means[cell], self.standard_error(cell)
-        return f"{_text(self.grid.parameters(cell))}: {mean:.4f} +- {error:.4f} on {self.n_samples[cell]:,} samples"
+        return f"{in_words(self.grid.parameters(cell))}: {mean:.4f} +- {error:.4f} on {self.n_samples[cell]:,} samples"
 
     def results(self) -> dict[str, Any]:
         """Return all cells in the layout of `cv_results_` of scikit-learn's GridSearchCV, with three more columns.
@@ -508,5 +508,5 @@ def _positions(part: Indices, samples: Indices) -> Indices:
     return np.flatnonzero(np.isin(part, samples))
 
 
-def _text(parameters: Mapping[str, float]) -> str:
+def in_words(parameters: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={value:.4g}" for name, value in parameters.items())
