@@ -51,7 +51,7 @@ def main() -> None:
     rows = [
         [f["entrant"], *(f"{f[key]:.3g}" for key in ("seconds", "cpu", "peak", "anonymous", "error"))] for f in figures
     ]
-    header = ["entrant", "seconds", "CPU s", "peak MB", "MB without files at the end", "test error, %"]
+    header = ["entrant", "seconds", "CPU s", "peak MB", "MB without page cache", "test error, %"]
     print("\n" + markdown(header, rows))
 
 

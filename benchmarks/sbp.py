@@ -1,21 +1,22 @@
-"""The stochastic batch perceptron and what its paper compares it with: test error against kernel evaluations.
+"""Test error against kernel evaluations, for the stochastic batch perceptron and the other methods of its paper.
 
     python benchmarks/sbp.py --json sbp.jsonl --plot sbp.png
     python benchmarks/sbp.py --against libsvm --peers-python PEERS/bin/python
 
 The first command makes the curves of Figure 2 of Cotter, Shalev-Shwartz and Srebro (2012) with the parameters of its
-Table 2, without a bias. A kernel evaluation counts when it is asked for, whether it is computed or was kept
-(`--count computed` counts those only that were computed, with `--cache` megabytes of rows kept). A run ends after
-`--epochs` times n iterations or n^2 evaluations, whatever comes first; perceptrons on Adult have ten times as many.
-Given is the median of the seeds, and after how many evaluations it is within 0.1 % of the error of the exact solution
-for the first time. The kernel of every two rows is computed once, and all runs read it from there: 14 GB for MNIST.
+Table 2, without a bias. A kernel evaluation counts when it is asked for, whether it is computed or cached; with
+`--count computed`, only computed evaluations count, and `--cache` megabytes of rows are cached. A run ends after n
+iterations or n^2 evaluations, each times `--epochs`, whichever comes first; perceptrons on Adult have ten times as
+many. The table shows the median over the seeds, and the number of evaluations after which it is first within 0.1 % of
+the error of the exact solution. The kernel of each pair of rows is computed once, and all runs read it from memory:
+14 GB for MNIST.
 
-The second command compares seconds, with a bias and the parameters that Table 2 has for that: LIBSVM (or
+The second command compares seconds, with a bias and the parameters of Table 2 for this case: LIBSVM (or
 `--against scikit-learn`) to its own end, and the error of the stochastic batch perceptron in a quarter of that time.
-The way to run is that of kernel.py. The slack of Table 2 is that of the optimum, "known to us", as the paper says:
-the time to find it is not counted.
+The fits run as in kernel.py. The slack of Table 2 is that of the optimum, "known to us", as the paper says; the time to
+find it is not counted.
 
-Solvers that are not there are skipped.
+Methods without a registered solver are skipped.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "Perceptron": ("perceptron", {"average": False}),
     "Perceptron, averaged": ("perceptron", {}),
 }
-BLOCK = 512  # rows of the table that are computed at a time
-GROWTH = 1.1  # of evaluations and of iterations, from one point of a curve to the next
-MOST_AHEAD = 2000  # iterations from one look at the evaluations to the next, at most
+BLOCK = 512  # rows of the table computed at a time
+GROWTH = 1.1  # growth of evaluations and of iterations from one point of a curve to the next
+MOST_AHEAD = 2000  # largest number of iterations between two checks of the evaluations
 AT = (1e6, 1e7, 1e8, 1e9, 1e10)
 
 
@@ -66,18 +67,18 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--epochs", type=float, default=10)
-    parser.add_argument("--n", type=int, help="draw so many rows of each set only")
+    parser.add_argument("--n", type=int, help="draw only this many rows of each set")
     parser.add_argument("--count", choices=["asked", "computed"], default="asked")
-    parser.add_argument("--cache", type=float, default=2000, help="megabytes of the kernel to keep")
+    parser.add_argument("--cache", type=float, default=2000, help="megabytes of the kernel to cache")
     add_threads(parser)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves there")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves to FILE")
     parser.add_argument(
-        "--against", choices=["libsvm", "scikit-learn"], help="compare seconds with this one, with a bias"
+        "--against", choices=["libsvm", "scikit-learn"], help="compare seconds with this peer, with a bias"
     )
-    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="where it is installed")
-    parser.add_argument("--repeats", type=int, default=3, help="of each, where seconds count")
-    parser.add_argument("--cap", type=float, default=3600, help="wall seconds that a fit may take")
-    parser.add_argument("--cores", type=int, nargs="+", help="where the fits run, default: the last cores")
+    parser.add_argument("--peers-python", default=sys.executable, metavar="PYTHON", help="Python that has the peer")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each, with --against")
+    parser.add_argument("--cap", type=float, default=3600, help="limit of a fit in wall seconds")
+    parser.add_argument("--cores", type=int, nargs="+", help="cores for the fits, default: the last ones")
     chosen = parser.parse_args()
     cases = WITH_BIAS if chosen.against else WITHOUT_BIAS
     figures: dict[str, Any] = {}
@@ -110,7 +111,7 @@ def main() -> None:
 
 
 def known(methods: Sequence[str]) -> dict[str, Any]:
-    """The solvers of those methods that are there."""
+    """The solvers of the methods that are registered."""
     solvers = {}
     for method in methods:
         name, options = METHODS[method]
@@ -158,7 +159,7 @@ def matrix(data: Data, case: Case, chosen: Any) -> KernelMatrix:
 
 @dataclass(frozen=True)
 class Table(Kernel):
-    """Kernels that were computed once for all runs, asked for by the numbers of rows: what counts are evaluations."""
+    """Kernels that were computed once and are looked up by row numbers, for runs that only count evaluations."""
 
     values: NDArray[np.float32]
 
@@ -170,11 +171,11 @@ class Table(Kernel):
         return cls(values)
 
     def matrix(self, chosen: Any) -> KernelMatrix:
-        """As new, nothing counted and nothing kept."""
+        """A new kernel matrix, with nothing counted and nothing cached."""
         return TableMatrix(np.arange(len(self.values))[:, None], self, cache_size=chosen.cache)
 
     def copy_row(self, row: int, columns: slice, out: Any) -> None:
-        """out <- these kernels of a row."""
+        """Copy the kernels of a row with some columns to `out`."""
         out[...] = self.values[row, columns]
 
     @property
@@ -183,7 +184,7 @@ class Table(Kernel):
 
     def block(self, left: Any, right: Any, out: Any) -> None:
         first, last = right[0, 0], right[-1, 0]
-        if last - first == len(right) - 1:  # a tile
+        if last - first == len(right) - 1:  # columns that follow each other
             out[...] = self.values[left[:, 0], first : last + 1]
         else:
             out[...] = self.values[left, right.T]
@@ -193,7 +194,7 @@ class Table(Kernel):
 
 
 class TableMatrix(KernelMatrix):
-    """Rows of a table, which are copied as they are: not by tiles, as rows are that take time to compute."""
+    """A kernel matrix whose rows are copied from a table, whole and not by tiles."""
 
     def _compute(self, rows: Any, columns: slice, out: Any, positions: Any) -> None:
         for row, position in zip(rows, positions, strict=True):
@@ -202,7 +203,7 @@ class TableMatrix(KernelMatrix):
 
 
 def points(solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: float) -> Iterator[dict[str, Any]]:
-    """Iterations, evaluations and coefficients of a run, whenever the evaluations have grown by a tenth."""
+    """Iterations, evaluations and coefficients of a run, each time the evaluations have grown by a tenth."""
     at = {"C": case.C} if solver.solves is RegularizedSVM else {"slack": case.slack}
     problem = solver.solves(K, y, bias=False, **at)
     state = solver.start(problem, np.random.default_rng(seed))
@@ -222,7 +223,7 @@ def points(solver: Any, K: KernelMatrix, y: Any, case: Case, seed: int, epochs: 
 
 
 def median(runs: Sequence[Sequence[Mapping[str, Any]]], count: str) -> dict[str, Any]:
-    """The median of the errors of all runs at evenly growing evaluations; and where the first pass ends."""
+    """The median of the errors of all runs, at evaluations that grow by a constant factor."""
     counts = [[point[count] for point in run] for run in runs]
     at = np.geomspace(max(own[0] for own in counts), max(own[-1] for own in counts), 100)
     values = [
@@ -232,7 +233,7 @@ def median(runs: Sequence[Sequence[Mapping[str, Any]]], count: str) -> dict[str,
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """One line a method: its median error after so many evaluations."""
+    """A table with one line for each method: its median error after given numbers of evaluations."""
     lines = []
     for method, curve in found["median"].items():
         cells = [value_at(curve["at"], curve["error"], at) if at <= curve["at"][-1] else math.nan for at in AT]
@@ -250,7 +251,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 def draw(figures: Mapping[str, Any], chosen: Any) -> None:
-    """A panel a set; perceptrons are dashed after their first pass."""
+    """Draw a panel for each set; perceptrons are dashed after their first pass."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, len(figures), squeeze=False, figsize=(6 * len(figures), 4.5), layout="constrained")
@@ -270,7 +271,7 @@ def draw(figures: Mapping[str, Any], chosen: Any) -> None:
 
 
 def first_pass(runs: Sequence[Sequence[Mapping[str, Any]]], n: int, count: str) -> float:
-    """After how many evaluations n iterations were made, by the median."""
+    """The median number of evaluations after n iterations."""
     ends = [[point[count] for point in run if point["iteration"] <= n] for run in runs]
     return float(np.median([own[-1] if own else 0 for own in ends]))
 
@@ -279,7 +280,7 @@ def first_pass(runs: Sequence[Sequence[Mapping[str, Any]]], n: int, count: str) 
 
 
 def timed(data: Data, case: Case, chosen: Any) -> dict[str, Any]:
-    """The peer's seconds and error, and the curve of ours in as much time."""
+    """The peer's seconds and error, and the curve of the stochastic batch perceptron in the same time."""
     parameters = {"gamma": case.gamma, "C": case.C}
     options = Namespace(**vars(chosen) | {"tol": None})
     found: dict[str, Any] = {"n": data.y.size}
@@ -301,7 +302,7 @@ def timed(data: Data, case: Case, chosen: Any) -> dict[str, Any]:
 
 
 def table_of_seconds(figures: Mapping[str, Any], peer: str) -> str:
-    """One line a set."""
+    """A table with one line for each set."""
     lines = []
     for name, found in figures.items():
         reference = found["peer"]

@@ -1,20 +1,20 @@
-"""Semidefinite programs: the sublinear method next to SCS and Clarabel, and its cost and error next to its theorem.
+"""Semidefinite programs: the sublinear method compared with SCS and Clarabel, and its cost and error with its theorem.
 
     python benchmarks/sdp.py --json sdp.json
     python benchmarks/sdp.py --parts maxcut --n 50 100 200 --cap 60
 
-maxcut       relaxations of max-cut on random graphs of n vertices: max L.X/4, ones on the diagonal. As X of the
-             sublinear method misses that by up to eps n, a second value is given: that of X scaled to ones there.
-theta        Lovasz's theta number of the pentagon, sqrt 5, and of random graphs.
-feasibility  max over X of min A_i.X for m dense matrices with a planted X whose margin is known to be positive: until
-             every A_i.X is measured to be positive. Peers maximise the margin itself.
-error        how far the margin of 20 runs is from the best, for each eps: the theorem has eps in half of the runs at
-             least.
-growth       CPU seconds and entries read as n, m and 1/eps grow, with the exponents that fit, next to the theorem's.
+maxcut       relaxations of max-cut on random graphs of n vertices: max L.X/4 with ones on the diagonal. The X of the
+             sublinear method misses the diagonal by up to eps n, so there is a second value, of X scaled to ones on the
+             diagonal
+theta        Lovasz's theta number of the pentagon, sqrt 5, and of random graphs
+feasibility  max over X of min A_i.X for m dense matrices with a planted X whose margin is known to be positive. A run
+             ends when every A_i.X is measured to be positive. Peers maximise the margin itself
+error        how far the margin of 20 runs is from the best, for each eps; the theorem promises eps in at least half of
+             the runs
+growth       CPU seconds and entries read as n, m and 1/eps grow: fitted exponents and those of the theorem
 
-Seconds are those of the CPU. SCS and Clarabel are used where they are installed: pip install ".[bench]".
-Ours end after `--cap` seconds on the clock, peers after up to three times as many; Clarabel is not asked where its
-factors would fill the memory.
+Times are CPU seconds. SCS and Clarabel are used if they are installed: pip install ".[bench]". Our runs end after
+`--cap` wall seconds, peers after up to three times as many. Clarabel does not run if its factors would fill the memory.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from maxmargin.problems import SemidefiniteFeasibility, SemidefiniteProgram
 from maxmargin.sdp.sublinear import METHODS
 from maxmargin.solvers import Progress, SublinearSdp, solve_sdp
 
-MOST_ROWS_FOR_CLARABEL = 120  # of X: it keeps a dense matrix of the square of n (n + 1) / 2
+MOST_ROWS_FOR_CLARABEL = 120  # rows of X; Clarabel stores a dense matrix with n (n + 1) / 2 rows
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--n", type=int, nargs="+", default=[50, 100, 200, 400, 800], help="vertices, for maxcut")
-    parser.add_argument("--theta", type=int, nargs="+", default=[10, 20, 40], help="vertices, for theta")
+    parser.add_argument("--n", type=int, nargs="+", default=[50, 100, 200, 400, 800], help="vertices for maxcut")
+    parser.add_argument("--theta", type=int, nargs="+", default=[10, 20, 40], help="vertices for theta")
     parser.add_argument(
         "--m",
         type=str,
         nargs="+",
         default=["30x1000", "30x10000", "30x100000", "100x1000", "100x10000", "300x1000"],
-        help="rows of X and number of matrices, for feasibility",
+        help="rows of X and number of matrices for feasibility, joined by x",
     )
-    parser.add_argument("--eps", type=float, nargs="+", default=[0.4, 0.2, 0.1, 0.05], help="for error")
-    parser.add_argument("--seeds", type=int, default=20, help="for error")
-    parser.add_argument("--method", choices=METHODS, default="exact", help="for the first three parts")
+    parser.add_argument("--eps", type=float, nargs="+", default=[0.4, 0.2, 0.1, 0.05], help="values of eps for error")
+    parser.add_argument("--seeds", type=int, default=20, help="number of seeds for error")
+    parser.add_argument("--method", choices=METHODS, default="exact", help="method for the first three parts")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="for error and growth")
-    parser.add_argument("--constant", type=float, default=1.0, help="of the number of rounds")
-    parser.add_argument("--cap", type=float, default=120, help="seconds that a run may take")
-    parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    parser.add_argument("--constant", type=float, default=1.0, help="constant in the number of rounds")
+    parser.add_argument("--cap", type=float, default=120, help="limit of a run in wall seconds")
+    parser.add_argument("--no-peers", action="store_true", help="run only the sublinear method")
     chosen = parse_with_threads(parser)
     figures: dict[str, list[dict[str, Any]]] = {}
     for part in chosen.parts:
@@ -91,7 +91,7 @@ def shown(cell: Any) -> str:
 
 
 def maxcut(n: int, seed: int = 0) -> SemidefiniteProgram:
-    """A random graph with ten edges at a vertex."""
+    """The max-cut relaxation of a random graph with about ten edges per vertex."""
     rng = np.random.default_rng(seed)
     W = np.triu(rng.random((n, n)) < min(0.5, 10 / n), 1).astype(np.float64)
     W += W.T
@@ -100,7 +100,7 @@ def maxcut(n: int, seed: int = 0) -> SemidefiniteProgram:
 
 
 def theta(n: int, seed: int | None = None) -> SemidefiniteProgram:
-    """Of a cycle, or of a random graph with half of all edges."""
+    """The theta number of a cycle, or of a random graph with half of all edges."""
     rng = np.random.default_rng(seed)
     i, j = np.triu_indices(n, 1)
     edges = (j - i == 1) | (j - i == n - 1) if seed is None else rng.random(i.size) < 0.5
@@ -136,11 +136,11 @@ class Cone:
     zero: int
     free: int
     n: int
-    size: int  # of the triangle
+    size: int  # entries of the triangle
 
 
 def cone(n: int, rows: Any, b: Any, sense: Any, q: Any, upper: bool, with_margin: bool) -> Cone:
-    """Over the triangle of X, upper or lower, by columns; with_margin: and over t, which every row exceeds."""
+    """The cone program over the upper or lower triangle of X, by columns; `with_margin` adds t, below all rows."""
     j, l = np.tril_indices(n) if upper else np.triu_indices(n)
     weight = np.where(j == l, 1.0, math.sqrt(2))
     places = j * n + l
@@ -158,7 +158,7 @@ def cone(n: int, rows: Any, b: Any, sense: Any, q: Any, upper: bool, with_margin
 
 
 def scs(build: Callable[[bool], Cone], cap: float) -> tuple[float, float]:
-    """The value and the CPU seconds of SCS; NaN where it is not installed or does not get there."""
+    """The value and the CPU seconds of SCS; NaN if it is not installed or does not succeed."""
     try:
         module = importlib.import_module("scs")
     except ImportError:
@@ -172,7 +172,7 @@ def scs(build: Callable[[bool], Cone], cap: float) -> tuple[float, float]:
 
 
 def clarabel(build: Callable[[bool], Cone], cap: float) -> tuple[float, float]:
-    """The same of Clarabel."""
+    """The value and the CPU seconds of Clarabel, as for SCS."""
     try:
         module = importlib.import_module("clarabel")
     except ImportError:
@@ -194,7 +194,7 @@ def clarabel(build: Callable[[bool], Cone], cap: float) -> tuple[float, float]:
 
 
 def within(cap: float, peer: Any, build: Callable[[bool], Cone]) -> tuple[float, float]:
-    """The figures of a peer from a process of its own, which ends if setting up alone takes more than the cap."""
+    """The figures of a peer, run in a process of its own that is killed after three times the cap."""
     context = multiprocessing.get_context("fork")
     figures = context.Queue()
     process = context.Process(target=lambda: figures.put(peer(build, cap)))
@@ -209,7 +209,7 @@ def within(cap: float, peer: Any, build: Callable[[bool], Cone]) -> tuple[float,
 
 
 def peers(build: Callable[[bool], Cone], chosen: Any) -> dict[str, float]:
-    """The figures of both."""
+    """The figures of both peers."""
     if chosen.no_peers:
         return {}
     cap = chosen.cap
@@ -220,11 +220,11 @@ def peers(build: Callable[[bool], Cone], chosen: Any) -> dict[str, float]:
 
 
 def as_cone(program: SemidefiniteProgram) -> Callable[[bool], Cone]:
-    """With its trace as one more row, which is an equality in all programs here."""
+    """The program with its trace as one more row, which is an equality in all programs here."""
     n = program.n
     with program.ledger.on("peers"):
         rows = sp.csr_array(np.array([program.A.matrix(i).ravel() for i in range(program.m)])) if n <= 100 else None
-    if rows is None:  # only max-cut is so large: the diagonal
+    if rows is None:  # only max-cut is this large, and its rows are the diagonal
         rows = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n) * (n + 1))), shape=(n, n * n))
     trace = sp.csr_array(np.eye(n).reshape(1, -1))
     b, sense = np.append(program.b, program.trace_bound), np.append(program.sense, "=")
@@ -239,7 +239,7 @@ def as_margin_cone(A: Any) -> Callable[[bool], Cone]:
     return lambda upper: cone(n, rows, b, sense, np.zeros((n, n)), upper, True)
 
 
-# The parts, a row of figures at a time
+# The parts; each yields rows of figures
 
 
 def part_maxcut(chosen: Any) -> Iterator[dict[str, Any]]:
@@ -346,7 +346,7 @@ SIZES = {
     "m": [(10, m, 0.2) for m in (1_000, 10_000, 100_000)],
     "1/eps": [(50, 50, eps) for eps in (0.4, 0.2, 0.1, 0.05)],
 }
-# Of the entries read, and of the time by the method, where one size is large and the others stay.
+# Exponents of the entries read, and of the time of each method, if one size is large and the others are fixed.
 THEORY = {
     "n": {"read": 2.0, "exact": 3.0, "projection": 2.0, "eigenvector": 2.0},
     "m": {"read": 1.0, "exact": 1.0, "projection": 1.0, "eigenvector": 1.0},
@@ -355,7 +355,7 @@ THEORY = {
 
 
 def part_growth(chosen: Any) -> Iterator[dict[str, Any]]:
-    """A few rounds of each, times the rounds that there are."""
+    """Measure a few rounds of each run, and extrapolate to all of its rounds."""
     for method in chosen.methods:
         for what, sizes in SIZES.items():
             for n, m, eps in sizes:
@@ -381,7 +381,7 @@ def part_growth(chosen: Any) -> Iterator[dict[str, Any]]:
 
 
 def exponents(rows: list[dict[str, Any]]) -> str:
-    """The exponents that fit, next to the theorem's."""
+    """A table of the fitted exponents and of those of the theorem."""
     table = []
     for method in dict.fromkeys(row["method"] for row in rows):
         for what in SIZES:

@@ -1,11 +1,11 @@
-"""One entrant of a search over C and gamma in a process of its own, by the Python of whatever environment has it.
+"""One entrant of a search over C and gamma in a process of its own, run by the Python of any environment that has it.
 
     python benchmarks/search_worker.py ENTRANT TRAIN.npz TEST.npz
 
-Each line of the standard input asks for a search over values of both by cross-validation with an rbf kernel, and for
-the model with the best ones, {"Cs": [...], "gammas": [...], "folds": 5, "seconds": 60}; see `serve` of
-linear_worker.py. The answer has the `labels` that the model predicts for the rows of TEST, which is not counted, and
-as far as the entrant tells them the `C` and `gamma` that it chose.
+Each line of the standard input asks for a search over values of C and gamma by cross-validation with an rbf kernel, and
+for the model with the best values, {"Cs": [...], "gammas": [...], "folds": 5, "seconds": 60}; see `serve` of
+linear_worker.py. The answer has the `labels` that the model predicts for the rows of TEST, which is not timed, and the
+chosen `C` and `gamma` if the entrant reports them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Search = Callable[[Any, Any, Any, list[float], list[float], int], dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("entrant", choices=sorted(ENTRANTS))
-    parser.add_argument("train", help="what `save` of linear_worker.py wrote")
-    parser.add_argument("test", help="the same, of rows to predict")
+    parser.add_argument("train", help="a file written by `save` of linear_worker.py")
+    parser.add_argument("test", help="such a file with rows to predict")
     chosen = parser.parse_args()
 
     def prepare() -> Callable[..., Callable[[], dict[str, Any]]]:
@@ -48,7 +48,7 @@ def maxmargin() -> Search:
 
 
 def grid_search(module: str) -> Callable[[], Search]:
-    """scikit-learn's GridSearchCV with the SVC of this module."""
+    """scikit-learn's GridSearchCV with the SVC of a module."""
 
     def prepare() -> Search:
         SVC = getattr(__import__(module, fromlist=["SVC"]), "SVC")  # noqa: B009, the module is known at run time only
@@ -64,11 +64,11 @@ def grid_search(module: str) -> Callable[[], Search]:
 
 
 def liquid_svm() -> Search:
-    """liquidSVM, whose grid has as many values of both, but between bounds that it chooses itself.
+    """liquidSVM, whose grid has the same numbers of values, but between bounds that it chooses itself.
 
-    Its model is the vote of those of the folds, each with values of its own.
+    Its model is the vote of the models of all folds, each with values of its own.
     """
-    # A name that Python has given up, and by which it looks for its compiled part.
+    # liquidSVM looks for its compiled part by a configuration variable that Python no longer has.
     sysconfig.get_config_vars().setdefault("SO", sysconfig.get_config_var("EXT_SUFFIX"))
     from liquidSVM import mcSVM
 

@@ -1,13 +1,14 @@
-"""How far SIMBA is from the exact optimum of the slack form, by the entries that it has read.
+"""How far SIMBA is from the exact optimum of the slack form, by the number of entries that it has read.
 
     python benchmarks/simba_convergence.py --json simba_convergence.json
 
-Samples are y (m, ..., m) plus standard normal noise, with a share of the labels flipped afterwards, divided by the
-largest norm. Printed is 1 - value / optimum in per cent, in the mean over the seeds, at budgets in multiples of the
-number of entries; a value below 0 counts as more than 99. The optimum is that of clarabel, an interior-point method.
-"newton" is an exact solver: given the C that belongs to the slack, how many times it reads the data until its
-certified gap is below 0.1 %; its value at the best length must be within 0.1 % of the optimum, which checks the
-optimum, too. Where the best w is inside the unit ball, no C belongs to the slack: it takes 10,000.
+Samples are y (m, ..., m) plus standard normal noise, divided by the largest norm; a share of the labels is flipped. The
+table shows 1 - value / optimum in per cent, as the mean over the seeds, at budgets in multiples of the number of
+entries; everything above 99 is shown as "> 99", even if the value is below 0. The optimum comes from clarabel, an
+interior-point method. "newton" is an exact solver, given the C that belongs to the slack: the number of times it reads
+the data until its certified gap is below 0.1 %. Its value at the best length must be within 0.1 % of the optimum, which
+also checks the optimum. If the best w is inside the unit ball, no C belongs to the slack, and the solver gets
+C = 10,000.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def main() -> None:
         runs.append(run(setting, chosen.seeds))
         print(f"{setting}: {time.perf_counter() - started:.0f} s", flush=True)
     write_json(chosen.json, {"passes": PASSES, "seeds": chosen.seeds, "runs": runs})
-    print(f"\n% below the optimum after so many times the entries, mean of {len(chosen.seeds)} seeds\n")
+    print(f"\n% below the optimum, by budget in multiples of the entries, mean of {len(chosen.seeds)} seeds\n")
     print(table(runs))
 
 
@@ -90,17 +91,17 @@ def run(setting: Setting, seeds: list[int]) -> Any:
 
 
 def shortfalls(problem: SlackSVM, solver: Simba, seed: int, best: float) -> list[float]:
-    """1 - value / optimum at each of the budgets, of one run that is continued."""
+    """1 - value / optimum at each budget, for one run that is continued from budget to budget."""
     found, result = [], None
     for passes in PASSES:
-        # What the run before has read counts towards the budget.
+        # Entries that the earlier run has read count towards the budget.
         result = solve(problem, solver, budget=int(passes * problem.X.n_stored), random_state=seed, warm=result)
         found.append(1 - result.certificate.primal / best)
     return found
 
 
 def optimum(problem: SlackSVM) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """The optimum of the slack form, dual weights and the best w, by a convex solver, over (w, b, gamma, xi)."""
+    """The optimum of the slack form, dual weights and the best w, by a convex solver over (w, b, gamma, xi)."""
     n, d = problem.X.shape
     yX = problem.y[:, None] * problem.X.dot(np.eye(d)) / problem.scale
     margins = [-yX, -problem.bias * problem.y[:, None], np.ones((n, 1)), -sp.eye(n)]
@@ -122,7 +123,7 @@ def optimum(problem: SlackSVM) -> tuple[float, NDArray[np.float64], NDArray[np.f
 
 
 def passes_of_newton(problem: SlackSVM, best: float, p: NDArray[np.float64], w: NDArray[np.float64]) -> float:
-    """How often Newton's method reads the data; NaN if its direction is then not within 0.1 % of the optimum."""
+    """How often Newton's method reads the data; NaN if its direction is not within 0.1 % of the optimum."""
     inside = np.linalg.norm(w) < 1 - 1e-4
     C = LARGEST_C if inside else equivalent_C(problem, problem.evaluate(w), p)
     result = solve(RegularizedSVM(problem.X, problem.y, C=C, bias=problem.bias), Newton(), tol=TOL, random_state=0)

@@ -1,10 +1,10 @@
-"""What a small problem costs: one fit of 1,000 x 20, and the import.
+"""Time of a small problem: a fit of 1,000 x 20, and the import.
 
     python benchmarks/small_fit.py --json small_fit.json
 
-LinearSVC(C=1) of maxmargin and of scikit-learn, default parameters otherwise, fitted in turns: the first fit, and the
-best and the median of many later ones. The import is the time that `import maxmargin` takes in a new process that has
-imported scikit-learn's LinearSVC: the best and the median of several processes.
+LinearSVC(C=1) of maxmargin and of scikit-learn, with default parameters otherwise, are fitted in turns. The table shows
+the time of the first fit, and the best and the median of many later ones. The import is the time of `import maxmargin`
+in a new process that has already imported scikit-learn's LinearSVC: the best and the median of several processes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def noisy(rows: int, columns: int) -> tuple[Any, Any]:
-    """Normal features; a tenth of the labels is wrong."""
+    """Normal features; a tenth of the labels are wrong."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, columns))
     return X, np.where(rng.random(rows) < 0.1, -1.0, 1.0) * np.sign(X @ rng.normal(size=columns))

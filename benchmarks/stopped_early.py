@@ -1,9 +1,10 @@
-"""What a model of several classes is worth when its fit is stopped early: by max_time, or by Ctrl-C.
+"""Quality of a model of several classes whose fit is stopped early, by max_time or by Ctrl-C.
 
     python benchmarks/stopped_early.py --sets mnist covtype --seconds 1 5 20 50
 
-For each set and time: the seconds that `fit` took, how many of the binary problems were solved on all of their samples,
-and the test error, with default parameters and environment. "interrupted" sends the signal of Ctrl-C after that time.
+The table shows, for each set and time, the seconds that `fit` took, how many binary problems were solved on all of
+their samples, and the test error, with default parameters and the default environment. "interrupted" sends the signal
+of Ctrl-C after that time.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def stopped(model: Any, X: Any, y: Any, seconds: float, how: str) -> float:
-    """Fit a model, stop it after so many seconds, and return how long it really took."""
+    """Fit a model, stop it after `seconds` seconds, and return how long it really took."""
     ctrl_c = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
     if how == "max_time":
         model.set_params(max_time=seconds)
@@ -66,7 +67,7 @@ def stopped(model: Any, X: Any, y: Any, seconds: float, how: str) -> float:
         warnings.simplefilter("ignore")
         model.fit(X, y)
     took = time.perf_counter() - started
-    ctrl_c.cancel()  # a fit that was done before must not be followed by the signal
+    ctrl_c.cancel()  # no signal after a fit that ended before
     return took
 
 

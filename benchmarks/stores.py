@@ -1,15 +1,15 @@
-"""A dense float32 matrix in a Zarr store that is far larger than the cache: what is fetched, how long, how much memory.
+"""A dense float32 matrix in a Zarr store that is far larger than the cache: bytes fetched, time, and memory.
 
     python benchmarks/stores.py --folder /disk/stores --gigabytes 20
 
-Samples: x_j = j^(-1/2) (y m_j + N(0, 1)), so that features matter less and less, as those of most data do; the best
-error is about 5 %. n is twice d. Three stores are written, once: `by_block.zarr` with chunks of 100 rows, for solvers
-that stream; `by_line.zarr`, whose `X` has a chunk for each row and whose `X_by_column` one for each column, for SIMBA;
-`test.zarr` with 4,000 more samples.
+The samples are x_j = j^(-1/2) (y m_j + N(0, 1)), so that later features matter less, as in most data; the best error is
+about 5 %. n is twice d. Three stores are written, once: `by_block.zarr` with chunks of 100 rows, for solvers that
+stream; `by_line.zarr`, whose `X` has a chunk for each row and whose `X_by_column` has a chunk for each column, for
+SIMBA; and `test.zarr` with 4,000 more samples.
 
-Each entrant has a process of its own, with one GB of cache. Memory is the peak of the resident set, and the part
-of it at the end that is no page cache of a file. "passes": bytes fetched over those of the matrix. "x needed": bytes
-fetched by SIMBA over those of the rows and columns that it reads.
+Each entrant has a process of its own, with one GB of cache. Memory is the peak of the resident set, and the part of the
+resident set at the end that is not page cache of a file. "passes" is the number of bytes fetched divided by those of
+the matrix. "x needed" is the number of bytes that SIMBA fetches divided by those of the rows and columns that it reads.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ import numpy as np
 from common import arguments, environment, markdown, write_json
 
 TEST_ROWS = 4000
-BLOCK = 100  # rows of a chunk for solvers that stream: 20 MB of 50,000 features
-BAND = 5000  # rows that are generated at a time
-TILE = 500  # columns of the tiles through which the matrix is transposed
+BLOCK = 100  # rows per chunk for solvers that stream: 20 MB with 50,000 features
+BAND = 5000  # rows generated at a time
+TILE = 500  # columns of the tiles by which the matrix is transposed
 SHARE = 0.02  # the budget of SIMBA, as a share of the entries
 CACHE = 1_000_000_000  # bytes
-SIGNAL = 1.65  # |m|: the best error is that of a standard normal variable beyond it
+SIGNAL = 1.65  # |m|; the best error is the probability that a standard normal variable exceeds it
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where the stores are, or are written")
-    parser.add_argument("--gigabytes", type=float, default=20.0, help="of one store; three times that is written")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of the stores, written if they are missing")
+    parser.add_argument("--gigabytes", type=float, default=20.0, help="size of one store; three times that is written")
     parser.add_argument("--entrants", nargs="+", default=list(ENTRANTS), choices=ENTRANTS)
     parser.add_argument("--one", choices=ENTRANTS, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -62,8 +62,8 @@ def main() -> None:
         "GB fetched",
         "passes",
         "x needed",
-        "MB at most",
-        "of it not files",
+        "peak MB",
+        "MB without page cache",
         "test error, %",
         "gap",
     ]
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def write_stores(folder: Path, n: int, d: int) -> None:
-    """Write what is not there yet."""
+    """Write the stores that are missing."""
     import zarr
 
     if (folder / "done").exists():
@@ -98,7 +98,7 @@ def write_stores(folder: Path, n: int, d: int) -> None:
     def samples(rows: int) -> tuple[Any, Any]:
         y = np.where(rng.random(rows) < 0.5, -1, 1)
         X = rng.standard_normal((rows, d), dtype=np.float32)
-        for start in range(0, rows, BLOCK):  # no second array of this size
+        for start in range(0, rows, BLOCK):  # avoids a second array of this size
             some = slice(start, start + BLOCK)
             X[some] += y[some, None] * signal
             X[some] *= scales
@@ -155,7 +155,7 @@ def measure(entrant: str, folder: Path) -> dict[str, float]:
 
 
 def memory_of(kind: str) -> float:
-    """MB of memory of this process, of a kind that Linux tells; NaN on other systems."""
+    """Memory of this process in MB, of a kind that Linux reports; NaN on other systems."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -200,7 +200,7 @@ def sgd(folder: Path, y: Any, share: float = 1.0) -> tuple[Any, dict[str, float]
 
 
 def vowpal_wabbit(folder: Path, y: Any) -> tuple[Any, dict[str, float]]:
-    """Vowpal Wabbit reads text: as many rows of it as a thousandth of a pass, from which a pass can be estimated."""
+    """Vowpal Wabbit, which reads text: a thousandth of a pass, from which the time of a pass can be estimated."""
     import vowpalwabbit
     import zarr
 

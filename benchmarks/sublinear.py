@@ -1,15 +1,15 @@
-"""What the sublinear game promises and what it keeps: errors against eps, and cost against n, d and eps.
+"""The sublinear game compared with its theorems: errors against eps, and cost against n, d and eps.
 
     python benchmarks/sublinear.py --json sublinear.json
 
-Three solvers: `PrimalDual` on matrix games, `SublinearPerceptron` on separable data, and its kernelised form with
-(<x, z> + 1/4)^2 on two circles in a few of the dimensions.
+There are three solvers: `PrimalDual` on matrix games, `SublinearPerceptron` on separable data, and its kernelised form
+with the kernel (<x, z> + 1/4)^2 on two circles in two of the dimensions.
 
-The first table is about errors: for each eps, the share of seeds whose value is within eps of the best (the promise is
-1/2), and the mean and the largest error, at the constants of the theorems. The second is about cost: entries read and
-CPU seconds of a run as a function of n (at a small d), of d (at a small n) and of 1 / eps, and the exponents of the
-power laws that fit best, next to those of the theorems. These do not depend on the constant, which is 1 there. Entries
-of X are counted, and for the kernelised form beside them those that its kernel evaluations read, 2 d each.
+The first table shows errors at the constants of the theorems: for each eps, the share of seeds whose value is within
+eps of the best (the theorems promise 1/2), and the mean and the largest error. The second table shows the cost: the
+fitted exponents of the entries read and of the CPU seconds of a run in n (at a small d), in d (at a small n) and in
+1 / eps, and those of the theorems. The exponents do not depend on the constant, which is 1 here. Entries of X are
+counted; for the kernelised form, another column adds those that its kernel evaluations read, 2 d each.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ KERNEL = Poly(gamma=1.0, coef0=0.25, degree=2)
 
 @dataclass(frozen=True)
 class Entrant:
-    """A solver, problems for it, and what its theorem says of the cost: exponents in n, in d and in 1 / eps."""
+    """A solver, problems for it, and the exponents of its cost in n, in d and in 1 / eps by its theorem."""
 
     name: str
-    make: Callable[[int, int, int], Problem]  # of n, d and a seed
+    make: Callable[[int, int, int], Problem]  # from n, d and a seed
     best: Callable[[Problem], float]
-    solver: Callable[[Problem, float, float | None], Solver]  # for an eps, at a constant or at that of the theorem
+    solver: Callable[[Problem, float, float | None], Solver]  # from an eps and a constant, None for the theorem's
     theorem: tuple[str, str, str]
 
 
@@ -102,7 +102,7 @@ def circles(n: int, d: int, seed: int) -> SlackSVM:
 
 
 def largest_margin(problem: Any) -> float:
-    """No margin is larger than this, and hardly any smaller."""
+    """An upper bound on the margin that is hardly larger than the largest margin."""
     if isinstance(problem.X, KernelMatrix):  # the hard margin is 1 / |w| at a large C, in the units of the scaled data
         exact = solve(RegularizedSVM(problem.X, problem.y, 1e6, bias=False), Smo(), tol=1e-4)
         w = exact.solution.w
@@ -144,11 +144,11 @@ ENTRANTS = [
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--errors", type=int, nargs=2, default=[20, 8], metavar=("N", "D"), help="size for errors")
+    parser.add_argument("--errors", type=int, nargs=2, default=[20, 8], metavar=("N", "D"), help="n and d for errors")
     parser.add_argument("--eps", type=float, nargs="+", default=[0.8, 0.4])
-    parser.add_argument("--small", type=int, default=100, help="the n or d that stays, where the other grows")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 2_000, 4_000, 8_000], help="n or d that grows")
-    parser.add_argument("--cost-eps", type=float, nargs="+", default=[0.2, 0.1, 0.05, 0.025], help="where that falls")
+    parser.add_argument("--small", type=int, default=100, help="the fixed n or d, while the other grows")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 2_000, 4_000, 8_000], help="values of n or d")
+    parser.add_argument("--cost-eps", type=float, nargs="+", default=[0.2, 0.1, 0.05, 0.025], help="eps for the cost")
     parser.add_argument("--only", nargs="+", default=[entrant.name for entrant in ENTRANTS])
     chosen = parse_with_threads(parser)
     entrants = [entrant for entrant in ENTRANTS if entrant.name in chosen.only]
@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def errors(entrant: Entrant, n: int, d: int, eps: float, seeds: int) -> dict[str, Any]:
-    """How far below the best the answers are, each seed on a problem of its own."""
+    """How far the answers are below the best value; each seed has a problem of its own."""
     short, started, rounds = [], 0.0, 0
     for seed in range(seeds):
         problem = entrant.make(n, d, seed)

@@ -1,16 +1,16 @@
-"""What the threads of the BLAS cost: every solver and every predict, as a user has it and with a BLAS of one thread.
+"""Cost of the threads of the BLAS: every solver and every predict, in the default environment and with one BLAS thread.
 
     python benchmarks/threads.py --json threads.json
     python benchmarks/threads.py --quick
 
-A BLAS library uses all processors unless an environment variable says otherwise. Each case here runs in new processes
-with the default environment and with OPENBLAS_NUM_THREADS=1 (and the same for MKL), in turn, `--repeats` times each;
-the least CPU and wall seconds count. In the first table all cases have n_jobs=1, so that only the BLAS differs: the
-ratio of CPU seconds, default to one BLAS thread, should be at most 1.1. Timed is the fit or the predict alone, after a
-small one that loads all code; a case that takes less than `--least` seconds is repeated within its process.
+A BLAS library uses all processors unless an environment variable says otherwise. Each case runs in new processes with
+the default environment and with OPENBLAS_NUM_THREADS=1 (and the same for MKL), in turns, `--repeats` times each; the
+least CPU and wall seconds count. In the first table, all cases have n_jobs=1, so only the BLAS differs: the ratio of
+CPU seconds, default to one BLAS thread, should be at most 1.1. Only the fit or the predict is timed, after a small fit
+that loads all code; a case that takes less than `--least` seconds is repeated within its process.
 
-The second table has whole fits as a user runs them, with n_jobs=None and the default environment, then with n_jobs=1,
-and by scikit-learn's LinearSVC where it has the same problem. Sets that are missing are left out.
+The second table shows whole fits as a user runs them, with n_jobs=None and the default environment; then with n_jobs=1;
+then by scikit-learn's LinearSVC, if it solves the same problem. Sets that are missing are skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from maxmargin.engine.problem import Trait
 from maxmargin.problems import SemidefiniteFeasibility
 from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, ExponentiatedGradient, PrimalDual, SublinearSdp
 
-MOST = 1.1  # the ratio of CPU seconds that is accepted
+MOST = 1.1  # the largest accepted ratio of CPU seconds
 SETTINGS = {"default": {}, "one BLAS thread": {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
 
 Run = Callable[[], Any]
@@ -43,11 +43,11 @@ Run = Callable[[], Any]
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--cases", nargs="+", metavar="CASE", help="those whose names begin like this only")
+    parser.add_argument("--cases", nargs="+", metavar="CASE", help="only cases whose names begin with one of these")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--least", type=float, default=0.5, help="seconds that are measured, at least")
-    parser.add_argument("--quick", action="store_true", help="data of a tenth of the rows, one repeat, nothing real")
-    parser.add_argument("--one", metavar="CASE", help="run this case in this process, and print what it took")
+    parser.add_argument("--least", type=float, default=0.5, help="minimum of measured seconds")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one repeat, no real data")
+    parser.add_argument("--one", metavar="CASE", help="run this case in this process, and print its seconds")
     chosen = parser.parse_args()
     if chosen.one:
         print(json.dumps(measure({**SOLVER_CASES, **REAL_CASES}[chosen.one], chosen.quick, chosen.least)))
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def best(name: str, chosen: Any) -> list[dict[str, Any]]:
-    """The least seconds of a case in some new processes, by setting."""
+    """The least seconds of a case over several new processes, for each setting."""
     command = [sys.executable, __file__, "--one", name, "--least", str(chosen.least)]
     command += ["--quick"] if chosen.quick else []
     runs: list[list[dict[str, Any]]] = [[] for _ in SETTINGS]
@@ -108,8 +108,8 @@ def measure(case: Callable[[bool], Run], quick: bool, least: float) -> dict[str,
         run = case(quick)
     except FileNotFoundError as missing:
         return {"missing": str(missing)}
-    LinearSVC().fit(np.eye(20), np.arange(20) % 2)  # what is loaded at first use does not count
-    time.sleep(1)  # threads of the BLAS that made the data wait for more in a loop, for a moment
+    LinearSVC().fit(np.eye(20), np.arange(20) % 2)  # code that is loaded at first use does not count
+    time.sleep(1)  # the threads of the BLAS spin for a moment after the data is made
     times, wall, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - wall < least or not times:
         run()
@@ -118,7 +118,7 @@ def measure(case: Callable[[bool], Run], quick: bool, least: float) -> dict[str,
 
 
 def noisy(rows: int, columns: int, quick: bool, flipped: float = 0.05) -> tuple[Any, Any]:
-    """Normal features, in float32; a share of the labels is wrong."""
+    """Normal features, in float32; a share of the labels are wrong."""
     rng = np.random.default_rng(0)
     n = rows // 10 if quick else rows
     X = rng.normal(size=(n, columns)).astype(np.float32) / np.sqrt(columns)
@@ -127,12 +127,12 @@ def noisy(rows: int, columns: int, quick: bool, flipped: float = 0.05) -> tuple[
 
 
 def apart(rows: int, columns: int, quick: bool) -> tuple[Any, Any]:
-    """The same with a margin."""
+    """The same data with a margin."""
     X, y = noisy(rows, columns, quick, flipped=0.0)
     return X + 0.2 * y[:, None].astype(np.float32) / np.sqrt(columns), y
 
 
-# A case makes its data and gives what is timed.
+# A case makes its data and returns the function that is timed.
 
 
 def linear(solver: str, quick: bool) -> Run:
@@ -183,7 +183,7 @@ def sparse_newton(quick: bool, n_jobs: int | None = 1) -> Run:
 
 
 def sparse_rows() -> tuple[Any, Any]:
-    """37,000 x 300, with 12 entries a row that are not 0."""
+    """37,000 x 300, with 12 nonzero entries per row."""
     rng = np.random.default_rng(0)
     rows, columns, each = 37_000, 300, 12
     where = np.argsort(rng.random((rows, columns)), axis=1)[:, :each]
@@ -193,7 +193,7 @@ def sparse_rows() -> tuple[Any, Any]:
 
 
 def named(solver: str) -> Callable[[bool], Run]:
-    """The case of a solver of the toolbox."""
+    """The case of a solver in OTHER_SOLVERS."""
     return {"primal_dual": matrix_game, "sublinear_sdp": semidefinite}.get(solver) or partial(ball, solver)
 
 

@@ -1,6 +1,6 @@
-"""A script of this folder that is asked for fits, in a process of its own and by the Python of any environment.
+"""A script of this folder that runs fits on request, in a process of its own, by the Python of any environment.
 
-The other side of the line is `serve` of linear_worker.py.
+The other side of the connection is `serve` of linear_worker.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Stopped(Exception):
 class WorkerProcess:
     """An entrant in a process of its own, which is started again after a fit was stopped.
 
-    It is started at once, and gets ready beside others; `missing` waits until it is.
+    The process starts at once and prepares in parallel with others; `missing` waits until it is ready.
     """
 
     def __init__(self, name: str, command: Sequence[Any], threads: int = AS_A_USER, missing: str = "") -> None:
@@ -43,7 +43,7 @@ class WorkerProcess:
 
     @cached_property
     def missing(self) -> str | None:
-        """Why there is no such entrant; None if there is."""
+        """Why the entrant is missing; None if it is available."""
         try:
             return self._answer("")["missing"]
         except Stopped:
@@ -60,7 +60,7 @@ class WorkerProcess:
         )
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> tuple[dict[str, Any], float, float]:
-        """One fit within so many seconds on each thread: its model, and the CPU and the wall seconds that it took."""
+        """One fit within `seconds` CPU seconds on each thread; returns its model, CPU seconds and wall seconds."""
         if self.missing:
             raise Stopped(self.missing)
         if self.process is None:
@@ -86,7 +86,7 @@ class WorkerProcess:
         raise Stopped(otherwise)
 
     def end(self) -> tuple[int, str]:
-        """End the process; return its code and what it wrote on its way."""
+        """End the process; return its exit code and its error messages."""
         if self.process is None:
             return 0, ""
         process, self.process = self.process, None
