@@ -13,8 +13,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, EnclosingBall, LinearSVC, ModelFileError, load_model, save_model
+from maxmargin import SVC, EnclosingBall, LinearSVC, LinearSVCCV, ModelFileError, load_model, save_model
 from maxmargin.estimators.persistence.model_file import FORMAT_VERSION, read_model
 from maxmargin.solvers import SOLVERS, Decomposition, SublinearBall, Trace, Traces
 
@@ -288,6 +292,26 @@ def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path, change, co
 def test_other_estimators_are_refused(tmp_path):
     with pytest.raises(TypeError, match="LinearSVC, SVC, EnclosingBall; got dict"):
         save_model({}, tmp_path / "m.mm")
+
+
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        (make_pipeline(StandardScaler(), SVC()), r"got Pipeline. Save the whole pipeline with joblib.dump\(pipeline"),
+        (GridSearchCV(SVC(), {"C": [1, 2]}), r"got GridSearchCV. .*save_model\(search.best_estimator_, path\)"),
+        (LinearSVCCV(Cs=2, cv=2), r"got LinearSVCCV. .*save_model\(search.best_estimator_, path\)"),
+        (OneVsRestClassifier(LinearSVC()), r"got OneVsRestClassifier. Save it with joblib.dump\(model, path\)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_to_do_with_other_estimators(tmp_path, model, advice):
+    X, y = np.eye(20) + np.arange(20)[:, None] % 2, np.arange(20) % 2
+    for each in (clone(model), model.fit(X, y)):
+        with pytest.raises(TypeError, match=advice):
+            save_model(each, tmp_path / "m.mm")
+    assert list(tmp_path.iterdir()) == []
+    if hasattr(model, "best_estimator_"):
+        save_model(model.best_estimator_, tmp_path / "m.mm")
 
 
 # Files that are not as they should be

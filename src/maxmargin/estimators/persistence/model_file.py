@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 import maxmargin
@@ -95,7 +96,7 @@ def save_model(
     if hasattr(model, "to_local"):  # fitted on a cluster
         model = model.to_local()
     if type(model) not in (layout.estimator for layout in LAYOUTS.values()):
-        raise TypeError(f"expected a fitted {_ESTIMATORS}; got {type(model).__name__}")
+        raise TypeError(f"expected a fitted {_ESTIMATORS}; got {type(model).__name__}{_instead(model)}")
     check_is_fitted(model, "certificate_")
     plain_notes = table(scalar)(to_json(dict(notes or {})))
     header = json.dumps({**describe(model), "notes": plain_notes}, allow_nan=False, indent=1)
@@ -182,6 +183,19 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 # Writing
+
+
+def _instead(model: Any) -> str:
+    """What to do with a model that has no file format of its own."""
+    pickle = "which pickles: load only files that you trust"
+    if hasattr(model, "steps"):
+        return (
+            f". Save the whole pipeline with joblib.dump(pipeline, path), {pickle}. Or save its last step alone, "
+            "save_model(pipeline[-1], path), and prepare new data yourself as the other steps do"
+        )
+    if hasattr(model, "refit"):  # GridSearchCV and the like, LinearSVCCV, SVCCV
+        return ". Save the best model of the search, save_model(search.best_estimator_, path), which refit=True fits"
+    return f". Save it with joblib.dump(model, path), {pickle}" if isinstance(model, BaseEstimator) else ""
 
 
 def _arrays_of(model: Any) -> dict[str, NDArray[Any]]:
