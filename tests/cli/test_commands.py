@@ -125,6 +125,10 @@ def test_what_is_not_known_is_null(run, rows):
 def test_quiet_is_quiet(run, rows):
     result = run("train", rows, *FAST, "--quiet")
     assert result.output == ""
+    early = ("--solver", "sdca", "--C", "1000", "--max-time", "1e-9", "--quiet")
+    result = run("train", rows, *early)
+    assert re.fullmatch(r"maxmargin: warning: (not certified: |loose: the objective may be).*\n", result.output)
+    assert run("train", rows, *early, "--no-certify").output == ""  # as was asked for
 
 
 def test_options_reach_the_model(run, rows):
@@ -368,7 +372,7 @@ def test_the_list_of_commands_is_that_of_their_modules(run):
         ("train rows.libsvm --kernel gauss", "'gauss' is not one of .*rbf"),
         ("train rows.libsvm --kernel precomputed", "'precomputed' is not one of"),
         ("train rows.libsvm --kernel rbf --gamma wide", "'gamma' parameter of SVC"),
-        ("train rows.libsvm --kernel rbf --loss squared_hinge", "--loss does not go with --kernel"),
+        ("train rows.libsvm --kernel rbf --loss squared_hinge", "--loss cannot be used with --kernel"),
         ("train rows.libsvm --kernel rbf --solver newton", "'newton' is a solver of LinearSVC"),
         ("train rows.libsvm --solver decomposition", "'decomposition' is a solver of SVC"),
         ("train rows.libsvm --kernel rbf --cache-size 0.0001", "give at least"),
@@ -410,6 +414,8 @@ def test_the_list_of_commands_is_that_of_their_modules(run):
         ("info cut.mm", "damaged or cut off"),
         ("info", "MODEL"),
         ("nonsense", "nonsense"),
+        ("tran rows.libsvm", "No such command 'tran'. Did you mean 'train'?"),
+        ("train rows.libsvm --n-jobs 0", "n_jobs is 0; expected a number of threads of at least 1, or -1 for all"),
     ],
 )
 def test_errors_are_short_and_leave_nothing_behind(run, rows, model, tmp_path, args, complaint):

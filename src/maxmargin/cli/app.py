@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -35,6 +36,11 @@ class LazyCommands(typer.core.TyperGroup):
         single = _typer()
         single.command()(getattr(import_module(f"maxmargin.cli.{cmd_name}"), cmd_name))
         return typer.main.get_command(single)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS and (similar := get_close_matches(args[0], COMMANDS)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, similar))}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

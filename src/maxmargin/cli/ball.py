@@ -34,6 +34,7 @@ from maxmargin.cli.common import (
     say,
     source_name,
     stored_entries,
+    warn_if_loose,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.summary import lines, summary
@@ -141,6 +142,8 @@ def ball(
         print(as_json(about))
     elif not quiet:
         print(*lines(about), f"{'model':<15}{target}", sep="\n")
+    else:
+        warn_if_loose(estimator.certificate_)
     if estimator.stopped_ == "interrupted":
         say(f"interrupted: the best ball so far was kept and is in {target}")
         raise typer.Exit(130)

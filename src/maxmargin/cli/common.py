@@ -21,6 +21,7 @@ from maxmargin.core.source import is_source
 from maxmargin.data import Table, load_table
 from maxmargin.data.stores import DEFAULT_CACHE_SIZE, split_inside
 from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
+from maxmargin.engine.certificate import SAYABLE_GAP, Certificate, Certificates
 from maxmargin.estimators.words import count, label_text
 
 # The golden ratio: the fractional parts of its multiples are spread evenly.
@@ -112,6 +113,12 @@ def one_line_errors(command: Callable[P, T]) -> Callable[P, T]:
         raise typer.Exit(2)
 
     return run
+
+
+def warn_if_loose(certificate: Certificate | Certificates) -> None:
+    """Print a certificate that proves little or nothing as a warning: with `--quiet` there is no summary to show it."""
+    if not (certificate and certificate.relative_gap <= SAYABLE_GAP):
+        say(f"warning: {certificate}")
 
 
 def say(line: str) -> None:

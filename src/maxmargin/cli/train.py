@@ -41,6 +41,7 @@ from maxmargin.cli.common import (
     result_path,
     say,
     source_name,
+    warn_if_loose,
 )
 from maxmargin.cli.progress import ShowProgress
 from maxmargin.cli.samples import LOCAL, cluster_samples, local_samples
@@ -265,6 +266,8 @@ def train(
         print(as_json(about))
     elif not quiet:
         print(*lines(about), f"{'model':<15}{target}", sep="\n")
+    elif certify:
+        warn_if_loose(fitted.certificate_)
     if "interrupted" in (*np.atleast_1d(fitted.stopped_), getattr(estimator, "search_stopped_", "")):
         going_on = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
         say(f"interrupted: the best model so far was kept and is in {target}{going_on}")

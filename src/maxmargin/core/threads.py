@@ -65,6 +65,10 @@ def thread_count(n_jobs: int | None, operations: float = math.inf) -> int:
             if backend.nesting_level or operations < 2 * LEAST_WORK:  # the first count of processors takes 40 ms
                 return 1
             return threads_for(operations, min(_openmp_effective_n_threads(), allowed_processors()))
+    if n_jobs == 0:
+        raise ValueError(
+            "n_jobs is 0; expected a number of threads of at least 1, or -1 for all processors, -2 for all but one"
+        )
     return int(effective_n_jobs(n_jobs))
 
 
