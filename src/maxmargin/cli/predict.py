@@ -83,7 +83,7 @@ def _error(name: str, table: Table, predicted: NDArray[Any], classes: list[str])
 
     Rows without a label do not count.
     """
-    found = np.array(label_text(table.y))
+    found: NDArray[Any] = np.array(label_text(() if table.y is None else table.y))
     known = np.isin(found, classes)
     labelled = known | np.array([not is_missing(label) for label in found.tolist()])
     error, labels = None, f"{count(int(labelled.sum()), 'label')} in {name}"
