@@ -104,7 +104,7 @@ class HybridFigures(Experiment):
         parts = {
             f"Hybrid-shrink needs the fewest passes to {LEVELS[-1]:g}": best,
             "the tighter bound needs no more than bound (1)": tighter,
-            f"a stochastic method reaches {LEVELS[0]:g} before the deterministic and the plain hybrid method": stochastic,
+            f"a stochastic method reaches {LEVELS[0]:g} before the deterministic and plain hybrid ones": stochastic,
         }
         word = REPRODUCED if all(map(all, parts.values())) else PARTLY if any(best) else NOT_REPRODUCED
         found = "; ".join(f"{part} on {share_of(kept, 'sets')}" for part, kept in parts.items())
