@@ -137,7 +137,7 @@ def test_all_columns_are_features_unless_one_is_left_out(run, tmp_path):
     ("options", "message"),
     [
         (["--gamma", "1"], "--gamma needs --kernel"),
-        (["--kernel", "rbf", "--solver", "sublinear_ball"], "which a kernel matrix does not have"),
+        (["--kernel", "rbf", "--solver", "sublinear_ball"], "cannot be used with --kernel"),
         (["--eps", "0.1"], "--eps needs --solver sublinear_ball"),
         (["--eps", "2", "--solver", "sublinear_ball"], "eps must be between 0 and 1"),
         (["--nu", "2"], "'nu' parameter"),

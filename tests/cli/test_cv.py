@@ -104,7 +104,7 @@ def test_a_picture_of_the_scores(run):
 def test_options_that_do_not_go_with_it(run, options):
     option = next(word for word in options if str(word).startswith("--") and word != "--kernel")
     error = run("--cv", 3, *options, exits=2).stderr
-    assert f"{option} does not go with --cv, which chooses C and gamma" in error
+    assert f"{option} cannot be used with --cv, which chooses C and gamma" in error
 
 
 def test_folds_that_make_no_sense(run):

@@ -93,8 +93,8 @@ def test_every_command_reads_every_format_from_a_pipe(run, tmp_path, name, pack)
 
 
 def test_what_comes_from_a_pipe_has_no_name_for_the_result(run):
-    assert "give its name: --model FILE" in run("train", "-", exits=2, stdin=b"1 1:1\n").stderr
-    assert "give its name: --model FILE" in run("ball", "-", exits=2, stdin=b"1 1:1\n").stderr
+    assert "give a name with --model FILE" in run("train", "-", exits=2, stdin=b"1 1:1\n").stderr
+    assert "give a name with --model FILE" in run("ball", "-", exits=2, stdin=b"1 1:1\n").stderr
 
 
 def test_a_pipe_is_not_read_twice(run):

@@ -98,7 +98,7 @@ def test_features_have_the_names_of_the_columns(run, tmp_path):
         (["ball.mm", "--data", "rows.csv"], "holds a ball"),
         (["model.mm", "--data", "rows.csv", "--out", "rows.csv"], "rows.csv is the data"),
         (["model.mm", "--data", "rows.csv", "--out", "model.mm"], "model.mm is the model"),
-        (["model.mm", "--data", "rows.csv", "--out", "no/page.html"], "in a folder that exists"),
+        (["model.mm", "--data", "rows.csv", "--out", "no/page.html"], "in an existing folder"),
     ],
 )
 def test_errors_are_one_line_and_nothing_is_written(run, tmp_path, model, arguments, message):

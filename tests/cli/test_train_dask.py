@@ -170,7 +170,7 @@ def test_a_run_goes_on_from_its_checkpoint(run, monkeypatch):
             result = run(*options, "--checkpoint", "run.ckpt", exits=130)
         finally:
             signal.signal(signal.SIGINT, before)
-    assert "the same command goes on from run.ckpt" in result.stderr
+    assert "the same command continues from run.ckpt" in result.stderr
     run(*options, "--checkpoint", "run.ckpt")
     again = load_model("m.mm")
     same(again, whole)
@@ -232,12 +232,12 @@ def test_labels_that_are_no_classes(run):
     "options", [("--labels", "y.npy"), ("--header",), ("--absent-chunks", "fill"), ("--n-jobs", 2)]
 )
 def test_options_of_files_in_this_process(run, options):
-    assert f"{options[0]} does not go with --dask" in run("arrays-*.npz", *options, exits=2).stderr
+    assert f"{options[0]} cannot be used with --dask" in run("arrays-*.npz", *options, exits=2).stderr
 
 
 def test_several_files_without_a_cluster(run, folder):
     error = run("arrays-0.npz", folder / "arrays-1.npz", dask=None, exits=2).stderr
-    assert "2 files were given; several need --dask" in error
+    assert "2 files were given; to train on several files, use --dask" in error
 
 
 def test_a_pattern_is_no_name_of_a_model(address, tmp_path, monkeypatch):

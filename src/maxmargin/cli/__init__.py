@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 
 def main() -> None:
-    """Run the command; if typer or rich is missing, say how to install it."""
+    """Run the command; if typer or rich is missing, print how to install it."""
     for library in ("typer", "rich"):
         if find_spec(library) is None:
             from maxmargin.core.optional import missing

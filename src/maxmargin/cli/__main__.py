@@ -1,4 +1,4 @@
-"""`python -m maxmargin.cli`, the same as `maxmargin`."""
+"""`python -m maxmargin.cli` runs the command `maxmargin`."""
 
 from maxmargin.cli import main
 

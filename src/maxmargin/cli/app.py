@@ -1,4 +1,4 @@
-"""The command line application, which imports the module of a command when it is called."""
+"""The command line application, which imports the module of a subcommand only when it is called."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import typer.core
 
 from maxmargin import __version__
 
-# The commands and their help. The module of a command has the same name and is imported when the command is called:
-# importing NumPy and scikit-learn takes too long for `--help`.
+# The subcommands and their help. The module of a subcommand has the same name and is imported only when it is called,
+# because importing NumPy and scikit-learn takes too long for `--help`.
 COMMANDS = {
-    "train": "Train a model on DATA, and say how good it provably is.",
+    "train": "Train a model on DATA and certify how good it is.",
     "predict": "Predict a label for each row of DATA.",
-    "report": "Write a page about a model: certificate, errors on DATA, margins, features.",
-    "convert": "Write DATA in another format, in little memory.",
-    "info": "Show what a model file holds.",
-    "ball": "Find the smallest ball around the rows of DATA: a model that tells outliers.",
-    "sdp": "Maximise a semidefinite program, and say what no answer can beat.",
+    "report": "Write an HTML report on a model: certificate, errors on DATA, margins, features.",
+    "convert": "Write DATA in another format, with little memory.",
+    "info": "Show the contents of a model file.",
+    "ball": "Find the smallest ball around the rows of DATA: a model that detects outliers.",
+    "sdp": "Maximise a semidefinite program, with a bound that no solution can exceed.",
 }
 
 
 class LazyCommands(typer.core.TyperGroup):
-    """A group whose commands are imported when they are called."""
+    """A group whose subcommands are imported when they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -48,7 +48,7 @@ class LazyCommands(typer.core.TyperGroup):
 
 
 def _typer(**options: Any) -> typer.Typer:
-    # A bug in this package is shown with Python's plain traceback.
+    # Bugs in this package are shown with Python's plain traceback.
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **options)
 
 
@@ -67,4 +67,4 @@ def maxmargin(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Max-margin models: fast to train, certified, and able to learn without reading all of the data."""
+    """Train support vector machines fast, certify how good they are, and learn without reading all of the data."""

@@ -51,11 +51,13 @@ _CHOICES = {"kernel": BALL_KERNELS, "solver": ("auto", *BALL_SOLVERS)}
 @one_line_errors
 def ball(
     data: Data,
-    nu: Annotated[float, typer.Option(help="The share of the rows that may stay outside.")] = 0.0,
+    nu: Annotated[float, typer.Option(help="The share of the rows that may lie outside the ball.")] = 0.0,
     kernel: Annotated[
         str | None,
         typer.Option(
-            callback=one_of(_CHOICES), metavar="|".join(_CHOICES["kernel"]), help="A ball in the space of a kernel."
+            callback=one_of(_CHOICES),
+            metavar="|".join(_CHOICES["kernel"]),
+            help="Find the ball in the feature space of this kernel.",
         ),
     ] = None,
     gamma: Gamma = None,
@@ -66,16 +68,21 @@ def ball(
         str, typer.Option(callback=one_of(_CHOICES), metavar="|".join(_CHOICES["solver"]), help="The algorithm.")
     ] = "auto",
     eps: Annotated[
-        float | None, typer.Option(help="For sublinear_ball: how much too large the squared radius may be.")
+        float | None,
+        typer.Option(
+            help="For sublinear_ball: the largest excess of the squared radius, in units of the largest squared norm."
+        ),
     ] = None,
     tol: Annotated[
-        float | None, typer.Option(help="Stop at this relative gap.", show_default="0.001 for core_set")
+        float | None, typer.Option(help="The relative gap at which to stop.", show_default="0.001 for core_set")
     ] = None,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     budget: Budget = None,
-    n_jobs: Annotated[int | None, typer.Option(help="Threads, at most.", show_default="as many as pay")] = None,
-    random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same ball.")] = None,
+    n_jobs: Annotated[
+        int | None, typer.Option(help="The maximum number of threads.", show_default="as many as pay off")
+    ] = None,
+    random_state: Annotated[int | None, typer.Option(help="The seed. The same seed gives the same ball.")] = None,
     label_column: Annotated[
         str | None,
         typer.Option(
@@ -86,14 +93,17 @@ def ball(
     header: Header = None,
     absent_chunks: AbsentChunksOption = "error",
     model: Annotated[
-        Path | None, typer.Option(help="The file to write.", show_default="DATA with .ball.mm, here")
+        Path | None,
+        typer.Option(
+            help="The model file to write.", show_default="the name of DATA with .ball.mm, in the current folder"
+        ),
     ] = None,
     json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find the smallest ball around the rows of DATA, and say how small it provably is. Ctrl-C keeps the best so far.
+    """Find the smallest ball around the rows of DATA and certify its radius. Ctrl-C keeps the best ball so far.
 
-    The file written is a model for `maxmargin predict`, which tells rows inside from rows outside.
+    The output is a model for `maxmargin predict`, which predicts 1 for rows inside the ball and -1 for rows outside.
     """
     target = result_path(model, "--model", data, ".ball.mm")
     kernel_options = {"gamma": number_or_name(gamma), "degree": degree, "coef0": coef0, "cache_size": cache_size}
@@ -101,7 +111,7 @@ def ball(
         refuse({"eps": eps}, "needs --solver sublinear_ball")
     elif kernel is not None:
         raise ValueError(
-            "--solver sublinear_ball reads columns, which a kernel matrix does not have; drop it, or --kernel"
+            "--solver sublinear_ball reads columns of features and cannot be used with --kernel; leave out one of them"
         )
     algorithm: str | AnySolver = solver if eps is None else SublinearBall(eps=eps)
     table = read(data, label_column, header, absent_chunks=absent_chunks, cache_size=cache_size)

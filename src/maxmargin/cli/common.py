@@ -1,4 +1,4 @@
-"""Shared by the commands: options, error messages, checks of files, labels as text."""
+"""Code that the subcommands share: options, error messages, checks of files, labels as text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from maxmargin.data.streams import COMPRESSED, STANDARD_INPUT
 from maxmargin.engine.certificate import SAYABLE_GAP, Certificate, Certificates
 from maxmargin.estimators.words import count, label_text
 
-# The golden ratio: the fractional parts of its multiples are spread evenly.
+# The golden ratio; the fractional parts of its multiples are evenly spread.
 _GOLDEN = (math.sqrt(5) + 1) / 2
-MOST_NAMES = 5  # a message lists so many columns or labels, and counts the others
+MOST_NAMES = 5  # maximum number of columns or labels that a message lists; it counts the others
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, 
 LabelColumn = Annotated[
     str,
     typer.Option(
-        help="Where the labels are in CSV, .npy, Parquet and Arrow files: first, last, a name, or a position from 0."
+        help="The label column of CSV, .npy, Parquet and Arrow files: first, last, a name, or a position from 0."
     ),
 ]
 Header = Annotated[
@@ -43,14 +43,14 @@ Header = Annotated[
     typer.Option(
         "--header/--no-header",
         help="Whether the first line of a CSV file holds the names of its columns.",
-        show_default="if none of its cells is a number",
+        show_default="yes if none of its cells is a number",
     ),
 ]
-# Options that more than one command has
+# Options of more than one subcommand
 Labels = Annotated[
     str | None,
     typer.Option(
-        help="The labels if not in DATA: a .npy or text file, or an array of Zarr or HDF5 (obs/kind, b.h5::/y)."
+        help="The labels, if DATA has none: a .npy or text file, or an array in Zarr or HDF5 (obs/kind, b.h5::/y)."
     ),
 ]
 AbsentChunksOption = Annotated[
@@ -58,52 +58,61 @@ AbsentChunksOption = Annotated[
     typer.Option(
         "--absent-chunks",
         metavar="error|fill",
-        help="What chunks of a Zarr or HDF5 store that are not there mean: an error, or the fill value.",
+        help="How to treat missing chunks of a Zarr or HDF5 store: as an error, or as the fill value.",
     ),
 ]
 DATA_HELP = (
-    "LIBSVM, CSV, .npy or .npz, compressed or not; a pipe will do, and - is standard input. Or a store, which is not "
-    "loaded: Zarr, HDF5 (data.h5::/path/in/it), Parquet, Arrow."
+    "A LIBSVM, CSV, .npy or .npz file, compressed or not; also a pipe, or - for standard input. Or a store, which is "
+    "not loaded: Zarr, HDF5 (data.h5::/path/in/it), Parquet, Arrow."
 )
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP)]
-Gamma = Annotated[str | None, typer.Option(help="Of the kernel: scale, auto or a number.", show_default="scale")]
-Degree = Annotated[int | None, typer.Option(help="Of the kernel poly.", show_default="3")]
-Coef0 = Annotated[float | None, typer.Option("--coef0", help="Of the kernels poly and sigmoid.", show_default="0")]
+Gamma = Annotated[
+    str | None, typer.Option(help="The coefficient of the kernel: scale, auto or a number.", show_default="scale")
+]
+Degree = Annotated[int | None, typer.Option(help="The degree of the kernel poly.", show_default="3")]
+Coef0 = Annotated[
+    float | None, typer.Option("--coef0", help="The constant of the kernels poly and sigmoid.", show_default="0")
+]
 CacheSize = Annotated[
     float | None,
     typer.Option(
-        help="Megabytes of kernel rows to keep, and of blocks of a store.", show_default="2000, and 1000 of a store"
+        help="The size of the cache for kernel rows, or for blocks of a store, in megabytes.",
+        show_default="2000; for a store 1000",
     ),
 ]
 Budget = Annotated[
     int | None,
-    typer.Option(help="The entries of DATA that may be read to learn; with --kernel, evaluations of it."),
+    typer.Option(
+        help="The maximum number of entries of DATA to read for learning; with --kernel, of kernel evaluations."
+    ),
 ]
-MaxTime = Annotated[float | None, typer.Option(help="Stop after so many seconds.")]
+MaxTime = Annotated[float | None, typer.Option(help="The maximum time in seconds.")]
 MaxIter = Annotated[
     int | None,
-    typer.Option(help="Stop after so many passes over the rows; of a solver that does not visit them, iterations."),
+    typer.Option(
+        help="The maximum number of passes over the rows; of iterations for solvers that do not visit rows one by one."
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, to standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no summary, only warnings and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only one JSON object to standard output.")]
 
 
 def one_line_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """Print errors that a user can cause on one line, without a traceback, and exit with 2; let others pass.
+    """Print errors that a user can cause on one line without a traceback, and exit with 2; let other errors pass.
 
-    Warnings are printed in the same way, without the line of code that they come from.
+    Warnings are printed in the same way, without the line of code that raised them.
     """
 
     @wraps(command)
     def run(*args: P.args, **options: P.kwargs) -> T:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("default", UserWarning)  # a message to the user, whatever the filters
-                # Rows of files have no names: `check_column_names` compares those of their columns.
+                warnings.simplefilter("default", UserWarning)  # show messages to the user despite other filters
+                # Rows read from files have no feature names; `check_column_names` compares the names of columns.
                 warnings.filterwarnings("ignore", message="X does not have valid feature names")
                 warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
                 return command(*args, **options)
-        except BrokenPipeError:  # the reader, such as `| head`, has closed the pipe: typer exits without a message
+        except BrokenPipeError:  # a reader such as `| head` has closed the pipe; typer exits without a message
             raise
         except OSError as error:
             message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
@@ -127,39 +136,41 @@ def say(line: str) -> None:
 
 
 def check_can_write(path: Path, data: Path) -> None:
-    """Refuse a path, before the work is done, if nothing can be written there or if it would replace the data."""
+    """Refuse a path in advance if nothing can be written there, or if writing would replace the data."""
     if not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"cannot write {path}: give the name of a file in a folder that exists")
+        raise ValueError(f"cannot write {path}: give the name of a file in an existing folder")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"cannot write {path}: no permission to write to the folder {path.parent}")
     source = data if data.exists() else split_inside(data)[0]  # data.h5, if the data is data.h5::/X
     if path.exists() and source.exists() and path.samefile(source):
-        raise ValueError(f"{path} is the data; give another name for what is written")
+        raise ValueError(f"{path} is the data; give another name for the output")
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a source can be read only once: standard input, a pipe, a device."""
+    """Whether a source can be read only once: standard input, a pipe, or a device."""
     return str(path) == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def source_name(path: Path) -> str:
-    """The name of the data in summaries and messages."""
+    """Return the name of the data in summaries and messages."""
     if str(path) == STANDARD_INPUT:
         return "standard input"
     return str(path) if is_stream(path) else path.name
 
 
 def refuse_same_stream(data: Path, test: Path) -> None:
-    """Refuse to read a stream twice: the second time it would be empty."""
+    """Refuse to read a stream twice, because it would be empty the second time."""
     one, other = (Path("/dev/stdin") if str(path) == STANDARD_INPUT else path for path in (data, test))
     if is_stream(data) and is_stream(test) and (one == other or one.samefile(other)):
-        raise ValueError(f"DATA and --test are both {source_name(data)}, which can be read only once: save it first")
+        raise ValueError(
+            f"DATA and --test are both {source_name(data)}, which can be read only once: save it to a file first"
+        )
 
 
 def result_path(path: Path | None, option: str, data: Path, suffix: str) -> Path:
-    """The path of a result: the given one, or a name made from that of the data in the current folder."""
+    """Return the path of a result: the given path, or a name made from that of the data, in the current folder."""
     if path is None and is_stream(data):
-        raise ValueError(f"{source_name(data)} is no file to name the result after; give its name: {option} FILE")
+        raise ValueError(f"{source_name(data)} is not a file to name the result after; give a name with {option} FILE")
     path = Path(stem(data) + suffix) if path is None else path
     check_can_write(path, data)
     return path
@@ -174,7 +185,7 @@ def read(
     absent_chunks: str = "error",
     cache_size: float | None = None,
 ) -> Table:
-    """Read a table by the options of a command; a store is opened, not read. `cache_size` is in megabytes."""
+    """Read a table with the options of a subcommand; a store is opened but not read. `cache_size` is in megabytes."""
     return load_table(
         path,
         cache_size=DEFAULT_CACHE_SIZE if cache_size is None else int(1e6 * cache_size),
@@ -187,17 +198,17 @@ def read(
 
 
 def stored_entries(X: Any) -> int:
-    """The number of stored entries of a table; of a sparse matrix, the size counts these only."""
+    """Return the number of stored entries of a table."""
     return int(X.n_stored if is_source(X) else X.size)
 
 
 def parts_of(X: Any, m: int) -> Iterator[tuple[Any, NDArray[np.int64]]]:
-    """About m rows of a table, and which they are: evenly spaced ones, or of a store, evenly spaced blocks."""
+    """Yield about m evenly spaced rows of a table (evenly spaced blocks of a store), with their positions."""
     n = X.shape[0]
     if is_source(X):
         starts, rows = X.rows.starts, 0
         count = len(starts) - 1
-        # In this order, the first blocks are evenly spaced however many there are.
+        # In this order, the first blocks are evenly spaced for any number of blocks.
         for block in sorted(range(count), key=lambda k: k * _GOLDEN % 1.0):
             if rows >= m:
                 return
@@ -209,7 +220,7 @@ def parts_of(X: Any, m: int) -> Iterator[tuple[Any, NDArray[np.int64]]]:
 
 
 def check_classes(name: str, y: NDArray[Any], labels_in: str = "") -> None:
-    """Refuse labels that are not classes, and say where they were found: often the label column is wrong."""
+    """Refuse labels that are not classes, and say where they were found, because often the label column is wrong."""
     where = f" ({labels_in})" if labels_in else ""
     remedy = " If the labels are in another column, say which with --label-column." if labels_in else ""
     if y.size == 0:
@@ -230,16 +241,16 @@ def check_classes(name: str, y: NDArray[Any], labels_in: str = "") -> None:
 
 
 def check_features(path: Path, table: Table, d: int, whose: str) -> None:
-    """Refuse rows with a number of features that the model does not take, and say which columns are features."""
+    """Refuse rows with a different number of features than the model, and say which columns are features."""
     if table.X.shape[1] != d:
         labels = f" (without the labels: {table.labels_in})" if table.labels_in else ""
         raise ValueError(f"{source_name(path)} has {count(table.X.shape[1], 'feature')}{labels}, but {whose} {d}")
 
 
 def check_column_names(path: Path, table: Table, expected: Sequence[str] | None) -> None:
-    """Refuse columns that do not have the names, in the same order, of the features that the model is trained on.
+    """Refuse columns whose names or order differ from the features that the model was trained on.
 
-    Columns without names, as in a CSV file without a header, are features by their positions.
+    Columns without names, as in a CSV file without a header, are identified by their positions.
     """
     if expected is None or table.names is None or list(expected) == table.names:
         return
@@ -260,7 +271,7 @@ def check_column_names(path: Path, table: Table, expected: Sequence[str] | None)
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are.
+    """List the first few names, and count the others.
 
     >>> listed(["age", "income"])
     "'age', 'income'"
@@ -270,7 +281,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def position_or_name(label_column: str) -> str | int:
-    """A column as :func:`maxmargin.data.read_table` takes it.
+    """Convert a column to the form that :func:`maxmargin.data.read_table` accepts.
 
     >>> position_or_name("-2"), position_or_name("kind")
     (-2, 'kind')
@@ -282,17 +293,17 @@ def position_or_name(label_column: str) -> str | int:
 
 
 def error_rate(predicted: NDArray[Any], true: NDArray[Any]) -> float:
-    """The share of labels that are wrong; they are compared as text, so that 1 and 1.0 are the same."""
+    """Return the share of wrong labels, which are compared as text, so that 1 and 1.0 are equal."""
     return float(np.mean(np.array(label_text(predicted)) != np.array(label_text(true))))
 
 
 def as_json(value: object) -> str:
-    """One JSON object on one line."""
+    """Format a value as one line of JSON."""
     return json.dumps(value, allow_nan=False)
 
 
 def one_of(choices: Mapping[str, Sequence[str]]) -> Callable[[typer.CallbackParam, str | None], str | None]:
-    """A callback of typer that checks that the value of an option is one of its choices."""
+    """Return a callback for typer that checks that the value of an option is one of its choices."""
 
     def check(option: typer.CallbackParam, value: str | None) -> str | None:
         allowed = choices[str(option.name)]
@@ -304,23 +315,23 @@ def one_of(choices: Mapping[str, Sequence[str]]) -> Callable[[typer.CallbackPara
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given: those that are not None."""
+    """Return the options that were given, that is, those that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def refuse(options: Mapping[str, Any], why: str) -> None:
-    """Refuse these options: an error for the first that was given."""
+    """Raise an error for the first of these options that was given."""
     for name in given(options):
         raise ValueError(f"--{name.replace('_', '-')} {why}")
 
 
 def refuse_without_kernel(options: Mapping[str, Any], *, cached_blocks: bool) -> None:
-    """Refuse the options of a kernel where there is none; `cached_blocks`: `cache_size` is that of a store."""
+    """Refuse kernel options without a kernel; with `cached_blocks`, `cache_size` is allowed, as that of a store."""
     refuse({**options, "cache_size": None} if cached_blocks else options, "needs --kernel")
 
 
 def number_or_name(gamma: str | None) -> str | float | None:
-    """The gamma of a kernel: a number, or a name as it is.
+    """Convert the gamma of a kernel to a number, unless it is a name.
 
     >>> number_or_name("0.5"), number_or_name("scale")
     (0.5, 'scale')
@@ -332,7 +343,7 @@ def number_or_name(gamma: str | None) -> str | float | None:
 
 
 def stem(path: Path) -> str:
-    """The name of a file without its extension and without that of its compression.
+    """Return the name of a file without its extension and the extension of its compression.
 
     >>> stem(Path("rows.csv.gz"))
     'rows'

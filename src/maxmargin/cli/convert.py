@@ -1,4 +1,4 @@
-"""`maxmargin convert`: data in another format."""
+"""`maxmargin convert`: write data in another format."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ def convert(
         Path,
         typer.Argument(
             metavar="OUT",
-            help="What to write; its name says the format: .zarr, .h5, .parquet, .arrow, .npy or .libsvm.",
+            help="The path to write. Its suffix gives the format: .zarr, .h5, .parquet, .arrow, .npy or .libsvm.",
         ),
     ],
     chunks: Annotated[
         str | None,
         typer.Option(
             metavar="ROWSxCOLS",
-            help="The size of a chunk of a dense array; of Parquet and Arrow, ROWS of a row group.",
-            show_default="whole rows, about 4 MB together",
+            help="The size of a chunk of a dense array; for Parquet and Arrow, ROWS is the size of a row group.",
+            show_default="whole rows of about 4 MB together",
         ),
     ] = None,
     also_by_column: Annotated[
-        bool, typer.Option("--also-by-column", help="Write a second copy that columns are read from (Zarr, HDF5).")
+        bool, typer.Option("--also-by-column", help="Write a second copy for reading columns (Zarr, HDF5).")
     ] = False,
     sparse: Annotated[
         bool | None,
-        typer.Option("--sparse/--dense", help="Whether to leave out zeros (Zarr, HDF5).", show_default="as in DATA"),
+        typer.Option(
+            "--sparse/--dense", help="Whether to write a sparse matrix (Zarr, HDF5).", show_default="as in DATA"
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is at OUT.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
     label_column: LabelColumn = "last",
-    no_labels: Annotated[bool, typer.Option("--no-labels", help="All columns of DATA are features.")] = False,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="Treat all columns of DATA as features.")] = False,
     labels: Labels = None,
     header: Header = None,
     absent_chunks: AbsentChunksOption = "error",
     quiet: Quiet = False,
 ) -> None:
-    """Write DATA in another format, with its labels, in little memory. OUT is written completely or not at all."""
+    """Write DATA with its labels in another format, with little memory. OUT is written completely or not at all."""
     with RowProgress("converting", shown=not quiet) as progress:
         convert_data(
             data,
@@ -73,7 +75,7 @@ def convert(
 
 
 def rows_and_columns(text: str) -> tuple[int, int]:
-    """The size of a chunk.
+    """Parse the size of a chunk.
 
     >>> rows_and_columns("1000x64")
     (1000, 64)

@@ -1,4 +1,4 @@
-"""`maxmargin info`: what a model file holds."""
+"""`maxmargin info`: show the contents of a model file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from maxmargin.estimators.persistence.model_file import read_model
 
 @one_line_errors
 def info(model: ModelFile, json: AsJson = False) -> None:
-    """Show what a model file holds: how the model was trained, and how good it provably is."""
+    """Show the contents of a model file: how the model was trained, and its certificate."""
     about = summary(*read_model(model))
     if json:
         print(as_json(about))

@@ -1,4 +1,4 @@
-"""`maxmargin predict`: labels for new rows."""
+"""`maxmargin predict`: predict labels for new rows."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from maxmargin.estimators.words import count, label_text
 def predict(
     model: ModelFile,
     data: Data,
-    output: Annotated[Path | None, typer.Option(help="Write here instead of to standard output.")] = None,
-    decision: Annotated[bool, typer.Option("--decision", help="Decision values instead of labels.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
+    decision: Annotated[bool, typer.Option("--decision", help="Print decision values instead of labels.")] = False,
     label_column: LabelColumn = "last",
     labels: Labels = None,
     header: Header = None,
     absent_chunks: AbsentChunksOption = "error",
     json: AsJson = False,
 ) -> None:
-    """Predict a label for each row of DATA, one a line; where DATA has labels too, say how many are wrong.
+    """Predict a label for each row of DATA, one per line. If DATA has labels, also print the error.
 
-    A CSV or .npy file with as many columns as the model has features has no labels. With a model of `maxmargin ball`
-    the label is 1 for a row inside the ball and -1 for one outside.
+    A CSV or .npy file with as many columns as the model has features has no labels. With a model of `maxmargin ball`,
+    the label is 1 for a row inside the ball and -1 for a row outside.
     """
     if output is not None:
         check_can_write(output, data)
@@ -61,7 +61,7 @@ def predict(
     predicted = estimator.predict(table.X)
     scores = estimator.decision_function(table.X) if decision or json else np.empty(0)
     error = None
-    if table.y is not None and hasattr(estimator, "classes_"):  # a ball has no classes
+    if table.y is not None and hasattr(estimator, "classes_"):  # the model of a ball has no classes
         error = _error(source_name(data), table, predicted, label_text(estimator.classes_))
     if json:
         text = as_json({"labels": predicted.tolist(), "decisions": scores.tolist(), "error": error})
@@ -71,7 +71,7 @@ def predict(
         text = "\n".join(label_text(predicted))
     if output is None:
         print(text)
-        # Flush, so that a closed pipe raises its error here, and not when Python exits.
+        # Flush, so that a closed pipe raises its error here and not when Python exits.
         sys.stdout.flush()
     else:
         with atomic_write(output) as file:
@@ -79,7 +79,7 @@ def predict(
 
 
 def _error(name: str, table: Table, predicted: NDArray[Any], classes: list[str]) -> float | None:
-    """The share of labels that are predicted wrong; None if the model knows none of them, and a warning if not all.
+    """Return the share of wrong predictions; None if the model knows no label. Warn if it does not know all labels.
 
     Rows without a label do not count.
     """

@@ -1,4 +1,4 @@
-"""The progress of a fit, or of other work: a bar on a terminal, or lines in a log."""
+"""The progress of a fit or of other work, as a bar on a terminal or as lines in a log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maxmargin.cli.common import say
 from maxmargin.engine.interrupt import IMPATIENCE
 from maxmargin.estimators.callbacks import FitProgress, Progressing, SearchProgress
 
-FIRST_LINE = 2.0  # seconds until the first line of a log; shorter fits write none
+FIRST_LINE = 2.0  # seconds before the first line of a log; shorter fits write none
 
 
 class ShowProgress:
@@ -34,7 +34,7 @@ class ShowProgress:
         self.shown, self.seconds = shown, seconds
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Called when the fit begins: start the bar, or the thread that writes the log."""
+        """Start the bar, or the thread that writes the log; called when the fit begins."""
         self.started = time.perf_counter()
         self.progress: Progressing = FitProgress(1)
         self.ended, self.log, self.bar = threading.Event(), None, None
@@ -62,10 +62,10 @@ class ShowProgress:
             )
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Called when a part of the fit has ended; the display reads the progress by itself."""
+        """Do nothing when a part of the fit ends, because the display reads the progress by itself."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Called when the fit has ended, also by an error."""
+        """Stop the display; called when the fit has ended, also by an error."""
         self.ended.set()
         if self.bar is not None:
             self.bar.stop()
@@ -73,7 +73,7 @@ class ShowProgress:
             self.log.join()
 
     def now(self) -> str:
-        """The progress in words, with an estimate of the time left."""
+        """Describe the progress, with an estimate of the remaining time."""
         left = self.progress.seconds_left(time.perf_counter() - self.started)
         parts = [self.progress.sentence(), "" if math.isnan(left) else f"about {_duration(left)} left"]
         return ", ".join(part for part in parts if part)
@@ -90,12 +90,12 @@ class ShowProgress:
 
 
 class RowProgress:
-    """The progress of work on rows, as a context: a bar on a terminal, or lines in a log.
+    """Context that shows the progress of work on rows, as a bar on a terminal or as lines in a log.
 
     Parameters
     ----------
     doing : str
-        What is being done.
+        The name of the work.
     shown : bool
         Whether to show anything.
     seconds : float
@@ -121,7 +121,7 @@ class RowProgress:
             self.bar.stop()
 
     def update(self, done: int, total: int) -> None:
-        """Show that so many of all rows are done."""
+        """Show that `done` of `total` rows are done."""
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=done, total=total)
         elif self.shown and time.perf_counter() >= self.next_line:
@@ -130,7 +130,7 @@ class RowProgress:
 
 
 class _Column(ProgressColumn):  # type: ignore[misc]
-    """A column of the bar that shows the text that a function returns."""
+    """A column of the bar with the text that a function returns."""
 
     def __init__(self, text: Callable[[Any], str]) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class _Column(ProgressColumn):  # type: ignore[misc]
 
 
 def _duration(seconds: float) -> str:
-    """A duration in seconds, minutes or hours.
+    """Format a duration in seconds, minutes or hours.
 
     >>> _duration(8.25), _duration(200), _duration(7300)
     ('8 s', '3 min', '2.0 h')

@@ -1,4 +1,4 @@
-"""`maxmargin report`: a page about a model."""
+"""`maxmargin report`: write an HTML report on a model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from maxmargin.display import ModelReport
 from maxmargin.estimators import load_model
 from maxmargin.estimators.words import label_text
 
-STANDARD_OUTPUT = "-"  # as the name of the page
+STANDARD_OUTPUT = "-"  # name of the page that means standard output
 
 
 @one_line_errors
@@ -54,7 +54,7 @@ def report(
     header: Header = None,
     absent_chunks: AbsentChunksOption = "error",
 ) -> None:
-    """Write a page about a model, as HTML that needs no network: its certificate, errors on DATA, margins and more."""
+    """Write a report on a model as HTML that needs no network: certificate, errors on DATA, margins, features."""
     target = Path(f"{stem(model)}.html") if out is None else out
     piped = str(target) == STANDARD_OUTPUT
     if not piped:
@@ -90,7 +90,7 @@ def report(
 
 
 def _check_target(target: Path, model: Path, data: Path, labels: str | None) -> None:
-    """Refuse, before the work is done, a page that cannot be written or would replace what the command reads."""
+    """Refuse in advance a page that cannot be written, or that would replace a file that the command reads."""
     check_can_write(target, data)
     if labels is not None:
         check_can_write(target, Path(labels))
@@ -99,18 +99,18 @@ def _check_target(target: Path, model: Path, data: Path, labels: str | None) -> 
 
 
 def _write_to_stream(page: ModelReport, target: Path, *, piped: bool) -> None:
-    """Write the page to standard output, or to a pipe or device, which cannot be replaced as a file is."""
+    """Write the page to standard output, or to a pipe or device, which cannot be replaced like a file."""
     content = page.html.encode()
     if piped:
         sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()  # a closed pipe raises its error here, and not when Python exits
+        sys.stdout.buffer.flush()  # a closed pipe raises its error here and not when Python exits
     else:
         with target.open("wb") as stream:
             stream.write(content)
 
 
 def _command(model: Path, data: Path, options: Mapping[str, Any], header: bool | None) -> str:
-    """The command that makes the page again, with the options that are not defaults."""
+    """Return the command that reproduces the page, with the options that are not defaults."""
     words = ["maxmargin", "report", str(model), "--data", str(data)]
     for name, value in given(options).items():
         words += [name, str(value)]
@@ -120,7 +120,7 @@ def _command(model: Path, data: Path, options: Mapping[str, Any], header: bool |
 
 
 def _as_classes(name: str, table: Table, classes: NDArray[Any]) -> NDArray[Any]:
-    """The labels of a file as the model has them; they are compared as text, so that 1 and 1.0 are the same."""
+    """Convert the labels of a file to the classes of the model; they are compared as text, so that 1 equals 1.0."""
     known, found = label_text(classes), np.array(label_text(required_labels(name, table)))
     strange = np.setdiff1d(found, known)
     if strange.size:

@@ -1,4 +1,4 @@
-"""The samples that `maxmargin train` learns from: a table in this process, or files on the workers of a cluster."""
+"""The samples of `maxmargin train`: a table in this process, or files that the workers of a cluster open."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ if TYPE_CHECKING:
 
     from maxmargin.dask.rows import ClusterRows
 
-# The training error is measured on as many rows as take this many multiplications (some tenths of a second), but on at
-# least this many rows.
+# The training error is measured on as many rows as take this many multiplications (a few tenths of a second), but on
+# at least this many rows.
 TRAINING_ERROR_MULTIPLICATIONS, TRAINING_ERROR_ROWS = 300_000_000, 1000
 
-LOCAL = "local"  # the address that stands for a new cluster on this machine
-SECONDS_TO_CONNECT = 5.0  # time that a scheduler has to answer before its address counts as wrong
+LOCAL = "local"  # the address that means a new cluster on this machine
+SECONDS_TO_CONNECT = 5.0  # an address counts as wrong if its scheduler does not answer within this time
 
 
 class Samples(Protocol):
-    """Where the samples are decides how an estimator is made, fitted and tried on them."""
+    """Samples in one place, which determines how an estimator is made, fitted and evaluated on them."""
 
     name: str
-    """Of the data, in summaries and messages."""
+    """The name of the data in summaries and messages."""
 
     @property
     def n_features(self) -> int:
-        """The number of features, known once an estimator is prepared."""
+        """The number of features; known after an estimator is prepared."""
 
     @property
     def feature_names(self) -> Sequence[str] | None:
-        """The names of the features, known once an estimator is prepared; None if they have none."""
+        """The names of the features, or None; known after an estimator is prepared."""
 
     def prepare(self, estimator: str, parameters: Mapping[str, Any]) -> Any:
-        """The estimator of this name for these samples, which are brought to where it needs them."""
+        """Make the estimator of this name for these samples, and move the samples to where it needs them."""
 
     def fit(self, estimator: Any, checkpoint: Path | None) -> None:
-        """Fit an estimator that was prepared."""
+        """Fit a prepared estimator."""
 
     def local(self, model: Any) -> Any:
-        """A fitted model as one that needs no cluster."""
+        """Convert a fitted model to one that needs no cluster."""
 
     def notes(self, model: LinearSVC | SVC) -> dict[str, Any]:
-        """What the model file says of the samples, and of the error of the model on them."""
+        """Return notes for the model file about the samples and the error of the model on them."""
 
 
 class LocalSamples:
@@ -76,8 +76,9 @@ class LocalSamples:
     Parameters
     ----------
     data : path
-        Where they were read from.
+        The source of the samples.
     table : Table
+        The samples and their labels.
     """
 
     def __init__(self, data: Path, table: Table) -> None:
@@ -98,7 +99,7 @@ class LocalSamples:
 
     def fit(self, estimator: Any, checkpoint: Path | None) -> None:
         estimator.fit(self.table.X, self.y, checkpoint=checkpoint)
-        if self.table.names is not None:  # rows in memory are an array, which has no names
+        if self.table.names is not None:  # rows in memory are an array without names
             for model in {estimator, getattr(estimator, "best_estimator_", estimator)}:
                 keep_feature_names(model, self.table.names)
 
@@ -115,12 +116,12 @@ class LocalSamples:
 
 @contextmanager
 def local_samples(data: Path, label_column: str, header: bool | None, **reading: Any) -> Iterator[Samples]:
-    """The samples of a file or store, as a context; parameters are those of :func:`maxmargin.cli.common.read`."""
+    """Context with the samples of a file or store; parameters are those of :func:`maxmargin.cli.common.read`."""
     yield LocalSamples(data, read(data, label_column, header, **reading))
 
 
 def training_error(model: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:
-    """The share of training rows that are predicted wrong, from all rows or, if that is slow, evenly spaced ones."""
+    """Measure the training error on all rows or, if that is slow, on evenly spaced rows."""
     wrong = rows = 0
     for part, which in parts_of(X, rows_to_try(model, X.shape[0], stored_entries(X))):
         wrong += int(np.count_nonzero(model.predict(part) != y[which]))
@@ -129,22 +130,23 @@ def training_error(model: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str,
 
 
 def rows_to_try(model: LinearSVC | SVC, n: int, stored: int) -> int:
-    """The number of rows, of n with so many stored entries, that the training error is measured on."""
+    """Return on how many of n rows with `stored` entries to measure the training error."""
     vectors: int = model.support_.size if isinstance(model, SVC) else model.coef_.shape[0]
     cost = max(1, vectors * stored // n)  # multiplications for one row
     return min(n, max(TRAINING_ERROR_ROWS, TRAINING_ERROR_MULTIPLICATIONS // cost))
 
 
 class ClusterSamples:
-    """Samples of files that the workers of a cluster open, a partition each.
+    """Samples in files that the workers of a cluster open; each file is one partition.
 
     Parameters
     ----------
     client : distributed.Client
+        The client of the cluster.
     data : list of paths
-        Files, stores and patterns. The workers must find them by the same paths.
+        Files, stores and patterns. The workers must find them at the same paths.
     label_column : str or int
-        As :func:`maxmargin.data.read_table` takes it.
+        The label column, in the form that :func:`maxmargin.data.read_table` accepts.
     """
 
     rows: ClusterRows
@@ -158,7 +160,7 @@ class ClusterSamples:
 
         more = f" and {len(data) - 1:,} more" if len(data) > 1 else ""
         self.client, self.name = client, source_name(data[0]) + more
-        # A worker looks which files there are: this machine need not see them.
+        # A worker lists the files, because this machine may not have access to them.
         found = client.gather([client.submit(files_of, os.path.abspath(path), pure=False) for path in data])
         files = [file for some in found for file in some]
         self.partitions = [dask.delayed(read_pair, pure=False)(file, label_column) for file in files]
@@ -204,28 +206,28 @@ class ClusterSamples:
 def cluster_samples(
     address: str, data: Sequence[Path], label_column: str, *, processes: int | None, quiet: bool
 ) -> Iterator[Samples]:
-    """The samples of files on a cluster, as a context; see :class:`ClusterSamples` and :func:`cluster_client`."""
+    """Context with the samples of files on a cluster; see :class:`ClusterSamples` and :func:`cluster_client`."""
     with cluster_client(address, processes, quiet=quiet) as client:
         from maxmargin.dask.client import ClusterError
 
         try:
             yield ClusterSamples(client, data, position_or_name(label_column))
-        except ClusterError as error:  # its message says all that a user needs to know
+        except ClusterError as error:  # its message contains all that a user needs to know
             raise ValueError(str(error)) from error
 
 
 @contextmanager
 def cluster_client(address: str, processes: int | None, *, quiet: bool) -> Iterator[Client]:
-    """A client of the cluster at an address; "local" starts one of so many processes, and ends it afterwards.
+    """Context with a client of the cluster at an address; "local" starts a cluster, which ends with the context.
 
     Parameters
     ----------
     address : str
-        Of the scheduler, or "local".
+        The address of the scheduler, or "local".
     processes : int or None
-        Workers of a local cluster; None: one for each processor.
+        The number of workers of a local cluster; None means one for each processor.
     quiet : bool
-        Whether not to say where the dashboard is.
+        Whether to omit the message with the address of the dashboard.
     """
     for package in ("dask", "distributed"):
         import_optional(package, "--dask")
@@ -235,7 +237,7 @@ def cluster_client(address: str, processes: int | None, *, quiet: bool) -> Itera
 
     if address == LOCAL:
         workers = thread_count(processes)
-        # Errors of workers come back to this process, which reports them.
+        # Errors of workers are passed to this process, which reports them.
         with local_cluster(workers, silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
             if not quiet:
                 shown = f"; dashboard: {client.dashboard_link}" if find_spec("bokeh") is not None else ""

@@ -1,4 +1,4 @@
-"""`maxmargin sdp`: the optimum of a semidefinite program, from a file."""
+"""`maxmargin sdp`: maximise a semidefinite program from a file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from maxmargin.solvers import SublinearSdp, solve_sdp
 
 _STOPPED = {
     "tol": "value and bound are within tol",
-    "stalled": "no X with a larger value was found, but none is proved to be impossible",
-    "infeasible": "no X is feasible: proved",
-    "not found": "no X was found that meets the constraints to within eps, but none is proved to be impossible",
-    "max_tries": "the tries allowed were made",
-    "max_time": "the time was up",
+    "stalled": "no X with a larger value was found, but a larger value is not proved to be impossible",
+    "infeasible": "it is proved that no X is feasible",
+    "not found": "no X was found that meets the constraints to within eps, but this is not proved to be impossible",
+    "max_tries": "the limit max_tries was reached",
+    "max_time": "the time limit was reached",
     "budget": "the budget was spent",
-    "interrupted": "it was interrupted; this is the best answer until then",
+    "interrupted": "it was interrupted; this is the best answer found until then",
 }
 
 
@@ -51,35 +51,43 @@ def sdp(
         Path,
         typer.Argument(
             metavar="PROBLEM",
-            help="An SDPA sparse file (.dat-s), or arrays C, A, b, sense, trace_bound in .npz; - is standard input.",
+            help="An SDPA sparse file (.dat-s), or an .npz file with C, A, b, sense, trace_bound; - is standard input.",
         ),
     ],
     eps: Annotated[
         float, typer.Option(help="The largest violation of a constraint, relative to its norm times the trace bound.")
     ] = 0.05,
     method: Annotated[
-        str, typer.Option(callback=_known_method, metavar="|".join(METHODS), help="How the solver finds each X.")
+        str,
+        typer.Option(
+            callback=_known_method, metavar="|".join(METHODS), help="The method by which the solver finds each X."
+        ),
     ] = METHODS[0],
     constant: Annotated[
         float,
-        typer.Option(help="The constant in the number of rounds; the theorem has 23, and the answer is measured."),
+        typer.Option(help="The constant in the number of rounds; 23 in the theorem. The answer is measured anyway."),
     ] = 1.0,
-    tol: Annotated[float, typer.Option(help="Stop when value and bound differ by no more than this share.")] = 0.01,
+    tol: Annotated[float, typer.Option(help="The relative difference of value and bound at which to stop.")] = 0.01,
     trace_bound: Annotated[
-        float | None, typer.Option(help="The largest trace of X.", show_default="from PROBLEM, or by its equalities")
+        float | None,
+        typer.Option(help="The largest trace of X.", show_default="from PROBLEM, or from its equalities"),
     ] = None,
-    exact_trace: Annotated[bool, typer.Option("--exact-trace", help="The trace of X equals the trace bound.")] = False,
+    exact_trace: Annotated[
+        bool, typer.Option("--exact-trace", help="Require that the trace of X equals the trace bound.")
+    ] = False,
     max_time: MaxTime = None,
-    max_tries: Annotated[int, typer.Option(help="Stop after so many tries of the bisection.")] = 40,
-    budget: Annotated[int | None, typer.Option(help="The entries of PROBLEM that the solver may read.")] = None,
-    random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same answer.")] = None,
+    max_tries: Annotated[int, typer.Option(help="The maximum number of tries of the bisection.")] = 40,
+    budget: Annotated[
+        int | None, typer.Option(help="The maximum number of entries of PROBLEM that the solver may read.")
+    ] = None,
+    random_state: Annotated[int | None, typer.Option(help="The seed. The same seed gives the same answer.")] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write V with X = VV', the multipliers y and the figures to this .npz.")
+        Path | None, typer.Option(help="Write V (with X = VV'), the multipliers y and the results to this .npz file.")
     ] = None,
     json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Maximise C.X over the X that PROBLEM allows, and say what no X can beat. Ctrl-C keeps the best answer so far."""
+    """Maximise C.X over the feasible X of PROBLEM, with a bound that no X exceeds. Ctrl-C keeps the best X so far."""
     if output is not None:
         check_can_write(output, problem)
     program = _program(problem, read_program(problem), trace_bound, exact_trace)
@@ -116,7 +124,7 @@ def sdp(
 
 
 def _program(path: Path, file: ProgramArrays, trace_bound: float | None, exact: bool) -> SemidefiniteProgram:
-    """The program of a file, with the trace bound that the user, the file or the equalities give."""
+    """Make the program of a file, with the trace bound from the user, the file or the equalities."""
     bound, kind = file.trace_bound if trace_bound is None else trace_bound, "exactly" if exact else file.trace
     if bound is None:
         bound, kind = implied_trace(file.A, file.b, file.sense), "exactly"

@@ -1,4 +1,4 @@
-"""The summary of a model: as JSON for programs, as lines of text for people."""
+"""The summary of a model, as JSON for programs and as lines of text for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHOSEN = ("C", "gamma")  # the parameters that a search of the command chooses
 
 
 def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of a model except its coefficients, ready for JSON: for `--json` and for :func:`lines`."""
+    """Return all fields of a model except its coefficients in a form for JSON, for `--json` and :func:`lines`."""
     about = describe(model)
     certificates = [model.certificate_] if len(about["problems"]) == 1 else model.certificate_
     for problem, certificate in zip(about["problems"], certificates, strict=True):
@@ -27,13 +27,13 @@ def summary(model: Any, notes: Mapping[str, Any]) -> dict[str, Any]:
     if "classes" in about:
         labels = about["classes"]["values"]
         for problem, which in zip(about["problems"], model._strategy.classes_by_model, strict=True):
-            # One class against the rest, or two against each other.
+            # One class against the rest, or two classes against each other.
             problem["class"] = labels[which[0]] if len(which) == 1 else [labels[k] for k in which]
     return {**notes, **about, "certificate": str(model.certificate_), "n_iter": int(np.max(model.n_iter_))}
 
 
 def lines(about: Mapping[str, Any]) -> Iterator[str]:
-    """The summary as text: data, cost, certificate, and why the fit ended."""
+    """Yield the summary as text: data, cost, certificate, and why the fit ended."""
     yield _line(
         "data",
         f"{about['data']}: {count(about['rows'], 'row')}, " if "data" in about else "",
@@ -56,7 +56,7 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
     besides = {why: count for why, count in about["reads"].items() if not why.startswith("learning")}
     chunks, fetched = besides.pop("chunks fetched", 0), besides.pop("bytes fetched", 0)
     if text := reads(besides):
-        yield _line("and besides", text)  # not limited by a budget
+        yield _line("and besides", text)  # these reads are not limited by a budget
     if chunks:
         yield _line("fetched", f"{count(chunks, 'chunk')}, {fetched:,} bytes")
     yield from _ball(about) if "radius" in about else _classifier(about)
@@ -76,13 +76,13 @@ def _chosen(about: Mapping[str, Any]) -> str:
     parameters = ", ".join(f"{name} {_short(about[f'cv_{name}'])}" for name in CHOSEN if f"cv_{name}" in about)
     score = f"accuracy {about['cv_accuracy']:.2%} +- {about['cv_standard_error']:.2%}"
     early = f", {about['cv_left_early']:,} left early" if about["cv_left_early"] else ""
-    stopped = {"max_time": "; the time was up", "interrupted": "; interrupted"}.get(about["cv_stopped"], "")
+    stopped = {"max_time": "; time limit reached", "interrupted": "; interrupted"}.get(about["cv_stopped"], "")
     compared = f"over {count(about['cv_folds'], 'fold')}, of {count(about['cv_cells'], 'cell')}"
     return f"{parameters}: {score} {compared}{early}{stopped}"
 
 
 def _at_the_edge(edges: Mapping[str, str], *, kernel: bool) -> str:
-    """What to do if a chosen value is the smallest or the largest that was tried.
+    """Say what to do if a chosen value is the smallest or the largest value tried.
 
     >>> print(_at_the_edge({"C": "largest"}, kernel=False))
     C is the largest value tried, and a larger one may be better: scale the features, or try more with
@@ -132,7 +132,7 @@ def _ball(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 def details(about: Mapping[str, Any]) -> Iterator[str]:
-    """The fields of a model file that :func:`lines` leaves out."""
+    """Yield the fields of a model file that :func:`lines` leaves out."""
     yield _line("written by", f"maxmargin {about['library_version']}, format {about['format_version']}")
     if "classes" in about:
         yield _line("classes", ", ".join(label_text(about["classes"]["values"])), f" ({about['classes']['type']})")
@@ -167,7 +167,7 @@ _SHOWN = {
 
 
 def reads(counts: Mapping[str, int]) -> str:
-    """The entries read, by purpose.
+    """Describe the entries read, by purpose.
 
     >>> reads({"learning": 1200, "learning, dense count": 4000, "scale": 300, "solution": 0})
     '1,200 to learn (4,000 with zeros that are not stored), 300 to find the norms of the rows'
@@ -186,7 +186,7 @@ def _line(name: str, *text: object) -> str:
 
 
 def share(about: Mapping[str, Any]) -> str:
-    """The entries read to learn as a share of the stored entries, in words."""
+    """Describe the entries read for learning as a share of the stored entries."""
     if not about.get("stored"):
         return ""
     share = about["entries_read"] / about["stored"]

@@ -1,4 +1,4 @@
-"""`maxmargin train`: a model file from a data file, or from many files on the workers of a cluster."""
+"""`maxmargin train`: train a model on a data file, or on many files that the workers of a cluster open."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ from maxmargin.problems import LOSSES
 from maxmargin.solvers import KERNEL_SOLVERS, SOLVERS
 
 _CHOICES = {
-    "kernel": tuple(name for name in KERNELS if name != "precomputed"),  # the command reads no files of kernel matrices
+    "kernel": tuple(name for name in KERNELS if name != "precomputed"),  # the command cannot read kernel matrices
     "solver": tuple(dict.fromkeys(("auto", *SOLVERS, *KERNEL_SOLVERS))),
     "loss": tuple(LOSSES),
     "class_weight": ("balanced",),
     "multi_class": ("ovo", "ovr"),
 }
-CV_KERNEL_OPTIONS = ("degree", "coef0", "cache_size")  # those that a search does not choose
+CV_KERNEL_OPTIONS = ("degree", "coef0", "cache_size")  # the kernel options that a search does not choose
 
 _one_of_the_choices = one_of(_CHOICES)
 
@@ -73,11 +73,15 @@ def train(
         list[Path],
         typer.Argument(
             metavar="DATA",
-            help=f"{DATA_HELP} With --dask as many files or stores as you like, and patterns such as 'data-*.parquet'.",
+            help=f"{DATA_HELP} With --dask, any number of files, stores, and patterns such as 'data-*.parquet'.",
         ),
     ],
-    slack: Annotated[float | None, typer.Option(help="The mean slack allowed, of rows scaled to norm 1.")] = None,
-    C: Annotated[float | None, typer.Option("--C", help="The weight of the losses; 1 without --slack.")] = None,
+    slack: Annotated[
+        float | None, typer.Option(help="The mean slack, for rows scaled to norm at most 1; in place of --C.")
+    ] = None,
+    C: Annotated[
+        float | None, typer.Option("--C", help="The weight of the losses.", show_default="1 without --slack")
+    ] = None,
     kernel: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +100,7 @@ def train(
         typer.Option(
             callback=_one_of_the_choices,
             metavar="ovo|ovr",
-            help="With a kernel: a model for each two classes, or for each against the rest.",
+            help="With a kernel: one model for each pair of classes, or one for each class against the rest.",
             show_default="ovo",
         ),
     ] = None,
@@ -108,7 +112,7 @@ def train(
         typer.Option(
             callback=_one_of_the_choices,
             metavar="|".join(_CHOICES["loss"]),
-            help="The loss of a sample.",
+            help="The loss function.",
             show_default="squared_hinge; with --slack hinge",
         ),
     ] = None,
@@ -117,14 +121,15 @@ def train(
         typer.Option(
             "--cv",
             metavar="FOLDS",
-            help="Choose C, and gamma of a kernel that has one, by cross-validation with so many folds.",
+            help="Choose C, and gamma if the kernel has one, by cross-validation with this number of folds.",
         ),
     ] = None,
     budget: Budget = None,
     max_time: MaxTime = None,
     max_iter: MaxIter = None,
     tol: Annotated[
-        float | None, typer.Option(help="Stop at this relative gap.", show_default="the default of the solver")
+        float | None,
+        typer.Option(help="The relative duality gap at which to stop.", show_default="the default of the solver"),
     ] = None,
     early_stopping: Annotated[
         bool,
@@ -134,20 +139,27 @@ def train(
     ] = False,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
     intercept_scaling: Annotated[
-        float | None, typer.Option(help="Penalise the intercept as the weight of a feature of this value.")
+        float | None, typer.Option(help="Penalise the intercept like the weight of a feature with this constant value.")
     ] = None,
-    certify: Annotated[bool, typer.Option("--certify/--no-certify", help="Whether to certify on all of DATA.")] = True,
+    certify: Annotated[
+        bool, typer.Option("--certify/--no-certify", help="Whether to certify the model on all of DATA.")
+    ] = True,
     class_weight: Annotated[
         str | None,
-        typer.Option(callback=_one_of_the_choices, metavar="balanced", help="Weigh classes by how rare they are."),
+        typer.Option(
+            callback=_one_of_the_choices, metavar="balanced", help="Weight classes inversely to their frequencies."
+        ),
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="Rows to measure the error on.")] = None,
-    model: Annotated[Path | None, typer.Option(help="The file to write.", show_default="DATA with .mm, here")] = None,
+    test: Annotated[Path | None, typer.Option(help="Rows with labels on which to measure the test error.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="The model file to write.", show_default="the name of DATA with .mm, in the current folder"),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Save the run here every ten seconds or so. After a crash the same command goes on from there.",
+            help="Save the run in this folder about every ten seconds. After a crash, the same command continues it.",
         ),
     ] = None,
     dask: Annotated[
@@ -155,32 +167,34 @@ def train(
         typer.Option(
             "--dask",
             metavar="ADDRESS|local",
-            help="Train on a Dask cluster, whose workers open DATA: the address of its scheduler, such as "
-            "tcp://10.0.0.1:8786, or local, which starts a process for each processor of this machine.",
+            help="Train on a Dask cluster, whose workers open DATA. Give the address of its scheduler, such as "
+            "tcp://10.0.0.1:8786, or local to start a process for each processor of this machine.",
         ),
     ] = None,
     n_jobs: Annotated[
         int | None,
-        typer.Option(help="Threads, at most; with --dask local, processes.", show_default="as many as pay"),
+        typer.Option(
+            help="The maximum number of threads; with --dask local, of processes.", show_default="as many as pay off"
+        ),
     ] = None,
-    random_state: Annotated[int | None, typer.Option(help="The seed: the same one gives the same model.")] = None,
+    random_state: Annotated[int | None, typer.Option(help="The seed. The same seed gives the same model.")] = None,
     label_column: LabelColumn = "last",
     labels: Labels = None,
     header: Header = None,
     absent_chunks: AbsentChunksOption = "error",
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw how the run converged; certifies at each check. With --cv: draw the scores."),
+        typer.Option(help="Plot the convergence, with a certificate at each check. With --cv, plot the scores."),
     ] = None,
     json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a model on DATA, and say how good it provably is. Ctrl-C keeps the best model so far."""
+    """Train a model on DATA and certify how good it is. Ctrl-C keeps the best model so far."""
     first, several = data[0], len(data) > 1 or (dask is not None and has_magic(str(data[0])))
     if several and dask is None:
-        raise ValueError(f"{len(data)} files were given; several need --dask, where each is a partition")
+        raise ValueError(f"{len(data)} files were given; to train on several files, use --dask")
     if several and model is None:
-        raise ValueError("DATA is no single file to name the result after; give its name: --model FILE")
+        raise ValueError("DATA is not a single file to name the result after; give a name with --model FILE")
     target = result_path(model, "--model", first, ".mm")
     if plot is not None:
         check_can_write(plot, first)
@@ -198,7 +212,10 @@ def train(
     if kernel is None:
         refuse_without_kernel(kernel_options, cached_blocks=dask is None and store_kind(first) is not None)
     else:
-        refuse(linear_options, "does not go with --kernel: the loss is the hinge and the intercept free")
+        refuse(
+            linear_options,
+            "cannot be used with --kernel, where the loss is the hinge and the intercept is not regularised",
+        )
     both: dict[str, Any] = {
         "fit_intercept": intercept,
         "tol": tol,
@@ -207,7 +224,7 @@ def train(
         "n_jobs": n_jobs if dask is None else None,
         "random_state": random_state,
     }
-    # With --cv the search says what they are, or its fits have no such option.
+    # With --cv, the search chooses these, or its fits have no such option.
     without_cv: dict[str, Any] = {
         "C": C,
         "slack": slack,
@@ -219,7 +236,7 @@ def train(
     if cv is not None:
         refuse_with_cv = {**without_cv, "gamma": gamma, "multi_class": multi_class}
         refuse_with_cv |= {"intercept_scaling": intercept_scaling, "no_certify": None if certify else True}
-        refuse(refuse_with_cv, "does not go with --cv, which chooses C and gamma and solves to --tol")
+        refuse(refuse_with_cv, "cannot be used with --cv, which chooses C and gamma and solves to --tol")
         if cv < 2:
             raise ValueError(f"--cv {cv}: give two folds or more")
         own = {"loss": loss} if kernel is None else {name: kernel_options[name] for name in CV_KERNEL_OPTIONS}
@@ -239,7 +256,7 @@ def train(
     else:
         elsewhere = {"labels": labels, "header": header, "n_jobs": None if dask == LOCAL else n_jobs}
         elsewhere["absent_chunks"] = None if absent_chunks == "error" else absent_chunks
-        refuse(elsewhere, "does not go with --dask, whose workers read DATA")
+        refuse(elsewhere, "cannot be used with --dask, whose workers read DATA")
         opened = cluster_samples(dask, data, label_column, processes=n_jobs, quiet=quiet)
     with opened as samples:
         estimator = samples.prepare(name, parameters)
@@ -269,13 +286,13 @@ def train(
     elif certify:
         warn_if_loose(fitted.certificate_)
     if "interrupted" in (*np.atleast_1d(fitted.stopped_), getattr(estimator, "search_stopped_", "")):
-        going_on = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        going_on = "" if checkpoint is None else f"; the same command continues from {checkpoint}"
         say(f"interrupted: the best model so far was kept and is in {target}{going_on}")
         raise typer.Exit(130)
 
 
 def chosen(search: LinearSVCCV | SVCCV) -> dict[str, Any]:
-    """What a search has chosen, and how good it is, as notes of the model file."""
+    """Return what a search has chosen, and its score, as notes for the model file."""
     table, best = search.cv_results_, search.best_index_
     return {
         **{f"cv_{name}": value for name, value in search.best_params_.items()},
@@ -290,7 +307,7 @@ def chosen(search: LinearSVCCV | SVCCV) -> dict[str, Any]:
 
 
 def edges(search: LinearSVCCV | SVCCV) -> dict[str, str]:
-    """Which parameters have the smallest or the largest of all values that have a score."""
+    """Find the chosen parameters that have the smallest or the largest of all values with a score."""
     table, found = search.cv_results_, {}
     for name, value in search.best_params_.items():
         tried = np.unique(table[f"param_{name}"][~np.isnan(table["mean_test_score"])])
