@@ -59,7 +59,7 @@ def test_a_pipe_that_is_closed_is_no_error(tmp_path):
     X = np.tile([[0.0, 1.0], [1.0, 0.0]], (200_000, 1))
     labels = np.tile(["a label that is long", "another one"], 200_000)
     save_model(LinearSVC(slack=0.0, max_iter=5).fit(X[:10], labels[:10]), tmp_path / "m.mm")
-    np.savez(tmp_path / "rows.npz", X=X, y=np.zeros(len(X)))
+    np.savez(tmp_path / "rows.npz", X=X)
     with start_command("predict", tmp_path / "m.mm", tmp_path / "rows.npz") as process:
         assert process.stdout.readline()
         process.stdout.close()

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVCCV, LinearSVC, LinearSVCCV
 from maxmargin.estimators import search
+from maxmargin.solvers import NoModelYet
 
 BOTH = pytest.mark.parametrize("classifier", [LinearSVCCV, SVCCV])
 FEW = [0.1, 1.0, 10.0]
@@ -412,6 +413,14 @@ def test_ctrl_c_in_the_middle(classifier, monkeypatch, look):
     assert whole.search_stopped_ == ""
     known = ~np.isnan(model.scores_)
     np.testing.assert_array_equal(model.scores_[known], whole.scores_[known])
+
+
+@BOTH
+def test_ctrl_c_before_any_score(classifier, monkeypatch):
+    X, y = moons(200)
+    monkeypatch.setattr(search.Search, "run", lambda self, *samples: setattr(self, "stopped", "interrupted"))
+    with pytest.raises(NoModelYet, match="interrupted before any cell had a score"):
+        classifier(cv=3).fit(X, y)
 
 
 # Errors

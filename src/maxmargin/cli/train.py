@@ -310,7 +310,7 @@ def edges(search: LinearSVCCV | SVCCV) -> dict[str, str]:
     """Find the chosen parameters that have the smallest or the largest of all values with a score."""
     table, found = search.cv_results_, {}
     for name, value in search.best_params_.items():
-        tried = np.unique(table[f"param_{name}"][~np.isnan(table["mean_test_score"])])
+        tried = np.unique(table[f"param_{name}"])
         if tried.size > 1 and value in (tried[0], tried[-1]):
             found[f"cv_{name}_edge"] = "smallest" if value == tried[0] else "largest"
     return found

@@ -36,6 +36,7 @@ from maxmargin.estimators.validation import distinct_numbers, keep_feature_names
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
+from maxmargin.solvers import NoModelYet
 
 if TYPE_CHECKING:
     from maxmargin.display import ModelReport
@@ -145,9 +146,11 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
         self.search_stopped_ = search.stopped
         best = search.within_one_standard_error() if self.one_standard_error else search.best()
         if not search.n_samples[best]:
+            if search.stopped == "interrupted":
+                raise NoModelYet("the search was interrupted before any cell had a score: there is no model to keep")
             raise ValueError(
-                f"max_time={self.max_time!r} was over, or the search was interrupted, before any cell had a score; "
-                "give more time, fewer values, or fewer folds"
+                f"max_time={self.max_time!r} was over before any cell had a score; give more time, fewer values, or "
+                "fewer folds"
             )
         self.classes_ = np.unique(y)
         self._publish_search(search, best)
