@@ -91,7 +91,7 @@ def test_threads_share_an_index_of_the_other_axis(n_jobs, storage):
 
 def test_no_threads_at_all_are_refused():
     X, y = clouds(classes=3)
-    with pytest.raises(ValueError, match="n_jobs is 0; expected .* at least 1, or -1 for all"):
+    with pytest.raises(ValueError, match=r"n_jobs is 0; expected .* at least 1, or -1 for all"):
         LinearSVC(n_jobs=0).fit(X, y)
 
 

@@ -307,7 +307,7 @@ def chosen(search: LinearSVCCV | SVCCV) -> dict[str, Any]:
 
 
 def edges(search: LinearSVCCV | SVCCV) -> dict[str, str]:
-    """Find the chosen parameters that have the smallest or the largest of all values with a score."""
+    """Find the chosen parameters that have the smallest or the largest value of the grid."""
     table, found = search.cv_results_, {}
     for name, value in search.best_params_.items():
         tried = np.unique(table[f"param_{name}"])
