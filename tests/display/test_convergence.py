@@ -230,7 +230,7 @@ def test_the_legend_covers_nothing(trace):
 
 def test_nothing_to_draw():
     for trace in (BARE, Trace()):
-        with pytest.raises(ValueError, match=r"neither gaps nor holdout errors.*certify=True"):
+        with pytest.raises(ValueError, match=r"no gaps and no holdout errors.*certify=True"):
             trace.plot()
 
 

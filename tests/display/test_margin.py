@@ -89,7 +89,7 @@ def test_pipelines_and_searches():
 def test_what_cannot_be_drawn():
     X, y = load_iris(return_X_y=True)
     model = SVC().fit(X, y)
-    with pytest.raises(ValueError, match=r"3 binary problems; say which with problem=: '0 against 1', "):
+    with pytest.raises(ValueError, match=r"3 binary problems; give one as problem=: '0 against 1', "):
         MarginDisplay.from_estimator(model, X, y)
     with pytest.raises(ValueError, match="no binary problem '0 against 7'; there are: '0 against 1'"):
         MarginDisplay.from_estimator(model, X, y, problem="0 against 7")
@@ -103,7 +103,7 @@ def test_what_cannot_be_drawn():
         MarginDisplay.from_estimator(model, X, y, level="C")
     with pytest.raises(NotFittedError):
         MarginDisplay.from_estimator(SVC(), X, y)
-    with pytest.raises(TypeError, match="margins are drawn of LinearSVC and SVC; got StandardScaler"):
+    with pytest.raises(TypeError, match="a plot of margins needs a LinearSVC or SVC; got StandardScaler"):
         MarginDisplay.from_estimator(StandardScaler().fit(X), X, y)
 
 

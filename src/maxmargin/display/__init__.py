@@ -1,4 +1,4 @@
-"""Pictures and reports; pictures in scikit-learn's Display style. matplotlib is imported when something is drawn."""
+"""Plots in scikit-learn's Display style, and reports. matplotlib is imported only when something is drawn."""
 
 from maxmargin.display.convergence import ConvergenceDisplay
 from maxmargin.display.margin import MarginDisplay

@@ -23,40 +23,41 @@ LABELS = {
     "kernel_evaluations": "kernel evaluations",
 }
 
-MOST_COLOURS = 6  # runs; up to so many have a colour and a marker each, of more only the one with the largest gap
-LOG_COST = 50.0  # the axis of the cost is logarithmic if the largest cost is at least this many times the smallest
-SMALLEST_GAP = 1e-12  # relative gaps below this are rounding errors, and are drawn at the bottom of the axis
+MOST_COLOURS = 6  # up to this many runs get a colour and a marker each; otherwise only the run with the largest gap
+LOG_COST = 50.0  # the cost axis is logarithmic if the largest cost is at least this many times the smallest
+SMALLEST_GAP = 1e-12  # smaller relative gaps are rounding errors and are drawn at the bottom of the axis
 
 
 class ConvergenceDisplay:
-    """Plots the convergence of one or several runs against their cost.
+    """Plot of the convergence of one or several runs against their cost.
 
-    There are up to three panels; a panel is drawn if the traces have numbers for it:
+    There are up to three panels. A panel is drawn if the traces contain data for it:
 
-    - the relative gap on a logarithmic axis, with a line at `tol`. Dots are gaps that were measured;
-      between them the line follows the solver's own estimates, which cost nothing;
-    - the value reached and the bound on the best possible value, where they were measured at two checks or more
-      (``certify="checks"``). The panel shows the range near the last value and cuts off values far from it;
-    - the error on the holdout (``early_stopping=True``).
+    - The relative gap on a logarithmic axis, with a line at `tol`. Dots are measured gaps; between them, the line
+      follows the solver's own estimates, which cost nothing.
+    - The value reached and the bound on the best possible value, if they were measured at two checks or more
+      (``certify="checks"``). The panel shows the range near the last value and cuts off values far from it.
+    - The error on the holdout (``early_stopping=True``).
 
-    Of more than six runs, such as the 45 binary problems of ten classes, the one with the largest gap is drawn in
-    colour and named, and the others in grey; in place of the values a panel counts the problems within `tol`.
+    With more than six runs, such as the 45 binary problems of ten classes, the run with the largest gap is drawn in
+    colour and named, and the others in grey. Instead of the values, a panel then counts the problems within `tol`.
 
     Parameters
     ----------
     traces : mapping of str to Trace, or Traces
         The runs, by the name that the legend shows.
-    x : {"entries_read", "seconds", "iteration", "kernel_evaluations"} or None
-        The measure of cost. None: kernel evaluations where all runs made some, entries read where all read some and
-        none made evaluations, else seconds.
-    stored : int or None
-        How many entries the data holds; drawn as a line on the axis of entries read.
+    x : {"entries_read", "seconds", "iteration", "kernel_evaluations"} or None, default=None
+        The measure of cost. None selects kernel evaluations if all runs have some, otherwise entries read if all runs
+        have some, and otherwise seconds.
+    stored : int or None, default=None
+        The number of entries of the data, drawn as a line on the axis of entries read.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
+        The figure.
     axes_ : list of matplotlib Axes
-        One for each panel, from the top.
+        The axes of the panels, from the top.
 
     Examples
     --------
@@ -80,15 +81,15 @@ class ConvergenceDisplay:
     def from_trace(
         cls, trace: Trace | Traces, *, name: str | None = None, ax: Any = None, **options: Any
     ) -> ConvergenceDisplay:
-        """Draw one run, or those of all binary problems of a fit.
+        """Plot one run, or the runs of all binary problems of a fit.
 
         Parameters
         ----------
         trace : Trace or Traces
-            For instance `model.trace_` or `result.trace`.
-        name : str or None
-            Its name in the title.
-        ax : matplotlib Axes, a sequence of them, or None
+            For example `model.trace_` or `result.trace`.
+        name : str or None, default=None
+            The name of the run in the title.
+        ax : matplotlib Axes, a sequence of them, or None, default=None
             See :meth:`plot`.
         **options
             Parameters of the class.
@@ -96,6 +97,7 @@ class ConvergenceDisplay:
         Returns
         -------
         ConvergenceDisplay
+            The plot.
         """
         display = cls(trace if isinstance(trace, Traces) else {name or "": trace}, **options)
         return display.plot(ax=ax, name=name)
@@ -104,15 +106,15 @@ class ConvergenceDisplay:
     def from_estimator(
         cls, estimator: Any, *, name: str | None = None, ax: Any = None, **options: Any
     ) -> ConvergenceDisplay:
-        """Draw the fit of an estimator.
+        """Plot the fit of an estimator.
 
         Parameters
         ----------
         estimator : LinearSVC, SVC or EnclosingBall
             A fitted estimator.
-        name : str or None
-            Its name in the title; None: the name of its class.
-        ax : matplotlib Axes, a sequence of them, or None
+        name : str or None, default=None
+            The name of the estimator in the title. None uses the name of its class.
+        ax : matplotlib Axes, a sequence of them, or None, default=None
             See :meth:`plot`.
         **options
             Parameters of the class.
@@ -120,29 +122,31 @@ class ConvergenceDisplay:
         Returns
         -------
         ConvergenceDisplay
+            The plot.
         """
         check_is_fitted(estimator, "trace_")
         return cls.from_trace(estimator.trace_, name=name or type(estimator).__name__, ax=ax, **options)
 
     def plot(self, ax: Any = None, *, name: str | None = None) -> ConvergenceDisplay:
-        """Draw.
+        """Draw the plot.
 
         Parameters
         ----------
-        ax : matplotlib Axes, a sequence of them, or None
-            Where to draw: the first panel goes into the first axes, and so on; panels for which no axes are left are
-            not drawn. None: a new figure with a title, for all panels.
-        name : str or None
+        ax : matplotlib Axes, a sequence of them, or None, default=None
+            The axes of the panels, in order; panels without axes are not drawn. None makes a new figure with a title
+            and all panels.
+        name : str or None, default=None
             The name of the runs in the title.
 
         Returns
         -------
         ConvergenceDisplay
+            The plot itself.
         """
         drawings = self._drawings()
         if not drawings:
             raise ValueError(
-                "the trace has neither gaps nor holdout errors to draw; fit with certify=True, with a tol, or with "
+                "the trace has no gaps and no holdout errors to draw; fit with certify=True, with a tol, or with "
                 "early_stopping=True"
             )
         self.figure_, self.axes_ = panels(len(drawings), ax)
@@ -167,7 +171,7 @@ class ConvergenceDisplay:
 
     @property
     def _tol(self) -> float | None:
-        """The `tol` of the runs, if all runs that have one have the same."""
+        """The `tol` of the runs, if all runs with a `tol` have the same one."""
         found = {trace.tol for trace in self.traces.values()} - {None}
         return found.pop() if len(found) == 1 else None
 
@@ -178,7 +182,7 @@ class ConvergenceDisplay:
         return {name: float(gap[np.isfinite(gap)][-1]) for name, gap in gaps.items() if np.isfinite(gap).any()}
 
     def _common_cost(self) -> str:
-        """A measure of cost that all runs have: kernel evaluations and entries are not comparable, and may be 0."""
+        """Choose a cost that all runs have, because kernel evaluations and entries are not comparable and may be 0."""
         last = [trace[-1] for trace in self.traces.values() if len(trace)]
         if all(row.kernel_evaluations for row in last):
             return "kernel_evaluations"
@@ -198,7 +202,7 @@ class ConvergenceDisplay:
         return drawings
 
     def _title(self, name: str) -> str:
-        """The title: name, gap and error, on one line."""
+        """Return the title: name, gap and error, on one line."""
         gaps, parts = self._last_gaps, []
         if len(self.traces) > 1 and gaps:
             loosest = max(gaps, key=lambda run: gaps[run])
@@ -212,7 +216,7 @@ class ConvergenceDisplay:
         return ": ".join(part for part in (name, ", ".join(parts)) if part)
 
     def _set_cost_axis(self, axes: Axes) -> None:
-        """A logarithmic axis if costs span a wide range, else one from zero; with numbers such as "20 M"."""
+        """Use a logarithmic axis if costs span a wide range, otherwise one from zero; with numbers such as "20 M"."""
         from matplotlib.ticker import EngFormatter, NullFormatter
 
         drawn = [
@@ -259,7 +263,7 @@ class ConvergenceDisplay:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
 
     def _draw_count(self, axes: Axes) -> None:
-        """The number of runs within `tol` against the cost of each run until then."""
+        """Draw the number of runs within `tol` against the cost at which each run reached it."""
         tol, ends = self._tol, []
         for trace in self.traces.values():
             within = np.flatnonzero(trace.column("relative_gap") <= tol)
@@ -311,7 +315,7 @@ class ConvergenceDisplay:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
 
     def _styles(self, axes: Axes, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The runs that have a number in `sizes`, and the style of each; of many, the largest is last and in colour."""
+        """Yield each run in `sizes` with its style; with many runs, the largest comes last and in colour."""
         if not self._many:
             for marker, name in zip(MARKERS, self.traces, strict=False):
                 if name in sizes:
@@ -327,22 +331,22 @@ class ConvergenceDisplay:
 
 
 def known_gap(trace: Trace) -> Vector:
-    """The relative gap at each check: measured, else estimated by the solver, else NaN."""
+    """Return the relative gap at each check: measured, otherwise estimated by the solver, otherwise NaN."""
     measured: Vector = trace.column("relative_gap")
     return np.where(np.isfinite(measured), measured, trace.column("estimated_gap"))
 
 
 def _decades(gaps: Vector) -> tuple[float, float]:
-    """The powers of ten between which gaps are drawn; gaps of zero get one more decade at the bottom."""
+    """Return the powers of ten between which gaps are drawn; gaps of zero get one more decade at the bottom."""
     gaps = gaps[np.isfinite(gaps)]
     least = gaps[gaps > SMALLEST_GAP].min(initial=0.1)
     bottom = 10.0 ** (math.floor(math.log10(least)) - bool((gaps <= SMALLEST_GAP).any()))
-    # A gap above 1 means that value and bound have different signs, or that one is zero: its size has no meaning.
+    # A gap above 1 means that value and bound have different signs or that one is zero, so its size is meaningless.
     return bottom, 10.0 ** math.ceil(math.log10(min(1.0, max(gaps.max(), 2 * bottom))))
 
 
 def _near(last: Vector, seen: Vector) -> tuple[float, float]:
-    """The range of the values within one size of the last ones, with a margin."""
+    """Return the range of the values that are within one size of the last ones, with a margin."""
     size = np.abs(last).max() or np.abs(seen).max() or 1.0
     low, high = max(seen.min(), last.min() - size), min(seen.max(), last.max() + size)
     low = max(low, 0.0) if last.min() >= 0 else low

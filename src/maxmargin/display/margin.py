@@ -1,6 +1,6 @@
 """Plots of the margins of all samples, with the water level of the slack form.
 
-They are Figure 1 of Cotter, Shalev-Shwartz and Srebro (2012) on data of one's own.
+The plots correspond to Figure 1 of Cotter, Shalev-Shwartz and Srebro (2012), for any data.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from maxmargin.core.water import water_level
 from maxmargin.display.style import LEGEND_ABOVE, ink, last_step, panels, percent
 from maxmargin.estimators.base import MarginClassifier
 
-LISTED_CLASSES = 5  # in an error message
+LISTED_CLASSES = 5  # maximum number of classes that an error message lists
 
 
 class MarginDisplay:
-    r"""Plots decision values times labels in ascending order, and the level that the slack fills them up to.
+    r"""Plot of decision values times labels in ascending order, with the level to which the slack fills them.
 
-    The responses of all samples are the ground, and the slack is water that is poured over it. Samples below zero are
-    misclassified, those below the level are inside the margin. The water over a sample is its slack.
+    The curve of the responses of all samples is like the ground, and the slack is like water that is poured over it.
+    Samples below zero are misclassified, and samples below the level are inside the margin. The water above a sample is
+    its slack.
 
     Parameters
     ----------
     responses : array of shape (n,)
-        The decision value of each sample, times its label -1 or 1, so that the margin is 1.
+        The decision value of each sample times its label -1 or 1, so that the margin is 1.
     level : float, default=1.0
         The water level.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
+        The figure.
     ax_ : matplotlib Axes
+        The axes.
 
     Examples
     --------
@@ -56,35 +59,37 @@ class MarginDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, problem: str | int | None = None, level: str = "margin", ax: Any = None
     ) -> MarginDisplay:
-        """Draw the margins of samples, each of which counts once.
+        """Plot the margins of samples, all with the same weight.
 
         Parameters
         ----------
         estimator : LinearSVC, SVC, LinearSVCCV, SVCCV, or a pipeline that ends in one
             A fitted estimator.
         X : array or sparse matrix of shape (n, d)
-            The samples that it was fitted on, or others.
+            The training samples or other samples.
         y : array of shape (n,)
-            Their labels.
-        problem : str, int or None
-            Which binary problem of a model of several classes, by name, such as "3 against 5" or "3 against the rest",
-            or by position. Of a problem of two classes, samples of others are left out.
+            The labels of these samples.
+        problem : str, int or None, default=None
+            The binary problem of a model of several classes, by name, such as "3 against 5" or "3 against the rest", or
+            by position. For a problem of two classes, samples of other classes are left out.
         level : {"margin", "slack"}, default="margin"
-            Where the water stands: at the margin, 1; or where the model's slack, poured over these samples, fills them
-            up to. On the samples that a model with the hinge was fitted on, with equal weights, both are the same.
-        ax : matplotlib Axes or None
-            Where to draw; None: a new figure.
+            The water level: "margin" is at the margin, 1, and "slack" is the level that the model's slack reaches when
+            it is poured over these samples. Both are the same on the training samples of a model with the hinge and
+            equal weights.
+        ax : matplotlib Axes or None, default=None
+            The axes to draw on. None makes a new figure.
 
         Returns
         -------
         MarginDisplay
+            The plot.
         """
         if level not in ("margin", "slack"):
             raise ValueError(f"level must be 'margin' or 'slack'; got {level!r}")
         check_is_fitted(estimator)
         model = last_step(estimator)
         if not isinstance(model, MarginClassifier):
-            raise TypeError(f"margins are drawn of LinearSVC and SVC; got {type(model).__name__}")
+            raise TypeError(f"a plot of margins needs a LinearSVC or SVC; got {type(model).__name__}")
         k, name = _which(model, problem)
         responses = _responses(estimator, model, X, y, k)
         at = 1.0
@@ -94,18 +99,19 @@ class MarginDisplay:
         return cls(responses, level=at).plot(ax=ax, name=name)
 
     def plot(self, ax: Any = None, *, name: str = "") -> MarginDisplay:
-        """Draw.
+        """Draw the plot.
 
         Parameters
         ----------
-        ax : matplotlib Axes or None
-            Where to draw; None: a new figure.
-        name : str
-            The binary problem, for the title.
+        ax : matplotlib Axes or None, default=None
+            The axes to draw on. None makes a new figure.
+        name : str, default=""
+            The name of the binary problem, for the title.
 
         Returns
         -------
         MarginDisplay
+            The plot itself.
         """
         self.figure_, (self.ax_, *_) = panels(1, ax, (7.2, 3.6))
         from matplotlib.ticker import FuncFormatter
@@ -134,13 +140,13 @@ class MarginDisplay:
 
 
 def _which(model: MarginClassifier, problem: str | int | None) -> tuple[int, str]:
-    """The position and the name of a binary problem."""
+    """Return the position and the name of a binary problem."""
     names = list(model._strategy.names)
     if problem is None and len(names) == 1:
         return 0, ""
     listed = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
     if problem is None:
-        raise ValueError(f"the model has {len(names)} binary problems; say which with problem=: {listed}")
+        raise ValueError(f"the model has {len(names)} binary problems; give one as problem=: {listed}")
     if isinstance(problem, str) and problem in names:
         return names.index(problem), problem
     if not isinstance(problem, str) and -len(names) <= problem < len(names):
@@ -149,7 +155,7 @@ def _which(model: MarginClassifier, problem: str | int | None) -> tuple[int, str
 
 
 def _responses(estimator: Any, model: MarginClassifier, X: Any, y: Any, k: int) -> Vector:
-    """The decision values of binary problem k times the labels -1 and 1 in it."""
+    """Compute the decision values of binary problem k times the labels -1 and 1 in it."""
     before = estimator
     while hasattr(before, "best_estimator_"):
         before = before.best_estimator_
@@ -166,7 +172,7 @@ def _responses(estimator: Any, model: MarginClassifier, X: Any, y: Any, k: int) 
 
 
 def check_labels(model: MarginClassifier, y: Any) -> NDArray[Any]:
-    """Labels as an array; an error if the model does not know one of them."""
+    """Convert labels to an array; raise an error if the model does not know one of them."""
     labels: NDArray[Any] = np.asarray(column_or_1d(y))
     try:
         unknown = np.setdiff1d(labels, model.classes_).tolist()
@@ -183,7 +189,7 @@ def check_labels(model: MarginClassifier, y: Any) -> NDArray[Any]:
 
 
 def values_by_model(model: MarginClassifier, X: Any) -> Vector:
-    """The decision values of the binary models, and not votes, of shape (m, n_models)."""
+    """Compute the decision values of the binary models (not votes), of shape (m, n_models)."""
     by_model = copy.copy(model)
     if "decision_function_shape" in model.get_params():
         by_model.set_params(decision_function_shape="ovo")

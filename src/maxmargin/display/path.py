@@ -18,23 +18,24 @@ LOG_RANGE = 10.0  # an axis is logarithmic if the largest value on it is at leas
 
 
 class PathDisplay:
-    """Plots the errors and the margin of the models of a regularisation path.
+    """Plot of the errors and the margin of the models on a regularisation path.
 
-    There are two panels: the share of wrong predictions, on the samples that the models were fitted on and on those
-    held out, with the least error on the latter marked; and the margin (against the margin, the slack).
+    There are two panels. The first one shows the error on the training samples and on the held-out samples, and marks
+    the smallest error on the latter. The second one shows the margin (or the slack, if `x` is the margin).
 
     Parameters
     ----------
     path : Path
-        What :func:`maxmargin.slack_path` returned.
+        A path from :func:`maxmargin.slack_path`.
     x : {"slack", "C", "margin"}, default="slack"
-        What the models are drawn against.
+        The quantity on the horizontal axis.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
+        The figure.
     axes_ : list of matplotlib Axes
-        One for each panel, from the top.
+        The axes of the panels, from the top.
 
     Examples
     --------
@@ -55,35 +56,36 @@ class PathDisplay:
 
     @classmethod
     def from_path(cls, path: Path, *, ax: Any = None, x: str = "slack") -> PathDisplay:
-        """Draw a path.
+        """Plot a path.
 
         Parameters
         ----------
         path : Path
-            What :func:`maxmargin.slack_path` returned.
-        ax : matplotlib Axes, a sequence of them, or None
+            A path from :func:`maxmargin.slack_path`.
+        ax : matplotlib Axes, a sequence of them, or None, default=None
             See :meth:`plot`.
         x : {"slack", "C", "margin"}, default="slack"
-            What the models are drawn against.
+            The quantity on the horizontal axis.
 
         Returns
         -------
         PathDisplay
+            The plot.
         """
         return cls(path, x=x).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> PathDisplay:
-        """Draw.
+        """Draw the plot.
 
         Parameters
         ----------
-        ax : matplotlib Axes, a sequence of them, or None
-            Where to draw: the errors go into the first axes, the margin into the second, if there is one. None: a new
-            figure.
+        ax : matplotlib Axes, a sequence of them, or None, default=None
+            The axes for the errors and, if there is a second one, for the margin. None makes a new figure.
 
         Returns
         -------
         PathDisplay
+            The plot itself.
         """
         self.figure_, self.axes_ = panels(2, ax)
         x = self.path.column(self.x)
@@ -122,7 +124,7 @@ class PathDisplay:
 
 
 def _set_scale(axes: Axes, which: str, values: Vector) -> None:
-    """A logarithmic axis for values of many sizes; one that has a place for zero if there are such."""
+    """Use a logarithmic axis for values of different sizes; one that includes zero if a value is zero."""
     positive = values[values > 0]
     if not positive.size or positive.max() < LOG_RANGE * positive.min():
         return

@@ -15,28 +15,30 @@ MARGIN = 0.08  # space around the samples, as a share of their range
 
 
 class RegionsDisplay:
-    """Plots what a classifier predicts in the plane, with the samples.
+    """Plot of the predictions of a classifier in the plane, with samples.
 
-    Of two classes, the boundary is a line and the margins, where the decision value is -1 or 1, are dashed. Support
-    vectors have a ring, where they are known.
+    With two classes, the boundary is a solid line, and the margins, where the decision value is -1 or 1, are dashed
+    lines. Support vectors, if known, are marked with a ring.
 
     Parameters
     ----------
     xx, yy : arrays of shape (m, m)
-        A grid of the plane.
+        The coordinates of a grid of points.
     regions : array of int of shape (m, m)
-        The class of each of its points.
+        The class of each point.
     classes : array of shape (n_classes,)
         The labels.
-    decisions : array of shape (m, m) or None
-        The decision values there, of two classes.
-    names : tuple of str
+    decisions : array of shape (m, m) or None, default=None
+        The decision value at each point, for two classes.
+    names : tuple of str, default=("feature 0", "feature 1")
         The names of the two features.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
+        The figure.
     ax_ : matplotlib Axes
+        The axes.
 
     Examples
     --------
@@ -66,33 +68,34 @@ class RegionsDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, grid_resolution: int = 200, ax: Any = None
     ) -> RegionsDisplay:
-        """Draw the regions of a classifier.
+        """Plot the regions of a classifier.
 
         Parameters
         ----------
         estimator : classifier, or a pipeline that ends in one
-            A fitted estimator of two features.
+            A fitted estimator with two features.
         X : array or DataFrame of shape (n, 2)
-            The samples that it was fitted on, or others. Support vectors are marked where X has as many rows as the
-            data that the model was fitted on, which it is taken for.
+            The training samples or other samples. If X has as many rows as the training data, it is assumed to be the
+            training data, and support vectors are marked.
         y : array of shape (n,)
-            Their labels.
+            The labels of these samples.
         grid_resolution : int, default=200
-            Points of the grid on each axis.
-        ax : matplotlib Axes or None
-            Where to draw; None: a new figure.
+            The number of grid points on each axis.
+        ax : matplotlib Axes or None, default=None
+            The axes to draw on. None makes a new figure.
 
         Returns
         -------
         RegionsDisplay
+            The plot.
         """
         check_is_fitted(estimator)
         columns = getattr(X, "columns", None)
         samples = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
         if samples.ndim != 2 or samples.shape[1] != 2:
             raise ValueError(
-                f"regions are drawn in the plane of two features; got X of shape {samples.shape}. Fit a model on two "
-                "of the features, or on two components of PCA"
+                f"a plot of regions needs two features; got X of shape {samples.shape}. Fit a model on two of the "
+                "features, or on two components of PCA"
             )
         low, high = samples.min(axis=0), samples.max(axis=0)
         space = MARGIN * np.where(high > low, high - low, 1.0)
@@ -113,22 +116,23 @@ class RegionsDisplay:
         return display.plot(samples, column_or_1d(y), support=support, ax=ax)
 
     def plot(self, X: Vector, y: NDArray[Any], *, support: Any = None, ax: Any = None) -> RegionsDisplay:
-        """Draw.
+        """Draw the plot.
 
         Parameters
         ----------
         X : array of shape (n, 2)
-            Samples.
+            The samples.
         y : array of shape (n,)
-            Their labels.
-        support : array of int or None
-            Which of them are support vectors.
-        ax : matplotlib Axes or None
-            Where to draw; None: a new figure.
+            The labels of these samples.
+        support : array of int or None, default=None
+            The positions of the support vectors in X.
+        ax : matplotlib Axes or None, default=None
+            The axes to draw on. None makes a new figure.
 
         Returns
         -------
         RegionsDisplay
+            The plot itself.
         """
         self.figure_, (self.ax_, *_) = panels(1, ax, (6.0, 4.5))
         axes, count = self.ax_, self.classes.size

@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELL = 0.62  # width and height of a cell in inches
-# The colours span the scores of this share of the cells, the best ones: those of the others, which are often far worse,
-# would leave all good ones with the same colour.
+# The colours span the scores of the best cells, this share of all. The scores of the other cells are often far worse:
+# if they were included, all good cells would have the same colour.
 COLOURED_SHARE = 0.6
-LIGHT = 0.5  # luminance of a cell, from 0 to 1, from which on what is written on it is dark
+LIGHT = 0.5  # text is dark on cells of at least this luminance, which is between 0 and 1
 
 
 class SearchDisplay:
-    """Plots the scores of a search: a map over gamma and C (or slack), or a curve over C (or slack) alone.
+    """Plot of the scores of a search: a map over gamma and C (or slack), or a curve over C (or slack) alone.
 
     Cells that were left early, after a comparison on a part of the samples, are hatched on the map and hollow on the
-    curve. The chosen cell is framed on the map and has a line on the curve. Error bars are one standard error of the
-    mean over the folds. The colours of the map tell the better cells apart; the worst all have the darkest.
+    curve. The chosen cell is framed on the map and marked by a line on the curve. Error bars are one standard error of
+    the mean over the folds. The colours of the map distinguish the better cells; the worst cells all have the darkest
+    colour.
 
     Parameters
     ----------
@@ -35,12 +36,14 @@ class SearchDisplay:
     best_index : int
         The position of the chosen cell.
     score_name : str, default="score"
-        What the score is.
+        The name of the score.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
+        The figure.
     ax_ : matplotlib Axes
+        The axes.
 
     Examples
     --------
@@ -61,18 +64,19 @@ class SearchDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> SearchDisplay:
-        """Draw the search of an estimator.
+        """Plot the search of an estimator.
 
         Parameters
         ----------
         estimator : LinearSVCCV or SVCCV
             A fitted estimator.
-        ax : matplotlib Axes or None
-            Where to draw; None: a new figure.
+        ax : matplotlib Axes or None, default=None
+            The axes to draw on. None makes a new figure.
 
         Returns
         -------
         SearchDisplay
+            The plot.
         """
         check_is_fitted(estimator, "cv_results_")
         scoring = "accuracy" if estimator.scoring is None else estimator.scoring
@@ -81,18 +85,19 @@ class SearchDisplay:
         return display.plot(ax=ax, name=type(estimator).__name__)
 
     def plot(self, ax: Any = None, *, name: str = "") -> SearchDisplay:
-        """Draw.
+        """Draw the plot.
 
         Parameters
         ----------
-        ax : matplotlib Axes or None
-            Where to draw; None: a new figure with a title.
-        name : str
+        ax : matplotlib Axes or None, default=None
+            The axes to draw on. None makes a new figure with a title.
+        name : str, default=""
             The name of the estimator in the title.
 
         Returns
         -------
         SearchDisplay
+            The plot itself.
         """
         gammas = np.unique(self.results.get("param_gamma", [0.0]))
         values = np.unique(self.results[f"param_{self.name}"])
@@ -101,7 +106,7 @@ class SearchDisplay:
         one = gammas.size == 1
         handles = self._draw_curve(self.ax_) if one else self._draw_map(self.ax_, gammas, values)
         self.ax_.set_xlabel(self.name)
-        # A map leaves no room for a legend on it.
+        # There is no room for a legend on a map.
         self.ax_.legend(handles=handles, **(LEGEND_ABOVE if ax is None or not one else {"loc": "best"}))
         if ax is None:
             self.figure_.suptitle(": ".join(filter(None, (name, self._best_in_words()))))
@@ -114,7 +119,7 @@ class SearchDisplay:
         return f"{mean:.4f} \N{PLUS-MINUS SIGN} {error:.4f} at {where}"
 
     def _draw_map(self, axes: Axes, gammas: Vector, values: Vector) -> list[Any]:
-        """Draw the map; returns what its legend shows."""
+        """Draw the map, and return the handles of its legend."""
         from matplotlib import colormaps
         from matplotlib.colors import Normalize
         from matplotlib.patches import Patch, Rectangle
@@ -138,7 +143,7 @@ class SearchDisplay:
             if k == self.best_index:
                 inner = corner[0] + 0.05, corner[1] + 0.05
                 axes.add_patch(Rectangle(inner, 0.9, 0.9, fill=False, edgecolor=pen, linewidth=2.5))
-        # Marks have the colour that shows on their cell; those of the legend lie on the background.
+        # The colour of a mark depends on its cell; marks in the legend are on the background.
         handles = [Patch(fill=False, edgecolor=ink(axes), linewidth=2.5, label="chosen")]
         if self.results["left_early"].any():
             handles.append(Patch(fill=False, edgecolor=ink(axes), linewidth=0, hatch="//", label=self._early_label))
@@ -150,7 +155,7 @@ class SearchDisplay:
         return handles
 
     def _draw_curve(self, axes: Axes) -> list[Any]:
-        """Draw the curve; returns what its legend shows."""
+        """Draw the curve, and return the handles of its legend."""
         x = np.asarray(self.results[f"param_{self.name}"])
         order = np.argsort(x)
         early = np.asarray(self.results["left_early"], dtype=bool)
@@ -186,6 +191,6 @@ class SearchDisplay:
 
 
 def _written_on(colour: tuple[float, float, float, float]) -> str:
-    """A grey that can be read on a colour."""
+    """Return a grey that is readable on a colour."""
     luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))
     return "0.1" if luminance >= LIGHT else "0.95"

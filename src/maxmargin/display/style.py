@@ -1,4 +1,4 @@
-"""What all pictures share: where they are drawn, and colours that can be seen on light and dark backgrounds."""
+"""Code that all plots share: figures and axes, and colours that are visible on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from maxmargin.core.optional import import_optional
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARKERS = "os^DvP"  # one a curve or class, so that they can be told apart without colours
+MARKERS = "os^DvP"  # one per curve or class, which distinguishes them without colours
 PANEL_SIZE = (7.2, 2.7)  # width and height of a panel in inches
-# Above the curves, of which a legend there covers none.
+# The position of a legend above the axes, where it covers no curve.
 LEGEND_ABOVE = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False, "ncols": 3, "borderaxespad": 0.2}
 
 
 def pyplot() -> Any:
-    """The module matplotlib.pyplot, or an error that says how to install it."""
+    """Import matplotlib.pyplot, or raise an error that says how to install it."""
     return import_optional("matplotlib.pyplot", "drawing")
 
 
 def panels(count: int, ax: Any, size: tuple[float, float] = PANEL_SIZE) -> tuple[Any, list[Any]]:
-    """The figure and the axes for so many panels: a new one, or those that the caller gave for the first of them."""
+    """Return the figure and the axes for `count` panels: new ones, or those that the caller gave."""
     plt = pyplot()
     if ax is None:
         width, height = size
@@ -38,7 +38,7 @@ def panels(count: int, ax: Any, size: tuple[float, float] = PANEL_SIZE) -> tuple
 
 
 def percent(share: float) -> str:
-    """A share in per cent, to three digits.
+    """Format a share in per cent with three digits.
 
     >>> percent(0.0123), percent(1e-10)
     ('1.23 %', '1e-08 %')
@@ -48,7 +48,7 @@ def percent(share: float) -> str:
 
 
 def number(value: float) -> str:
-    """A number on a tick, to two digits.
+    """Format a number for a tick with two digits.
 
     >>> number(1000.0), number(0.0331)
     ('1000', '0.033')
@@ -57,12 +57,12 @@ def number(value: float) -> str:
 
 
 def ink(axes: Axes) -> Any:
-    """The colour of text in the current style, readable on a light or dark background."""
+    """Return the colour of text in the current style, which is readable on its light or dark background."""
     return axes.xaxis.label.get_color()
 
 
 def last_step(estimator: Any) -> Any:
-    """The classifier itself: the last step of a pipeline, the best model of a search."""
+    """Return the classifier itself: the last step of a pipeline, or the best model of a search."""
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
