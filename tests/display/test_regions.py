@@ -89,7 +89,7 @@ def test_every_colour_can_be_told_from_the_background(style):
 
 def test_other_than_two_features():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=r"plane of two features; got X of shape \(150, 4\)"):
+    with pytest.raises(ValueError, match=r"needs two features; got X of shape \(150, 4\)"):
         RegionsDisplay.from_estimator(SVC().fit(X, y), X, y)
     with pytest.raises(NotFittedError):
         RegionsDisplay.from_estimator(SVC(), X[:, :2], y)
