@@ -164,6 +164,6 @@ def _refuse_doubtful_header(path: str, first: str, second: str) -> None:
             path,
             1,
             None,
-            f"the label is {first!r}, that of the next row {second!r}: if the first line holds names, say header=True "
-            "(--header), else header=False (--no-header)",
+            f"the label is {first!r}, but the label of the next row is {second!r}: if the first line holds names, give "
+            "header=True (--header), otherwise header=False (--no-header)",
         )

@@ -92,7 +92,7 @@ class OnDemand:
     >>> X = OnDemand(3, 4, entries=lambda i, j: 10.0 * i + j, cost=[1, 1, 1, 5])
     >>> X.columns.read(3).lines
     array([[ 3., 13., 23.]])
-    >>> X.rows.read(1).lines  # of which the last entry is known
+    >>> X.rows.read(1).lines  # the last entry is known already
     array([[10., 11., 12., 13.]])
     >>> X.spent, X.computed
     (18.0, 6)

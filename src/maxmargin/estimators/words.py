@@ -36,7 +36,7 @@ PURPOSES = {
 
 
 def label_text(labels: Iterable[Any]) -> list[str]:
-    """Labels as text: whole numbers without a decimal point, whatever their type.
+    """Convert labels to text, with whole numbers of any type without a decimal point.
 
     >>> label_text(np.array([1.0, -1.0, 0.5])), label_text(["v1.0", "v2.0"])
     (['1', '-1', '0.5'], ['v1.0', 'v2.0'])
@@ -50,7 +50,7 @@ def _without_point(text: str) -> str:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun, in the singular or plural.
+    """Format a number with its noun in the singular or plural.
 
     >>> count(1, "row"), count(2000, "row"), count(2, "pass", "passes")
     ('1 row', '2,000 rows', '2 passes')
