@@ -394,7 +394,7 @@ def test_the_list_of_commands_is_that_of_their_modules(run):
         ("train unlabelled.csv", "unlabelled.csv, line 2, column 2: the label is missing"),
         ("train unlabelled.npy", r"the label of row 1 \(counted from 0\) .* is missing \(nan\)"),
         ("train words.csv", "line 1, column 1: the cell holds 'yes'.*--label-column first"),
-        ("train names.csv", r"line 1: the label is 'kind', but the label of the next row is '1': .* \(--header\).*--no-header"),
+        ("train names.csv", r"line 1: the label is 'kind', but .* next row is '1': .* \(--header\).*--no-header"),
         ("train spaces.txt", "expected LIBSVM .* or CSV .* '1 2 3'"),
         ("train empty.libsvm", "empty.libsvm: no rows"),
         ("train comments.libsvm", "comments.libsvm: no rows"),
