@@ -99,6 +99,15 @@ def test_the_summary_says_what_a_person_wants_to_know(run, rows):
     assert re.search(r"model +rows.mm", text)
 
 
+def test_the_summary_warns_of_features_of_very_different_scales(run, tmp_path):
+    X, y = data(d=3)
+    np.savetxt(tmp_path / "alike.csv", np.column_stack([X, y]), delimiter=",")
+    np.savetxt(tmp_path / "unlike.csv", np.column_stack([X * [1e-4, 1, 1e3], np.zeros(len(y)), y]), delimiter=",")
+    assert "scale them first" not in run("train", "alike.csv").stdout
+    text = run("train", "unlike.csv").stdout
+    assert re.search(r"scales +the standard deviations of the features differ by a factor of \de\+07", text)
+
+
 def test_json_is_one_object_and_nothing_else(run, rows):
     result = run("train", rows, *FAST, "--test", rows, "--json", "--model", "other.mm")
     about = json.loads(result.stdout)

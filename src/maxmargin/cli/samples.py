@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 # at least this many rows.
 TRAINING_ERROR_MULTIPLICATIONS, TRAINING_ERROR_ROWS = 300_000_000, 1000
 
+# Features count as badly scaled if the largest standard deviation is more than this many times the smallest one. They
+# are measured on at most this many rows.
+BAD_SCALES, SCALE_ROWS = 1000.0, 10_000
+
 LOCAL = "local"  # the address that means a new cluster on this machine
 SECONDS_TO_CONNECT = 5.0  # an address counts as wrong if its scheduler does not answer within this time
 
@@ -111,13 +115,24 @@ class LocalSamples:
         about = {"data": self.name, "rows": X.shape[0], "stored": stored_entries(X)}
         if self.table.labels_in:
             about["labels_in"] = self.table.labels_in
-        return about | training_error(model, X, self.y)
+        return about | feature_scales(X) | training_error(model, X, self.y)
 
 
 @contextmanager
 def local_samples(data: Path, label_column: str, header: bool | None, **reading: Any) -> Iterator[Samples]:
     """Context with the samples of a file or store; parameters are those of :func:`maxmargin.cli.common.read`."""
     yield LocalSamples(data, read(data, label_column, header, **reading))
+
+
+def feature_scales(X: Any) -> dict[str, float]:
+    """Return by what factor the scales of dense features differ, if it is so large that it probably harms the model."""
+    if not isinstance(X, np.ndarray):
+        return {}  # sparse features are not scaled to unit variance, and a store would have to be read again
+    some = X[np.linspace(0, len(X) - 1, min(len(X), SCALE_ROWS)).astype(np.int64)]
+    deviations = some.std(axis=0, dtype=np.float64)
+    varying = deviations[deviations > 0]
+    factor = float(varying.max() / varying.min()) if varying.size else 1.0
+    return {"feature_scales": factor} if factor > BAD_SCALES else {}
 
 
 def training_error(model: LinearSVC | SVC, X: Any, y: NDArray[Any]) -> dict[str, Any]:

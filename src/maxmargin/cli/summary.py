@@ -41,6 +41,8 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         f", {about['stored']:,} entries stored" if "stored" in about else "",
         f"; labels: {about['labels_in']}" if about.get("labels_in") else "",
     )
+    if "feature_scales" in about:
+        yield _line("scales", _bad_scales(about["feature_scales"]))
     if "workers" in about:
         yield _line("cluster", f"{count(about['workers'], 'worker')}, {count(about['partitions'], 'partition')}")
     if "cv_folds" in about:
@@ -70,6 +72,18 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("training error", f"{about['training_error']:.2%} of {part} {about['rows']:,} rows")
     if "test_error" in about:
         yield _line("test error", f"{about['test_error']:.2%} of {about['test_rows']:,} rows of {about['test_data']}")
+
+
+def _bad_scales(factor: float) -> str:
+    """Advice for features of very different scales.
+
+    >>> print(_bad_scales(3.2e8))
+    the standard deviations of the features differ by a factor of 3e+08, which usually harms the model: scale them first
+    """
+    return (
+        f"the standard deviations of the features differ by a factor of {factor:.0e}, which usually harms the model: "
+        "scale them first"
+    )
 
 
 def _chosen(about: Mapping[str, Any]) -> str:
@@ -162,7 +176,7 @@ _SHOWN = {
     *("traces", "n_support", "n_iter", "entries_read", "kernel_evaluations", "reads", "scale", "n_zero_rows"),
     *("solver", "loss", "kernel", "shape_fit", "vectors", "gamma", "fit_status", "kernel_evaluations_saved"),
     *("n_rows", "learned", "cv_C", "cv_gamma", "cv_accuracy", "cv_standard_error", "cv_folds", "cv_cells"),
-    *("cv_left_early", "cv_stopped", "cv_C_edge", "cv_gamma_edge", "workers", "partitions"),
+    *("cv_left_early", "cv_stopped", "cv_C_edge", "cv_gamma_edge", "workers", "partitions", "feature_scales"),
 }
 
 
