@@ -120,7 +120,7 @@ def test_bad_rows_to_go_on_with(online):
     online.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match=r"y holds \[7\], but the classes are \[0, 1\]"):
         online.partial_fit(X, np.where(y, 7, 0))
-    with pytest.raises(ValueError, match="others than in the first call"):
+    with pytest.raises(ValueError, match=r"must be the same in all calls; got .* but the first call had"):
         online.partial_fit(X, y, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="X has 4 features"):
         online.partial_fit(X[:, :4], y)
@@ -129,7 +129,7 @@ def test_bad_rows_to_go_on_with(online):
         online.partial_fit(X, y)
     with pytest.raises(ValueError, match=r"X contains NaN at row 3, column 2"):
         clone(online).partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match="how many rows of each class will come"):
+    with pytest.raises(ValueError, match="number of later rows of each class is unknown"):
         online.set_params(class_weight="balanced").partial_fit(X, y)
 
 
