@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from maxmargin import estimators as local
+from maxmargin.core.optional import import_optional
 from maxmargin.core.types import Indices, Vector
 from maxmargin.dask.client import client_of
 from maxmargin.dask.inputs import gathered, partitions_of, place
@@ -236,9 +237,8 @@ def _width(model: Any) -> int:
     row = np.zeros((1, model.n_features_in_))
     with_names = hasattr(model, "feature_names_in_")
     if with_names:
-        import pandas as pd
-
-        row = pd.DataFrame(row, columns=model.feature_names_in_)
+        pandas = import_optional("pandas", "a prediction on a cluster with feature names")
+        row = pandas.DataFrame(row, columns=model.feature_names_in_)
     values = model.decision_function(row)
     return 0 if values.ndim == 1 else int(values.shape[1])
 
