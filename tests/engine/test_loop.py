@@ -1,4 +1,4 @@
-"""What the loop does whatever the solver: stop rules, certificates, Ctrl-C, results that are gone on from."""
+"""What the loop does whatever the solver: stop rules, certificates, Ctrl-C, results from which another run continues."""
 
 import signal
 
@@ -59,7 +59,7 @@ def test_a_warm_start_that_has_nothing_left_to_do(case):
 def test_a_result_can_be_gone_on_from_once(case):
     first = case.solve(max_iter=10, random_state=0)
     case.solve(max_iter=20, warm=first)
-    with pytest.raises(ValueError, match="was gone on from already"):
+    with pytest.raises(ValueError, match="has already continued from this result"):
         case.solve(max_iter=20, warm=first)
 
 

@@ -58,7 +58,7 @@ def lines(about: Mapping[str, Any]) -> Iterator[str]:
     besides = {why: count for why, count in about["reads"].items() if not why.startswith("learning")}
     chunks, fetched = besides.pop("chunks fetched", 0), besides.pop("bytes fetched", 0)
     if text := reads(besides):
-        yield _line("and besides", text)  # these reads are not limited by a budget
+        yield _line("other reads", text)  # a budget does not limit these
     if chunks:
         yield _line("fetched", f"{count(chunks, 'chunk')}, {fetched:,} bytes")
     yield from _ball(about) if "radius" in about else _classifier(about)

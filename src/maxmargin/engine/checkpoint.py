@@ -163,19 +163,19 @@ class Checkpoint:
     ) -> Any:
         content, arrays = found
         if part not in content:
-            raise CheckpointError(f"{self._named} is of another kind of run: delete it or give another path")
+            raise CheckpointError(f"{self._named} belongs to another kind of run: delete it or give another path")
         saved = content[part]
         self._refuse_other(content["library"], saved["signature"], signature)
         try:
             return Restored(given, arrays[slice(*saved["arrays"])]).value(saved["tree"])
         except CannotKeep as error:
-            raise CheckpointError(f"{self._named} cannot be gone on from: {error}") from error
+            raise CheckpointError(f"{self._named} cannot be continued: {error}") from error
 
     def _refuse_other(self, library: str, written: Signature, here: Signature) -> None:
         if library != __version__:
             raise CheckpointError(
                 f"{self._named} was written by maxmargin {library}, this is {__version__}, whose solvers may "
-                "take other steps: go on with that version, delete the checkpoint or give another path"
+                "take other steps: continue with that version, delete the checkpoint or give another path"
             )
         if different := differences(written, here):
             raise CheckpointError(

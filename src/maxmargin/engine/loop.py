@@ -151,7 +151,7 @@ def solve(
         raise ValueError("early_stopping needs a holdout to measure the error on")
     if rules.budget is not None and problem.ledger.priced and problem.reads_norms:
         raise ValueError(
-            "the form with C reads the norms of all rows, which would buy all entries, whatever the budget; give "
+            "the form with C reads the norms of all rows, which buys all entries regardless of the budget; give "
             "slack= and a solver of that form, or no budget"
         )
     limits = Limits.of(rules, problem, solver)
@@ -179,7 +179,7 @@ def solve(
         _refuse_not_finite(result.solution, solver)
         if certify:
             if problem.ledger.priced and rules.budget is not None:
-                too_expensive = Certificate.missing("to evaluate the model on all samples would buy all entries")
+                too_expensive = Certificate.missing("evaluating the model on all samples would buy all entries")
                 result = replace(result, certificate=too_expensive)
             elif run.can_afford_certificate(result):
                 result = certified(problem, result, keep_bias=holdout is not None, tighten=rules.budget is None)

@@ -35,7 +35,7 @@ class Resume:
         """Return the state and forget it, so that it is used once."""
         if self.state is None:
             raise ValueError(
-                "this result was gone on from already, which used up its state; pass the later result as warm"
+                "another run has already continued from this result, which used up its state; pass that run's result as warm"
             )
         state, self.state = self.state, None
         return state

@@ -36,7 +36,7 @@ class Reason(Enum):
 
     DONE = "all iterations were made"
     BUDGET = "the next iteration does not fit the budget"
-    SETTLED = "more iterations could change nothing, but for rounding"
+    SETTLED = "further iterations would change nothing except rounding errors"
 
 
 @dataclass(frozen=True)

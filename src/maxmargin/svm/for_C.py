@@ -85,7 +85,7 @@ def solve_for_C(
     tol = solver.default_tol if rules.tol is None else float(rules.tol)
     if problem.X.ledger.priced and rules.budget is not None:
         raise ValueError(
-            "to find the slack of a C would buy all entries, whatever the budget; give slack= instead of C"
+            "finding the slack that belongs to C buys all entries regardless of the budget; give slack= instead of C"
         )
     with problem.X.ledger.on("slack for C"):
         at = problem.evaluate(problem.centroid())

@@ -118,7 +118,3 @@ class ProofPart:
         *sums, clipped = _proof.class_sums(p, self.y, 1.0, self.upper, self.q, self.norms, positive)
         *others, also = _proof.class_sums(p, self.y, -1.0, self.upper, self.q, self.norms, negative)
         return *sums, *others, clipped + also
-
-
-def _are_equal_arrays(one: object, other: object) -> bool:
-    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(one, other)
