@@ -1,4 +1,4 @@
-"""What the loop does whatever the solver: stop rules, certificates, Ctrl-C, results from which another run continues."""
+"""What the loop does whatever the solver: stop rules, certificates, Ctrl-C, runs that continue from a result."""
 
 import signal
 

@@ -35,7 +35,8 @@ class Resume:
         """Return the state and forget it, so that it is used once."""
         if self.state is None:
             raise ValueError(
-                "another run has already continued from this result, which used up its state; pass that run's result as warm"
+                "another run has already continued from this result and used up its state; "
+                "pass the result of that run as warm"
             )
         state, self.state = self.state, None
         return state
