@@ -121,14 +121,16 @@ def passes_to(points: list[tuple[float, float]], level: float) -> float:
     return next((at for at, error in points if error <= level), math.nan)
 
 
-def mean_curve(runs: list[list[tuple[float, float]]], at: Any) -> Any:
-    return [np.exp(np.mean([np.log(error_at(points, passes)) for points in runs])) for passes in at]
+def mean_curve(runs: list[list[tuple[float, float]]], at: Any) -> tuple[Any, Any]:
+    """The geometric mean and the geometric standard deviation of the errors after these numbers of passes."""
+    logs = np.log([[error_at(points, passes) for passes in at] for points in runs])
+    return np.exp(logs.mean(axis=0)), np.exp(logs.std(axis=0))
 
 
 def table(runs: dict[str, list[list[tuple[float, float]]]], most: float) -> str:
     rows = []
     for method, own in runs.items():
-        errors = ["-" if math.isnan(error) else f"{error:.1e}" for error in mean_curve(own, AT)]
+        errors = ["-" if math.isnan(error) else f"{error:.1e}" for error in mean_curve(own, AT)[0]]
         reached = [described([passes_to(points, level) for points in own], most, 1, 1) for level in LEVELS]
         rows.append([method, *errors, *reached])
     header = ["method", *(f"after {passes}" for passes in AT), *(f"passes to {level:g}" for level in LEVELS)]
@@ -146,7 +148,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
             at = np.linspace(0, last, 400)[1:]
             for k, (method, own) in enumerate(found["runs"].items()):
                 style = "--" if method.startswith("stochastic") else ":" if method.startswith("det") else "-"
-                panel.semilogy(at, mean_curve(own, at), style, color=f"C{k}", label=method)
+                panel.semilogy(at, mean_curve(own, at)[0], style, color=f"C{k}", label=method)
             panel.set_title(f"{name}, C = {found['C']:g}")
             panel.set_xlabel("effective passes")
             panel.grid(alpha=0.3)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -137,4 +139,13 @@ def draw_svg(draw: Callable[[Any], None], file: Path, size: tuple[float, float] 
     with mpl.rc_context(own | style):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
-        figure.savefig(file, metadata={"Date": None})
+        written = StringIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    file.write_text(smaller(written.getvalue()))
+
+
+def smaller(svg: str) -> str:
+    """The same drawing without indentation and comments, with coordinates to a hundredth of a point."""
+    svg = re.sub(r"<!--.*?-->", "", svg)
+    short = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(?<=\.\d\d)\d+", "", tag[0]), svg)  # no text between tags
+    return "\n".join(line for line in map(str.strip, short.splitlines()) if line) + "\n"

@@ -259,6 +259,11 @@ def test_every_page_is_in_the_index():
     assert {page for page in PAGES if (ROOT / page).resolve() not in listed} == {"README.md", "docs/index.md"}
 
 
+def test_the_files_behind_the_pages_are_small():
+    sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in ROOT.glob("docs/**/*") if path.is_file()}
+    assert {name: size for name, size in sizes.items() if size > 1_000_000} == {}
+
+
 # The reference
 
 

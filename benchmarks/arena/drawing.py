@@ -65,13 +65,15 @@ def curves(problems: Sequence[Problem], figure: Any) -> None:
             for title in problem.entrants:
                 points = problem.points(title, clock, measure)
                 look = looks(title)
-                panel.plot(*split(points), **{**look, "linestyle": "", "alpha": 0.35})
                 best = pareto(points)
+                others = [point for point in points if point not in best]
+                panel.plot(*split(others), **{**look, "linestyle": "", "alpha": 0.35})
                 line = {"drawstyle": "steps-post", **look}
                 (handles[title],) = panel.plot(*split(best), label=title, **line)
             panel.set(xscale="log", xlabel=CLOCK_NAMES[clock])
             if problem.family != SEARCHES:
                 panel.set(yscale="log", ylim=(NEAREST, FARTHEST))
+            panel.minorticks_off()
             panel.grid(alpha=0.25)
         column[0].set_title(problem.case if problem.family != SEARCHES else problem.set, fontsize=9)
     for (_, measure), panel in zip(rows, grid[:, 0], strict=True):

@@ -240,11 +240,12 @@ class CostAtFixedError(Experiment):
         missed = {row["task"] for row in own if math.isnan(row["cost"])}
         return [row for row in own if row["task"] not in missed]
 
-    def means(self, runs: Sequence[Row], factor: str) -> tuple[list[float], list[float]]:
-        """The places on a series, and the geometric mean of the cost at each."""
+    def means(self, runs: Sequence[Row], factor: str) -> tuple[list[float], list[float], list[float]]:
+        """The places on a series, and the geometric mean and standard deviation of the cost at each."""
         sizes = [where(runs, task=task) for task in values_of(runs, "task")]
-        costs = [float(np.exp(np.mean([math.log(row["cost"]) for row in own]))) for own in sizes]
-        return [AT[factor](own[0]) for own in sizes], costs
+        logs = [[math.log(row["cost"]) for row in own] for own in sizes]
+        places = [AT[factor](own[0]) for own in sizes]
+        return places, [math.exp(np.mean(own)) for own in logs], [math.exp(np.std(own)) for own in logs]
 
     def laws(self, rows: Sequence[Row]) -> list[tuple[str, str, PowerLaw | None, float]]:
         """Series, method, fitted power law (None for fewer than three sizes), exponent of the bound (NaN if none)."""
@@ -306,7 +307,7 @@ class CostAtFixedError(Experiment):
     def tables(self, rows: Sequence[Row]) -> str:
         lines = []
         for factor, method, law, bound in self.laws(rows):
-            at, costs = self.means(self.runs(rows, factor, method), factor)
+            at, costs, _ = self.means(self.runs(rows, factor, method), factor)
             points = ", ".join(f"{x:.3g}: {cost:.2g}" for x, cost in zip(at, costs, strict=True))
             missing = len(values_of(where(rows, series=factor, method=method), "task")) - len(at)
             points += f" ({missing} left out)" if missing else ""
@@ -315,16 +316,20 @@ class CostAtFixedError(Experiment):
         header = ["varied", "method", "value: cost", "exponent (95 % interval)", "exponent of the bound", "bound"]
         return (
             "Geometric means of the cost at the sizes where every run reaches epsilon; the exponents are fitted "
-            "through all runs at these sizes:\n\n" + markdown(header, lines)
+            "through all runs at these sizes. The bars of the picture are geometric standard deviations:\n\n"
+            + markdown(header, lines)
         )
 
     def draw(self, rows: Sequence[Row], figure: Any) -> None:
         factors = values_of(rows, "series")
         for panel, factor in zip(figure.subplots(1, len(factors)), factors, strict=True):
             for number, method in enumerate(values_of(rows, "method")):
-                at, costs = self.means(self.runs(rows, factor, method), factor)
+                at, costs, spread = map(np.array, self.means(self.runs(rows, factor, method), factor))
                 panel.plot(at, costs, "o-" if number < LINEAR else "s--", ms=4, color=f"C{number}", label=method)
+                panel.vlines(at, costs / spread, costs * spread, color=f"C{number}", alpha=0.5)
             panel.set(xscale="log", yscale="log", xlabel=factor)
+            panel.set_xticks(at, [f"{x:.3g}" for x in at])
+            panel.set_xticks([], minor=True)
             panel.grid(alpha=0.3)
         figure.axes[0].set_ylabel("accesses (solid) or kernel evaluations")
         figure.axes[0].legend(fontsize="small")

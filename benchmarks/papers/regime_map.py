@@ -372,6 +372,8 @@ class RegimeMap(Experiment):
                     panel.annotate(mark, (x, value), textcoords="offset points", xytext=(6, 6))
         panel.axhline(1, color="grey", lw=0.8)
         panel.set(xscale="log", yscale="log", xlabel=factor, title="row readers / SIMBA", ylim=(0.01, 100))
+        panel.set_xticks(at, [f"{x:g}" for x in at])
+        panel.set_xticks([], minor=True)
         panel.grid(alpha=0.3)
 
 

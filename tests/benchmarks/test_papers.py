@@ -1,5 +1,6 @@
 """The frame of the papers' experiments: it goes on where it stopped, and pages say what the CSV files say."""
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_what_was_measured_is_kept_unless_asked_for_anew(tmp_path):
         assert len(experiment.ran) == runs
 
 
-def test_tasks_of_the_other_mode_are_not_gone_on_from(tmp_path):
+def test_tasks_of_the_other_mode_are_measured_again(tmp_path):
     experiment = Doubling()
     frame.measure(experiment, results.QUICK, tmp_path)
     frame.measure(experiment, results.FULL, tmp_path)
@@ -148,6 +149,13 @@ def test_cells_without_a_value_stay_empty_when_a_run_continues(tmp_path):
         results.write(file, measured)
     assert "None" not in file.read_text()
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_drawing_has_short_coordinates_and_keeps_its_text(tmp_path):
+    results.draw_svg(lambda figure: figure.subplots().set(title="0.12345 of all"), tmp_path / "drawing.svg")
+    text = (tmp_path / "drawing.svg").read_text()
+    assert "0.12345 of all" in text
+    assert re.findall(r"\d\.\d{3,}", text) == ["0.12345"]
 
 
 def test_the_interval_of_a_power_law():
