@@ -144,11 +144,15 @@ def solve_for_slack(
 
 
 def _first_C(problem: SlackSVM, warm: Resume | None) -> float:
-    """The C at which the search begins: that of an earlier solve, or a guess from the range of slacks."""
+    """The C at which the search begins: that of an earlier solve, or a guess from the range of slacks.
+
+    The guess is rounded, because its last bits depend on the order of a sum, which is another one on a cluster; the
+    models of the cluster and of one machine are to be the same.
+    """
     if warm is not None and isinstance(warm.problem, RegularizedSVM):
         return warm.problem.C
     C = problem.slack_range().C_of(problem.slack)
-    return C if math.isfinite(C) else 1 / problem.scale**2
+    return float(f"{C:.3g}") if math.isfinite(C) else 1 / problem.scale**2
 
 
 def _point_of_path(problem: RegularizedSVM, solved: Result, scale: float) -> PathPoints:
