@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     reference: float  # wall seconds to find the optimum
 
 
-LIMITS = {QUICK: Limits(cap=3, repeats=2, enough=0.5, reference=10), FULL: Limits(60, 3, 20, 600)}
+LIMITS = {QUICK: Limits(cap=2, repeats=2, enough=0.2, reference=10), FULL: Limits(60, 3, 20, 600)}
 
 
 @dataclass

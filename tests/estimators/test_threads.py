@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from maxmargin import SVC, EnclosingBall, LinearSVC, solve
 from maxmargin.core import threads
 from maxmargin.engine.problem import Trait
-from maxmargin.estimators import kernel_decisions, linear, packed_vectors
+from maxmargin.estimators import kernel_decisions, linear, packed_vectors, small_linear
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import SemidefiniteFeasibility, SlackSVM
 from maxmargin.solvers import KERNEL_SOLVERS, OTHER_SOLVERS, SOLVERS, Simba, SublinearSdp
@@ -78,6 +78,8 @@ def recording(monkeypatch):
     watch(packed_vectors.PackedVectors, "block")
     watch(Rbf, "_dense_left")
     watch(linear, "safe_sparse_dot")
+    watch(small_linear.SharedSamples, "of")
+    watch(small_linear, "solve_many")
     return seen
 
 
@@ -97,6 +99,14 @@ def fits():
 
 FITS = dict(fits())
 KINDS = {"dense": np.asarray, "sparse": sp.csr_array}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_small_linear_problems_are_prepared_and_solved_with_one_blas_thread(classes, recording):
+    """Otherwise another process would multiply the time of a fit, because threads of BLAS wait for each other."""
+    LinearSVC().fit(*clouds(classes, d=30))
+    assert len(recording) >= 2
+    assert all(recording)
 
 
 def check_bits(model, kind, classes, n_jobs, recording):

@@ -97,7 +97,7 @@ class SmallFeatureRows(SmallRows):
     def _room(self, fit: Fit[Self]) -> SolvedProblems:
         return room_for(self.samples, self.problems, with_alpha=self.keep_alpha or fit.recipe.slack is not None)
 
-    def _while_solving(self) -> AbstractContextManager[object]:
+    def _limit_blas(self) -> AbstractContextManager[object]:
         n, d = self.X.shape
         return limit_blas() if n * d * d > ONE_THREAD_OF_BLAS else nullcontext()
 

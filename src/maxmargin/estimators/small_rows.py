@@ -146,13 +146,14 @@ class SmallRows(TrainingRows):
     def _finish(self, fit: Fit[Self], found: SolvedProblems) -> None:
         """Process the results of all binary problems; called once, at the end."""
 
-    def _while_solving(self) -> AbstractContextManager[object]:
-        """Return the context in which all binary problems are solved."""
+    def _limit_blas(self) -> AbstractContextManager[object]:
+        """Return the context in which the samples are prepared and all binary problems are solved."""
         return nullcontext()
 
     def solve(self, fit: Fit[Self], rules: FitRules) -> ModelTable:
         """Solve all binary problems. If one misses its tolerance, also try the general path, and use the better one."""
-        models = self._solve_together(fit, rules)
+        with self._limit_blas():
+            models = self._solve_together(fit, rules)
         if rules.stop.max_iter is not None or not self._needs_general_path(fit, models):
             return models
         rows = self.general()
@@ -184,7 +185,7 @@ class SmallRows(TrainingRows):
                     why = "callback" if asked else "max_time"
             return bool(why)
 
-        with listen_for_interrupt() as interrupt, self._while_solving():
+        with listen_for_interrupt() as interrupt:
             together = self._find(fit, rules, tol, stop_now, saved)
             if interrupt.answer():
                 why = "interrupted"
