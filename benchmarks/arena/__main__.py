@@ -62,7 +62,7 @@ def main() -> None:
                 )
         file = run(file, ring, made, sets_of(mode), chosen.sets, chosen.fresh)
     picture = ROOT / "docs" / "pictures" / f"{NAME}.svg" if folder == PUBLISHED else folder / "summary.svg"
-    write_pages(file, folder, picture)
+    write_pages(file, folder, picture, [each.name for each in sets_of(read(file).mode)])
     print(f"wrote the pages in {folder}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from results import QUICK, Measured, Row, read, where
+from results import QUICK, TASK, Measured, Row, read, values_of, where
 
 from benchmarks.arena.curves import CLOCKS, PRIMAL, TARGETS, Problem, Verdict, left_out, problems, verdict
 from benchmarks.arena.document import Block, Heading, Paragraph, Picture, Table, as_html, as_markdown
@@ -32,15 +32,18 @@ RATIO = (
 )
 
 
-def write_pages(file: Path, folder: Path, picture: Path) -> None:
-    """Write all pages and pictures to a folder; the summary picture may go elsewhere."""
+def write_pages(file: Path, folder: Path, picture: Path, sets: Sequence[str] = ()) -> None:
+    """Write all pages and pictures to a folder; the summary picture may go elsewhere.
+
+    The pages name those of `sets` that are not measured yet.
+    """
     measured = read(file)
     found = list(problems(measured.rows))
     for name in sets_in(found):
         draw_set([problem for problem in found if problem.set == name], folder / f"{stem(name)}.svg")
     draw_summary(found, picture)
-    (folder / "index.md").write_text(as_markdown(TITLE, [*content(measured), *links(file.name)]))
-    (folder / f"{NAME}.html").write_text(as_html(TITLE, content(measured), folder))
+    (folder / "index.md").write_text(as_markdown(TITLE, [*content(measured, sets), *links(file.name)]))
+    (folder / f"{NAME}.html").write_text(as_html(TITLE, content(measured, sets), folder))
 
 
 def sets_in(found: Sequence[Problem]) -> list[str]:
@@ -58,10 +61,10 @@ def links(source: str) -> list[Block]:
     return [Paragraph(f"All numbers come from [{source}]({source}). [{page}]({page}) is this page as a single file.")]
 
 
-def content(measured: Measured) -> list[Block]:
+def content(measured: Measured, sets: Sequence[str] = ()) -> list[Block]:
     """The content of both pages."""
     found = list(problems(measured.rows))
-    blocks: list[Block] = [*introduction(measured), Heading("Verdict", 2), *summary(found), Paragraph(RATIO)]
+    blocks: list[Block] = [*introduction(measured, sets), Heading("Verdict", 2), *summary(found), Paragraph(RATIO)]
     for family, title in KINDS.items():
         own = [problem for problem in found if problem.family == family]
         if own:
@@ -82,7 +85,7 @@ def content(measured: Measured) -> list[Block]:
     return [*blocks, Heading("How it was measured", 2), *method(measured)]
 
 
-def introduction(measured: Measured) -> Iterator[Block]:
+def introduction(measured: Measured, sets: Sequence[str]) -> Iterator[Block]:
     made = measured.made
     cap = LIMITS[measured.mode].cap
     quick = f"**A quick run: small sets, few repeats, and at most {cap:g} s per core for a fit.** "
@@ -97,6 +100,9 @@ def introduction(measured: Measured) -> Iterator[Block]:
     yield Paragraph(f"Versions: {versions}.")
     for reason, names in left_out(measured.rows).items():
         yield Paragraph(f"**Missing: {', '.join(map(displayed, names))}** ({reason}).")
+    done = values_of(measured.rows, TASK)
+    if remaining := [name for name in sets if name not in done]:
+        yield Paragraph(f"**Not measured yet: {'; '.join(remaining)}.** The next run continues with these sets.")
 
 
 def summary(found: Sequence[Problem]) -> Iterator[Block]:

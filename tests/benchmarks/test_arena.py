@@ -135,6 +135,16 @@ def test_a_set_without_its_data_is_named(tmp_path):
     assert "**Missing: gone** (no clouds: set MAXMARGIN_DATA)." in (tmp_path / "index.md").read_text()
 
 
+def test_sets_that_are_not_measured_yet_are_named(tmp_path):
+    rows = [{results.TASK: "a", "kind": race.TOOK, "wall": 60.0}]
+    results.write(tmp_path / "arena.csv", results.Measured({"mode": results.FULL, "date": "-", "machine": "-"}, rows))
+    for sets_of_the_mode, named in ((["a", "b", "c"], True), (["a"], False)):
+        pages.write_pages(tmp_path / "arena.csv", tmp_path, tmp_path / "summary.svg", sets_of_the_mode)
+        text = (tmp_path / "index.md").read_text()
+        assert ("**Not measured yet: b; c.**" in text) == named
+        assert ("Not measured yet" in text) == named
+
+
 def test_sets_are_run_one_by_one(tmp_path):
     """Until all are there the file is called partial, and what is there is not run again."""
     ran = []
@@ -373,9 +383,8 @@ def test_marks_of_a_page():
 @pytest.mark.skipif(not (PUBLISHED / "arena.csv").exists(), reason="nothing is published yet")
 def test_the_published_pages_say_what_their_file_says():
     measured = results.read(PUBLISHED / "arena.csv")
-    blocks = pages.content(measured)
+    blocks = pages.content(measured, [each.name for each in sets.sets_of(measured.mode)])
     text = document.as_markdown(pages.TITLE, [*blocks, *pages.links("arena.csv")])
     assert (PUBLISHED / "index.md").read_text() == text
     assert (PUBLISHED / "arena.html").read_text() == document.as_html(pages.TITLE, blocks, PUBLISHED)
-    assert {row[results.TASK] for row in measured.rows} == {each.name for each in sets.sets_of(measured.mode)}
     assert PICTURE.exists()
