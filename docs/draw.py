@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import matplotlib
 import matplotlib.pyplot as plt
+from ideas import IDEAS, INK
 from matplotlib.patches import FancyBboxPatch
 from sklearn.datasets import load_iris, make_moons
 
@@ -12,7 +13,6 @@ from maxmargin import SVC, SVCCV, LinearSVCCV, slack_path
 from maxmargin.display import MarginDisplay, PathDisplay, RegionsDisplay, SearchDisplay
 
 FOLDER = Path(__file__).parent / "pictures"
-INK = "#808080"  # readable on the light and on the dark background of a page
 STYLE = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
     "svg.fonttype": "none",  # text stays text
@@ -37,6 +37,7 @@ def pictures() -> dict[str, object]:
             SVC().fit(flowers[:, 2:], kinds), flowers[:, 2:], kinds, grid_resolution=150
         ),
         "cluster": SimpleNamespace(figure_=cluster()),
+        **{name: SimpleNamespace(figure_=draw()) for name, draw in IDEAS.items()},
     }
 
 

@@ -259,6 +259,12 @@ def test_every_page_is_in_the_index():
     assert {page for page in PAGES if (ROOT / page).resolve() not in listed} == {"README.md", "docs/index.md"}
 
 
+def test_each_experiment_of_a_paper_is_evidence_on_a_page_of_the_guide():
+    linked = {target.resolve() for page in PAGES for target in links(page)}
+    experiments = {path for path in (ROOT / "docs" / "papers").glob("*.md") if path.stem != "index"}
+    assert experiments - linked == set()
+
+
 def test_the_files_behind_the_pages_are_small():
     sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in ROOT.glob("docs/**/*") if path.is_file()}
     assert {name: size for name, size in sizes.items() if size > 1_000_000} == {}

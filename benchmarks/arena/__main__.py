@@ -27,7 +27,7 @@ PEERS = ROOT / ".venv-peers"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=arena.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="use small sets and fewer repeats: five minutes")
+    parser.add_argument("--quick", action="store_true", help="use small sets and fewer repeats: four minutes")
     parser.add_argument(
         "--sets", nargs="+", metavar="SET", help=f"default: all sets, {', '.join(each.name for each in SETS)}"
     )
