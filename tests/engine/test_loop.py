@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from solver_cases import FEW_CASES
 
+from maxmargin.problems import RegularizedSVM, Solution
+from maxmargin.solvers import Solver, Step, solve
+
 
 @pytest.fixture(params=FEW_CASES)
 def case(request):
@@ -41,6 +44,35 @@ def test_certified_once(case):
     assert result.solution.b == result.evaluation.b
     assert result.trace[-1].gap == result.certificate.gap
     assert np.isnan(result.trace.column("gap")[:-1]).all()
+
+
+class Wanderer(Solver):
+    """Its second solution is good, and its estimates say so; later ones are worse."""
+
+    solves = RegularizedSVM
+
+    def start(self, problem, rng, warm=None):
+        return [0]
+
+    def step(self, problem, state, iterations, budget):
+        state[0] += iterations
+        return Step(iterations)
+
+    def next_check(self, problem, state, done):
+        return done + 1
+
+    def solution(self, problem, state):
+        return Solution(np.array([1.0 if state[0] == 2 else 5.0 + state[0]]))
+
+    def estimated_gap(self, problem, state):
+        return 0.0 if state[0] == 2 else 0.9
+
+
+def test_the_best_certified_solution_is_kept():
+    problem = RegularizedSVM(np.array([[1.0], [-1.0], [0.5]]), [1, -1, -1])
+    result = solve(problem, Wanderer(), tol=1e-9, max_iter=5)
+    assert (result.status, result.n_iter, result.best_iter) == ("max_iter", 5, 2)
+    assert result.solution.w == [1.0]
 
 
 def test_the_trace_can_be_drawn(case):

@@ -2,11 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
 
 from maxmargin.engine.problem import Trait
+from maxmargin.engine.solver import Reason
+from maxmargin.engine.stop_rules import UNLIMITED
 from maxmargin.kernels.functions import Rbf
 from maxmargin.problems import LOSSES, KernelMatrix, RegularizedSVM, SlackSVM
 from maxmargin.solvers import (
@@ -96,10 +99,22 @@ class Case:
         """The number of the last iteration of a run of at most `iterations`; the algorithm may end earlier."""
         return min(iterations, self.solver.iterations(problem) or iterations)
 
+    def made(self, problem, iterations):
+        """The number of iterations of such a run; it also ends early if only rounding is left."""
+        return min(self.last(problem, iterations), settled_at(self))
+
     def other_form(self):
         """A problem on the same data that the solver does not solve."""
         problem = self.problem()
         return RegularizedSVM(problem.X, problem.y) if self.loss is None else SlackSVM(problem.X, problem.y, slack=0.0)
+
+
+@cache
+def settled_at(case):
+    """The iteration after which only rounding is left, if it is one of the first hundred."""
+    problem = case.problem()
+    step = case.solver.step(problem, case.solver.start(problem, np.random.default_rng(0)), 100, UNLIMITED)
+    return step.iterations if step.reason is Reason.SETTLED else math.inf
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,24 @@ def test_any_weights_bound_any_direction(data, problem):
     assert problem.certify(w, p).dual >= min(bound, at.value) - 1e-6 * (1 + abs(bound)) or not p.any()
 
 
+@losses
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_bound_on_the_responses_of_the_best_direction(blobs, loss, share):
+    """From any predictor and any dual point, however unbalanced its classes are."""
+    X, y = blobs(60, 4, distance=1.0)
+    problem = RegularizedSVM(X, y, 2.0, loss=loss)
+    best = solve(problem, Sdca(), tol=1e-8, max_iter=10**6, random_state=0).solution
+    largest = np.abs(X @ best.w).max()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        w = share * best.w + (1 - share) * rng.normal(size=X.shape[1])
+        p = share * best.p + (1 - share) * rng.uniform(0, 2.0, y.size)
+        value, v = problem.evaluate(w).value, X.T @ (p * y)
+        bound = problem._largest_response(value, value - problem._bound(p, v), np.linalg.norm(v), abs(p @ y))
+        assert largest <= bound * (1 + 1e-6)
+        assert bound <= np.sqrt(2 * value * (X**2).sum(axis=1).max()) * (1 + 1e-12)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_examples_at_the_margin_do_not_loosen_the_proof(exact, seed):

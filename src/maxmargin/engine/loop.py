@@ -250,6 +250,7 @@ class _Run(Generic[ProblemT, StateT]):
         self.best: Solution | None = None  # None: the solver's current solution
         self.best_iter = 0
         self.best_score = -math.inf
+        self.best_estimate = math.inf  # the solver's estimate of the relative gap of the best solution
         self.proved = Certificate.missing("no check was made")
         self.certificate = self.proved
         self.proof: Proof = (None, None)  # the dual weights of the best bound, and their sum of rows
@@ -403,9 +404,11 @@ class _Run(Generic[ProblemT, StateT]):
         )
         self.trace.append(row)
         self.note_gap(certificate.relative_gap if certificate else estimate)
-        # Of equally good solutions, and if nothing was measured, keep the latest: it has learned more.
-        if not score < self.best_score:
-            self.best, self.best_iter, self.best_score = solution, self.n_iter, score
+        # Of equally good solutions, and if nothing was measured, keep the latest: it has learned more. A solution that
+        # was measured is replaced by one that was not only if the solver's estimate is smaller.
+        worse = score < self.best_score or (math.isnan(score) and estimate >= self.best_estimate and self.certificate)
+        if not worse:
+            self.best, self.best_iter, self.best_score, self.best_estimate = solution, self.n_iter, score, estimate
             self.evaluation, self.certificate = evaluation, certificate
         elif self.certificate:
             # The best solution stays, but its bound may have become tighter since it was found.

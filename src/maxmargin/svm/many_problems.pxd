@@ -1,5 +1,5 @@
 # cython: language_level=3
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int64_t
 
 # Why a problem ended; the same numbers as in `many_problems.py`.
@@ -34,6 +34,15 @@ cdef inline double level_over(
         level = (volume + sum) / mass
         if not level < before:
             return before
+
+
+cdef inline double largest_response(
+    double value, double gap, double norm, double imbalance, double largest_sq_norm
+) noexcept nogil:
+    """A bound on the responses of the best w, as `RegularizedSVM._largest_response`."""
+    cdef double R = sqrt(largest_sq_norm), off = imbalance * R, distance
+    distance = off + sqrt(max(0.0, off * off + 2.0 * (gap + imbalance * (1.0 + R * norm))))
+    return R * min(sqrt(max(0.0, 2.0 * value)), norm + distance)
 
 
 cdef struct Direction:

@@ -368,11 +368,24 @@ class RegularizedSVM(MarginProblem):
         )
         if self.free_bias:
             # The bound loses sum alpha_i y_i times the best bias, which is at most the largest response plus 1.
-            longest = math.sqrt(max(0.0, 2 * at.value * float(self.sq_norms().max())))
             # The sum of each part is rounded once; adding parts, the factors and adding classes round again.
             roundings = 4 + (n // PART_ROWS).bit_length()
-            bound += (abs(sums.imbalance) + roundings * rounding.UNIT * sums.total) * (1 + longest)
+            imbalance = abs(sums.imbalance) + roundings * rounding.UNIT * sums.total
+            norm = math.sqrt(max(0.0, float(v @ v) + 2 * bound))
+            gap = at.value + value - self._bound(p, v) + bound
+            bound += imbalance * (1 + self._largest_response(at.value, gap, norm, imbalance))
         return float(value), float(bound)
+
+    def _largest_response(self, value: float, gap: float, norm: float, imbalance: float) -> float:
+        """A bound on the responses of the best w, from a value and a dual point with |v| = `norm`.
+
+        With R the largest norm of a row, the best w has 1/2 |w|^2 <= value, and 1/2 |w - v|^2 <= gap + imbalance |b|
+        with |b| <= 1 + R |w|, where the gap is that of an exactly balanced dual point.
+        """
+        R = math.sqrt(float(self.sq_norms().max()))
+        off = imbalance * R
+        distance = off + math.sqrt(max(0.0, off * off + 2 * (gap + imbalance * (1 + R * norm))))
+        return R * min(math.sqrt(max(0.0, 2 * value)), norm + distance)
 
 
 def _positive(name: str, value: float) -> float:

@@ -119,6 +119,27 @@ def test_features_of_all_sizes_far_from_zero(loss: str, bias: bool) -> None:
         assert result.status == "tol"
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_large_C_and_features_of_unequal_sizes_to_a_small_gap(loss: str) -> None:
+    """Between two centres the bound is far below 0; steps that gain little in comparison must be made nevertheless."""
+    for seed in range(3):
+        X, y = rows_of_a_noisy_plane(1000, 10, noise=1.0, seed=seed)
+        problem = RegularizedSVM(X * np.logspace(0, 3, 10), y, C=1e6, loss=loss)
+        result = solve(problem, Newton(), tol=1e-8, max_iter=120, random_state=0)
+        assert result.status == "tol"
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_it_ends_when_rounding_is_all_that_is_left(loss: str, C: float) -> None:
+    """Further moves of the centre would add errors of the margins, divided by the softness, to the dual variables."""
+    X, y = rows_of_a_noisy_plane(1000, 10, noise=1.0, seed=0)
+    result = solve(RegularizedSVM(X, y, C=C, loss=loss), Newton(), tol=-1.0, max_iter=1000, random_state=0)
+    assert result.status == "finished"
+    assert result.n_iter < 120
+    assert result.certificate.relative_gap < 1e-9
+
+
 def test_all_dual_variables_at_a_bound_and_classes_of_different_sizes() -> None:
     """No sample is between its bounds, and steps of the bias must be long enough to bring one there."""
     rng = np.random.default_rng(0)

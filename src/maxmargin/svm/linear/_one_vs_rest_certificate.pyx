@@ -9,7 +9,7 @@ from libc.math cimport fabs, isnan, sqrt
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from maxmargin.svm.many_problems cimport Direction, record_margin
+from maxmargin.svm.many_problems cimport Direction, largest_response, record_margin
 
 cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
     void sum_of_rows(const double* columns, int64_t size, int64_t d, const double* r, double* v)
@@ -62,7 +62,7 @@ cdef class LinearCertificate:
     cdef int64_t prove(self, double total, double balance) noexcept nogil:
         """The dual point and its bound, from weights with the sums of a_i and of a_i y_i; the multiply-adds that it took."""
         cdef int64_t j, operations = 0
-        cdef double up, down, scale, size = 0.0, quadratic, off, sums = relative_error(2 * self.n + SUM_ROUNDINGS)
+        cdef double up, down, scale, size = 0.0, quadratic, off, gap, sums = relative_error(2 * self.n + SUM_ROUNDINGS)
         # The dual at the weights, with a free bias those of the heavier class scaled down.
         memcpy(self.dual_v, self.v, self.d * sizeof(double))
         up, down = 0.5 * (total + balance), 0.5 * (total - balance)
@@ -93,7 +93,9 @@ cdef class LinearCertificate:
             # Classes that do not quite balance cost the bound their difference times the best bias, which is at most the
             # largest response, and a margin more.
             off = fabs(self.sums.balance) + UNIT * self.sums.total
-            self.bound_rounding += off * (1.0 + sqrt(2.0 * self.value * self.largest_sq_norm))
+            gap = self.value + self.value_rounding - self.bound + self.bound_rounding
+            size = sqrt(size * size + 2.0 * self.bound_rounding)
+            self.bound_rounding += off * (1.0 + largest_response(self.value, gap, size, off, self.largest_sq_norm))
         return operations
 
     cdef void scale_weights(self, const double* weights, double up, double down) noexcept nogil:

@@ -111,12 +111,12 @@ class SdcaThenNewton(Solver[RegularizedSVM, HandOverState]):
                 state.newton = self._start_newton(problem, state)
             left = last - ledger.cost
             if state.newton is None:
-                made = self._sweep(problem, state, left)
+                step = Step.of(int(self._sweep(problem, state, left)), 1)
             else:
-                made = Newton().step(problem, state.newton, 1, left).iterations == 1
-                state.newton_iterations += made
-            if not made:
-                return Step(done, Reason.BUDGET)
+                step = Newton().step(problem, state.newton, 1, left)
+                state.newton_iterations += step.iterations
+            if step.reason is not Reason.DONE:
+                return Step(done + step.iterations, step.reason)
         return Step(iterations)
 
     def _sweep(self, problem: RegularizedSVM, state: HandOverState, budget: float) -> bool:

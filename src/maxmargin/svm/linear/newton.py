@@ -99,6 +99,7 @@ class NewtonState:
     dual_sums: DualSums | None = None
     exact: bool = True  # whether `products` seems to be exact; it loses digits when samples are subtracted
     solved: bool = False  # whether the smoothed problem is solved, so that the centre moves next
+    settled: bool = False  # whether neither a step nor a move of the centre gains more than rounding
     fresh: bool = True  # whether margins, dual variables and v were recomputed from w and b since the last step
     steps: int = 0  # steps since the centre last moved
     decrease: float = math.inf  # decrease of the objective in the last step
@@ -204,6 +205,8 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
     def step(self, problem: RegularizedSVM, state: NewtonState, iterations: int, budget: float) -> Step:
         before = problem.X.ledger.cost
         for done in range(iterations):
+            if state.settled:
+                return Step(done, Reason.SETTLED)
             if state.taken != state.size:
                 self._take_samples(state)
             left = budget - (problem.X.ledger.cost - before)
@@ -213,7 +216,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
                 return Step(done, Reason.BUDGET)
             with np.errstate(over="ignore", invalid="ignore"):  # norms of rows may differ by any factor
                 self._iterate(problem, state)
-        return Step(iterations)
+        return Step(iterations, Reason.SETTLED if state.settled else Reason.DONE)
 
     def _take_samples(self, state: NewtonState) -> None:
         """Start to use `size` samples, or a few more, with losses scaled up to all samples."""
@@ -229,7 +232,7 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         # The slope of the objective along the step, which is also twice what the step gains in the quadratic model.
         stiffness = _stiffness(problem)
         first = float((state.w - sums.v) @ s) + (stiffness * state.b - sums.imbalance) * s_b
-        if math.isfinite(state.gap) and not first < -LEAST_GAIN * (abs(state.dual) + state.gap):
+        if math.isfinite(state.gap) and not first < -_least_gain(problem, state):
             self._go_on_without_step(problem, state, sums)
             return
         # Line search: the objective is least where its slope is zero. Inactive samples add a constant to the slope.
@@ -255,13 +258,20 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
         self._end_iteration(problem, state, sums)
 
     def _go_on_without_step(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> None:
-        """Further gains are below rounding: recompute everything, or else let the subset grow or the centre move."""
-        if not state.fresh:
+        """Further gains are below rounding: recompute everything, or else let the subset grow or the centre move.
+
+        A move of the centre gains about `moved`. If that is below rounding too, repeated moves would add up errors of
+        the margins, divided by the softness, in the dual variables.
+        """
+        was_fresh = state.fresh
+        if not was_fresh:
             sums = DualSums(*state.parts.update("refresh", state.w, state.b))
             state.fresh = True
         state.decrease = 0.0
         self._end_iteration(problem, state, sums)
-        state.solved = state.softness > 0
+        gains = not sums.moved <= _least_gain(problem, state)
+        state.solved = gains or self._can_harden(state, sums, sums.gap)
+        state.settled = state.whole and was_fresh and not state.solved
 
     def _begin(self, problem: RegularizedSVM, state: NewtonState) -> DualSums:
         """Compute the margins and the first dual variables of the samples in use."""
@@ -282,13 +292,17 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
 
     def _move_centre(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> DualSums:
         """Let the dual variables be the next centre, and divide the softness. Inactive samples stay at their bounds."""
-        kink = state.softness * sums.kink / max(1, sums.support)
-        if kink > LEAST_KINK and state.gap > STIFF_ENOUGH * (state.dual + state.gap):
+        if self._can_harden(state, sums, state.gap):
             state.softness *= min(1.0, max(1, state.steps) / MANY_STEPS)
             if problem.loss.smooth:
                 state.softness = _at_least_1(state.softness)
         state.solved, state.steps = False, 0
         return sums.after(state.parts.update("recentre", state.softness, False))
+
+    def _can_harden(self, state: NewtonState, sums: DualSums, gap: float) -> bool:
+        """Whether a smaller softness would reduce this gap, and not only add rounding."""
+        kink = state.softness * sums.kink / max(1, sums.support)
+        return kink > LEAST_KINK and gap > STIFF_ENOUGH * (state.dual + state.gap)
 
     def _direction(self, problem: RegularizedSVM, state: NewtonState, sums: DualSums) -> tuple[Vector, float]:
         """Newton's step, the solution of the system with the Hessian."""
@@ -354,6 +368,15 @@ class Newton(Solver[RegularizedSVM, NewtonState]):
 def _stiffness(problem: RegularizedSVM) -> float:
     """The curvature of the penalty of the bias, 1 / B^2; 0 for a free bias or none."""
     return 1 / problem.bias_feature**2 if problem.bias_feature else 0.0
+
+
+def _least_gain(problem: RegularizedSVM, state: NewtonState) -> float:
+    """The gain below which only rounding is left.
+
+    The objective of the solution is at most C sum s_i, the one at w = 0. Far from the solution, both value and bound
+    may be much larger in size.
+    """
+    return LEAST_GAIN * min(abs(state.dual) + state.gap, problem.C * state.weight)
 
 
 def _at_least_1(softness: float) -> float:
