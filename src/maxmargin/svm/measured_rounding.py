@@ -2,7 +2,8 @@
 
 A worst-case bound would be too loose: the rounding errors of many entries mostly cancel. So the errors are measured on
 all responses that matter, if these are few. Otherwise they are estimated from responses drawn with probability
-proportional to the error that each may add, plus six standard errors.
+proportional to the error that each may add, plus six standard errors. If the estimate is too large to certify what the
+solver has reached, the errors are measured on all responses after all, which leaves the rounding of float64.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin.core.rounding import UNIT
-from maxmargin.core.types import Vector
+from maxmargin.core.types import Indices, Vector
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import KernelRows
 from maxmargin.svm.margin import MarginEvaluation
@@ -41,6 +41,11 @@ class MeasuredRounding:
     square: float
     dual_square: float
 
+    @property
+    def total(self) -> float:
+        """How much the gap of the regularised form may grow."""
+        return self.losses + 0.5 * (self.square + self.dual_square)
+
 
 def measure_rounding(
     K: KernelRows,
@@ -52,34 +57,47 @@ def measure_rounding(
     loss: Callable[[Vector], Vector],
     margin: float,
     scale: float = 1.0,
+    gap: float = math.inf,
 ) -> MeasuredRounding:
     """Measure what rounding did to the losses of an evaluated point, and to the squares of w and of v.
 
     `weights` weight the losses, `loss` is a function of y_i (<w, x_i> + b) that is zero above `margin`, and rows are
-    x_i / scale in `at` and in v.
+    x_i / scale in `at` and in v. All responses that matter are recomputed if an estimate of the total exceeds the gap,
+    unless most of it is the rounding of float64.
     """
     w = Expansion.of(at.w)
     reach = K.rounding(w.beta, K.dtype) / scale
     margins = at.responses + y * at.b
     close = margins < margin + CLOSE * reach
     matters = (np.abs(w.beta) + np.abs(v.beta) + weights * close) * np.maximum(reach, reach.mean())
-    rows, share = _choose(matters / (matters.max() or 1.0), REMEASURED_RESPONSES)
-    off = y[rows] * K.dot_precisely(w.beta, rows) / scale - at.responses[rows]
-    losses = weights[rows] * (loss(margins[rows] + off) - loss(margins[rows]))
-    square = scale * w.beta[rows] * y[rows] * off
     same = v is w or np.array_equal(v.beta, w.beta)
-    recomputed = scale * y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
-    dual_square = v.beta[rows] * (recomputed - v.f[rows])
     fine = K.rounding(w.beta, np.float64) / scale + 4 * UNIT * (np.abs(at.responses) + abs(at.b))
     certain = np.where(close, fine, 0.0)
-    return MeasuredRounding(
-        _estimate(losses, share) + float(weights @ (loss(margins - certain) - loss(margins))),
-        _estimate(square, share) + scale * float(np.abs(w.beta) @ fine),
-        _estimate(dual_square, share) + float(np.abs(v.beta) @ K.rounding(v.beta, np.float64)),
+    least = MeasuredRounding(
+        float(weights @ (loss(margins - certain) - loss(margins))),
+        scale * float(np.abs(w.beta) @ fine),
+        float(np.abs(v.beta) @ K.rounding(v.beta, np.float64)),
     )
 
+    def measured(rows: Indices, share: Vector | None) -> MeasuredRounding:
+        off = y[rows] * K.dot_precisely(w.beta, rows) / scale - at.responses[rows]
+        losses = weights[rows] * (loss(margins[rows] + off) - loss(margins[rows]))
+        square = scale * w.beta[rows] * y[rows] * off
+        recomputed = scale * y[rows] * off + w.f[rows] if same else K.dot_precisely(v.beta, rows)
+        dual_square = v.beta[rows] * (recomputed - v.f[rows])
+        return MeasuredRounding(
+            least.losses + _estimate(losses, share),
+            least.square + _estimate(square, share),
+            least.dual_square + _estimate(dual_square, share),
+        )
 
-def _choose(weights: Vector, most: int) -> tuple[NDArray[np.int64], Vector | None]:
+    rows, share = _choose(matters / (matters.max() or 1.0), REMEASURED_RESPONSES)
+    found = measured(rows, share)
+    enough = share is None or found.total <= max(gap, 2 * least.total)
+    return found if enough else measured(np.flatnonzero(matters), None)
+
+
+def _choose(weights: Vector, most: int) -> tuple[Indices, Vector | None]:
     """The indices with a positive weight and None, or `most` indices drawn by weight and their probabilities."""
     those = np.flatnonzero(weights)
     if those.size <= most:

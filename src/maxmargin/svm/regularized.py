@@ -356,7 +356,14 @@ class RegularizedSVM(MarginProblem):
         n, sums = self.y.size, self._sums_of(p)
         if is_kernel(self.X):
             off = measure_rounding(
-                self.X, self.y, at, Expansion.of(v), weights=self.u, loss=self.loss.value, margin=1.0
+                self.X,
+                self.y,
+                at,
+                Expansion.of(v),
+                weights=self.u,
+                loss=self.loss.value,
+                margin=1.0,
+                gap=at.value - self._bound(p, v),
             )
             value, bound = 0.5 * off.square + off.losses, 0.5 * off.dual_square
         else:

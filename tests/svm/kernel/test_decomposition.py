@@ -180,6 +180,36 @@ def test_the_gap_holds_in_float64_though_rows_are_float32(kernel):
     assert 1 - dual / primal < 6e-5
 
 
+def overlapping(n=1500):
+    """With a small gamma and a large C, most support vectors are at C."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 10))
+    return X, np.where(X[:, 0] + X[:, 1] ** 2 - 1 + rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("C", [1e3, 1e4])
+def test_errors_of_float32_rows_do_not_keep_it_from_its_tolerance(C):
+    """There are more support vectors than responses to estimate the errors from, and the estimate exceeds the gap."""
+    X, y = overlapping()
+    K = KernelMatrix(X, Rbf(0.001), cache_size=10.0)  # float64 would not fit
+    result = solve(RegularizedSVM(K, y, C), Decomposition(), tol=1e-4, max_iter=100)
+    assert K.dtype == np.float32
+    assert result.status == "tol"
+    exact = KernelMatrix(X, Rbf(0.001)).block(np.arange(y.size), out=np.empty(K.shape))
+    beta, alpha = result.solution.w.beta, result.solution.p
+    value = 0.5 * beta @ exact @ beta + C * np.maximum(0, 1 - y * (exact @ beta + result.solution.b)).sum()
+    assert value <= result.certificate.primal * (1 + 1e-9)
+    assert alpha.sum() - 0.5 * (alpha * y) @ exact @ (alpha * y) >= result.certificate.dual * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_it_ends_when_rounding_is_all_that_is_left(C):
+    X, y = overlapping(600)
+    result = solve(RegularizedSVM(KernelMatrix(X, Rbf(0.01)), y, C), Decomposition(), tol=-1.0, max_iter=1000)
+    assert result.status == "finished"
+    assert result.certificate.relative_gap < 1e-5
+
+
 @pytest.mark.parametrize("kernel", [Linear(), Poly(gamma=0.5, coef0=1.0, degree=3), Rbf(gamma=2.0)], ids=repr)
 @pytest.mark.parametrize("cache_size", [0.2, 0.5, 1.0])
 def test_a_small_cache_is_never_asked_for_more_rows_than_it_holds(kernel, cache_size):

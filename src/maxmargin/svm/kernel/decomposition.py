@@ -57,7 +57,7 @@ REFRESH_SHARE = 0.25  # recompute f in float64 once rounding may explain this sh
 LEAST_RELATIVE_GAP = 1e-9  # f is not recomputed for relative gaps below this one
 ENTRY_ROUNDING = {4: 2.0**-21, 8: 2.0**-48}  # error of an entry of K as a share of the largest one, by bytes per entry
 ROUNDED_CHANGE = 1e-12  # changes of dual variables, as a share of their bound or sum, that may be due to rounding
-LEAST_TOLERANCE = 1e-13  # violations below this are rounding: the run has converged
+LEAST_TOLERANCE = 1e-13  # violations below this times max(1, C s_i k(x_i, x_i)) are rounding
 # A run without a limit from the user ends after this many steps, or this many per sample; LIBSVM has 10^7 and 100.
 FEWEST_STEPS, STEPS_PER_SAMPLE = 2_000_000, 100
 STEPS_PER_ROW = 50  # largest number of steps of an iteration per sample of the working set
@@ -256,6 +256,8 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
     def step(self, problem: RegularizedSVM, state: DecompositionState, iterations: int, budget: float) -> Step:
         before = problem.X.ledger.entries_read
         for done in range(iterations):
+            if state.settled:
+                return Step(done, Reason.SETTLED)
             if self._cost(problem, state) > budget - (problem.X.ledger.entries_read - before):
                 return Step(done, Reason.BUDGET)
             if state.grows:
@@ -265,7 +267,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
             else:
                 self._iterate(problem, state)
             state.done += 1
-        return Step(iterations)
+        return Step(iterations, Reason.SETTLED if state.settled else Reason.DONE)
 
     def _cost(self, problem: RegularizedSVM, state: DecompositionState) -> int:
         """An upper bound of the kernel evaluations of the next iteration."""
@@ -340,7 +342,8 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         state.grows = not state.whole and state.waiting.size < self.block // 2
         if state.whole and not state.waiting.size and state.converged:
             state.tolerance /= 4
-            state.settled = state.tolerance < LEAST_TOLERANCE
+            largest = float((state.upper * np.abs(problem.X.row_sq_norms())).max())
+            state.settled = state.tolerance < LEAST_TOLERANCE * max(1.0, largest)
 
     def _measure(self, problem: RegularizedSVM, state: DecompositionState) -> tuple[Vector, Vector]:
         """1 minus the margin of each sample in use, and its violation; updates the gap and the dual value.
@@ -475,7 +478,7 @@ class Decomposition(Solver[RegularizedSVM, DecompositionState]):
         return done + 1
 
     def exhausted(self, problem: RegularizedSVM, state: DecompositionState) -> bool:
-        return state.settled or state.steps > max(FEWEST_STEPS, STEPS_PER_SAMPLE * problem.y.size)
+        return state.steps > max(FEWEST_STEPS, STEPS_PER_SAMPLE * problem.y.size)
 
     def patience(self, problem: RegularizedSVM, state: DecompositionState, best_iter: int) -> float:
         """A few iterations after the best one, and not before the gap is small."""
