@@ -40,7 +40,7 @@ cdef inline double largest_response(
     double value, double gap, double norm, double imbalance, double largest_sq_norm
 ) noexcept nogil:
     """A bound on the responses of the best w, as `RegularizedSVM._largest_response`."""
-    cdef double R = sqrt(largest_sq_norm), off = imbalance * R, distance
+    cdef double R = sqrt(max(0.0, largest_sq_norm)), off = imbalance * R, distance
     distance = off + sqrt(max(0.0, off * off + 2.0 * (gap + imbalance * (1.0 + R * norm))))
     return R * min(sqrt(max(0.0, 2.0 * value)), norm + distance)
 

@@ -389,7 +389,7 @@ class RegularizedSVM(MarginProblem):
         With R the largest norm of a row, the best w has 1/2 |w|^2 <= value, and 1/2 |w - v|^2 <= gap + imbalance |b|
         with |b| <= 1 + R |w|, where the gap is that of an exactly balanced dual point.
         """
-        R = math.sqrt(float(self.sq_norms().max()))
+        R = math.sqrt(max(0.0, float(self.sq_norms().max())))  # below 0: not a kernel, and no certificate
         off = imbalance * R
         distance = off + math.sqrt(max(0.0, off * off + 2 * (gap + imbalance * (1 + R * norm))))
         return R * min(math.sqrt(max(0.0, 2 * value)), norm + distance)
