@@ -83,7 +83,7 @@ def test_every_format_gives_the_same_model(run, tmp_path, name):
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
     result = run("predict", path, tmp_path / name)
     assert result.stdout.split() == [str(label) for label in expected.predict(X)]
-    assert re.search(rf"error \d+\.\d\d%, measured on the 80 labels in {name}", result.stderr)
+    assert re.search(rf"\d+\.\d\d% of the 80 labels in {name} are predicted wrongly", result.stderr)
 
 
 def test_the_summary_says_what_a_person_wants_to_know(run, rows):
@@ -272,7 +272,7 @@ def test_labels_that_the_model_does_not_know_are_named(run, model, tmp_path):
     result = run("predict", model, write(tmp_path / "rows.csv", X, y))
     measured, warning = result.stderr.splitlines()
     error = np.mean(load_model(model).predict(X) != y)
-    assert f"error {error:.2%}, measured on the 80 labels" in measured
+    assert f"{error:.2%} of the 80 labels" in measured
     assert "3 of the 80 labels in rows.csv (the last of 7 columns) are unknown to the model: '7', '8'." in warning
     assert "the unknown labels count as errors. If the labels are in another column, say" in warning
 
@@ -283,7 +283,7 @@ def test_rows_without_a_label_are_predicted_and_not_counted(run, model, tmp_path
     result = run("predict", model, "rows.csv")
     assert len(result.stdout.split()) == 80
     error = np.mean(load_model(model).predict(X)[1:] != y[1:])
-    assert result.stderr == f"maxmargin: error {error:.2%}, measured on the 79 labels in rows.csv\n"
+    assert result.stderr == f"maxmargin: {error:.2%} of the 79 labels in rows.csv are predicted wrongly\n"
 
 
 def test_a_libsvm_file_with_fewer_columns_is_padded(run, model, tmp_path):

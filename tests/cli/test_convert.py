@@ -133,7 +133,7 @@ def test_labels_of_a_store_elsewhere(folder):
     zarr.create_array("X.zarr", data=X, chunks=(10, 5))
     run("train", "X.zarr", "--labels", "y.npy", "--model", "a.mm", "--quiet")
     result = run("predict", "a.mm", "X.zarr", "--labels", "y.npy")
-    assert "measured on the 40 labels in X.zarr" in result.stderr
+    assert "of the 40 labels in X.zarr are predicted wrongly" in result.stderr
     assert "X.zarr: 5 features and no labels" in run("train", "X.zarr", code=2).output
 
 

@@ -119,6 +119,13 @@ def test_header_is_found_or_given(tmp_path):
         read_table(write(tmp_path, "a,b,c\n1,2,3\n"), header=False)
 
 
+def test_text_is_not_taken_for_labels_if_the_labels_are_in_a_given_column(tmp_path):
+    file = write(tmp_path, "a,city,kind\n1,Rome,x\n2,Oslo,y\n")
+    with pytest.raises(FileFormatError, match=r"'Rome'.*Leave out columns that are not features") as error:
+        read_table(file, label_column="kind")
+    assert "--label-column" not in str(error.value)
+
+
 def test_quotes_blank_lines_bom_crlf_and_semicolons(tmp_path):
     text = '\ufeff"a";"b"\r\n\r\n"1.5";" yes; or ""no"" "\r\n-2;é\r\n'
     rows, labels = read_table(write(tmp_path, text))
@@ -132,7 +139,7 @@ def test_quotes_blank_lines_bom_crlf_and_semicolons(tmp_path):
         ("a,b,c\n1,2,3\n\n4,x,6\n", 4, 2, "the cell of the column 'b' holds 'x'"),
         ("1,2,3\n4,,6\n", 2, 2, "the cell holds ''.*fill them in, .* SimpleImputer"),
         ("1,2,3\n4,NA,6\n", 2, 2, "the cell holds 'NA'.*SimpleImputer"),
-        ("1,2,3\n4,red,6\n", 2, 2, r"the cell holds 'red'.*\(--label-column 1\). Other text .*OneHotEncoder"),
+        ("1,2,3\n4,red,6\n", 2, 2, r"the cell holds 'red'.*\(--label-column 1\)\. .*OneHotEncoder"),
         ("1,2,3\nnan,2,6\n", 2, 1, "finite"),
         ("a,b,kind\n1,2,yes\n3,4, \n5,6,no\n", 3, 3, "the label is missing.*leave out the rows"),
         ("1,2,0\n3,4,1\n5,6,\n", 3, 3, "the label is missing"),

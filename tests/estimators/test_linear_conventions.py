@@ -148,6 +148,19 @@ def test_bad_shapes(quick_of_each_form):
         quick_of_each_form.fit(X, X[:, 0])
 
 
+def test_errors_about_text_and_missing_labels_say_where_and_what_to_do():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "city": ["Rome", "Paris", "Rome", "Oslo"]})
+    y = ["no", "yes", "no", "yes"]
+    with pytest.raises(ValueError, match=r"X holds text in the columns 'city' .*'Rome'.*OneHotEncoder"):
+        LinearSVC().fit(X, y)
+    model = LinearSVC().fit(X[["age"]], y)
+    with pytest.raises(ValueError, match=r"X holds text in the columns 'age' .*'Rome'"):
+        model.predict(X[["city"]].rename(columns={"city": "age"}))
+    with pytest.raises(ValueError, match=r"Input y contains NaN: leave out the samples without a label"):
+        LinearSVC().fit(X[["age"]], pd.Series(["no", np.nan, "no", "yes"]))
+
+
 def test_a_typo_in_the_solver_is_said_wherever_it_is_met():
     X, y = clouds()
     model = LinearSVC(solver="sinba")

@@ -89,7 +89,7 @@ def _error(name: str, table: Table, predicted: NDArray[Any], classes: list[str])
     error, labels = None, f"{count(int(labelled.sum()), 'label')} in {name}"
     if known.any():
         error = error_rate(predicted[labelled], found[labelled])
-        say(f"error {error:.2%}, measured on the {labels}")
+        say(f"{error:.2%} of the {labels} are predicted wrongly")
     strange = found[labelled & ~known]
     if strange.size:
         where = f" ({table.labels_in})" if table.labels_in else ""

@@ -123,7 +123,9 @@ def _classifier(about: Mapping[str, Any]) -> Iterator[str]:
         yield _line("models", f"{len(problems)}, one for each {'two classes' if two else 'class against the rest'}")
     yield _line("certificate", about["certificate"])
     stopped = Counter(STOPPED.get(problem["stopped"], problem["stopped"]) for problem in problems)
-    counted = (f"{why} ({count:,} models)" if len(stopped) > 1 else why for why, count in stopped.most_common())
+    counted = (
+        f"{why} ({count(models, 'model')})" if len(stopped) > 1 else why for why, models in stopped.most_common()
+    )
     yield _line("stopped", "; ".join(counted))
     if "shape_fit" in about:
         yield _line("support", f"{about['n_support']:,} vectors of {about['shape_fit'][0]:,} rows")

@@ -85,7 +85,7 @@ class CsvReader:
             # The condition is also false for NaN. If only the sum is too large but no value is, _check_cells passes.
             if not sum(map(abs, values)) <= largest:
                 cells = [*row[:place], *label, *row[place:]] if label else row
-                _check_cells(path, line, cells, place, self.names, largest)
+                _check_cells(path, line, cells, place, self.names, largest, self._label_column not in (None, "last"))
             numbers.extend(values)
             self.labels.extend(label)
             rows += 1
@@ -131,7 +131,13 @@ def _csv_rows(stream: InputStream) -> Iterator[tuple[int, list[str]]]:
 
 
 def _check_cells(
-    path: str, line: int, cells: list[str], label_position: int | None, names: list[str] | None, largest: float
+    path: str,
+    line: int,
+    cells: list[str],
+    label_position: int | None,
+    names: list[str] | None,
+    largest: float,
+    labels_given: bool,
 ) -> None:
     """Raise an error for the first cell, other than the label, that is not a finite number."""
     for column, cell in enumerate(cells):
@@ -145,8 +151,12 @@ def _check_cells(
             hint += " scikit-learn in Python."
         elif not is_number(cell):
             where = names[column] if names is not None else "first" if column == 0 else column
-            hint = f" If the labels are in this column, say label_column={where!r} (--label-column {where}). Other text"
-            hint += " must be encoded as numbers first, for example with OneHotEncoder of scikit-learn in Python."
+            if not labels_given:
+                hint = f" If the labels are in this column, say label_column={where!r} (--label-column {where})."
+            hint += (
+                " Leave out columns that are not features, such as the number of a customer, and encode other text as"
+            )
+            hint += " numbers first, for example with OneHotEncoder of scikit-learn in Python."
         if line == 1:
             hint += " If the first line holds names, say header=True (--header)."
         raise FileFormatError(

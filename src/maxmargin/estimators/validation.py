@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -53,8 +54,29 @@ def training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True, **reada
         if X.shape[0] != y.size:
             raise ValueError(f"X has {X.shape[0]:,} rows, but y has {y.size:,} labels; give one label for each row")
         return X, y
-    X, y = validate_data(estimator, X, y, reset=reset, **readable)
+    with _explained_errors(X):
+        X, y = validate_data(estimator, X, y, reset=reset, **readable)
     return X, y
+
+
+@contextmanager
+def _explained_errors(X: Any) -> Iterator[None]:
+    """Say which columns of X hold text, or that a label is missing, where scikit-learn does not."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith("could not convert string to float"):
+            kinds = getattr(X, "dtypes", {})
+            named = kinds.items() if hasattr(kinds, "items") else ()  # of pandas; other libraries have a list
+            text = ", ".join(repr(name) for name, kind in named if getattr(kind, "kind", "O") not in "biuf")
+            where = f" in the columns {text}" if text else ""
+            raise ValueError(
+                f"X holds text{where} ({error}); leave out columns that are not features, and encode other text as "
+                "numbers, for example with OneHotEncoder of scikit-learn"
+            ) from error
+        if str(error) == "Input contains NaN":  # of X, scikit-learn would say "Input X contains NaN"
+            raise ValueError("Input y contains NaN: leave out the samples without a label") from error
+        raise
 
 
 def rows_elsewhere(estimator: Any, X: Any, *, reset: bool = True) -> Matrix:
@@ -89,7 +111,8 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
     plain = known and (dtype == "numeric" or X.dtype == dtype)
     if plain and (_assumed_finite() or _finite_sum(X.data if issparse(X) else X)):
         return X
-    return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=False)
+    with _explained_errors(X):
+        return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=False)
 
 
 def lies_elsewhere(X: Any) -> bool:
