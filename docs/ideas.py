@@ -12,12 +12,12 @@ INK = "#808080"  # readable on the light and on the dark background of a page
 ROW, COLUMN = "#1f77b4", "#ff7f0e"
 
 
-def grid(axes: Axes, x: float, y: float, rows: int, columns: int, size: float = 1.0) -> None:
+def grid(axes: Axes, x: float, y: float, rows: int, columns: int) -> None:
     """An empty matrix with its lower left corner at (x, y)."""
     for i in range(rows + 1):
-        axes.plot([x, x + columns * size], [y + i * size] * 2, color=INK, linewidth=0.4)
+        axes.plot([x, x + columns], [y + i] * 2, color=INK, linewidth=0.4)
     for j in range(columns + 1):
-        axes.plot([x + j * size] * 2, [y, y + rows * size], color=INK, linewidth=0.4)
+        axes.plot([x + j] * 2, [y, y + rows], color=INK, linewidth=0.4)
 
 
 def fill(axes: Axes, x: float, y: float, width: float, height: float, colour: str, alpha: float = 0.5) -> None:

@@ -18,7 +18,7 @@ from common import check_at, markdown
 from numpy.typing import NDArray
 from results import Row, values_of, where
 
-from benchmarks.papers.frame import Experiment, PowerLaw, Verdict, overall, power_law, share_of
+from benchmarks.papers.frame import Experiment, PowerLaw, Verdict, overall, power_law, share_of, ticks_at
 from benchmarks.papers.reaching import Group, Truth, accesses_until
 from maxmargin import SlackSVM
 from maxmargin.data import as_matrix
@@ -328,8 +328,7 @@ class CostAtFixedError(Experiment):
                 panel.plot(at, costs, "o-" if number < LINEAR else "s--", ms=4, color=f"C{number}", label=method)
                 panel.vlines(at, costs / spread, costs * spread, color=f"C{number}", alpha=0.5)
             panel.set(xscale="log", yscale="log", xlabel=factor)
-            panel.set_xticks(at, [f"{x:.3g}" for x in at])
-            panel.set_xticks([], minor=True)
+            ticks_at(panel, sorted({AT[factor](row) for row in where(rows, series=factor)}))
             panel.grid(alpha=0.3)
         figure.axes[0].set_ylabel("accesses (solid) or kernel evaluations")
         figure.axes[0].legend(fontsize="small")

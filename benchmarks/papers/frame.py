@@ -158,6 +158,12 @@ The papers, with the numbers that the names of the files begin with:
 """
 
 
+def ticks_at(panel: Any, places: Sequence[float]) -> None:
+    """Label these places of a horizontal axis with a log scale, and no others."""
+    panel.set_xticks(places, [f"{place:.3g}" for place in places])
+    panel.set_xticks([], minor=True)
+
+
 def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 

@@ -18,7 +18,7 @@ from baselines import Centroid, PassiveAggressive, Pegasos, Perceptron
 from common import markdown, mean_of
 from results import Row, values_of, where
 
-from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, percent, points
+from benchmarks.papers.frame import NOT_REPRODUCED, PARTLY, REPRODUCED, Experiment, Verdict, percent, points, ticks_at
 from benchmarks.papers.mean_curves import COUNTS
 from benchmarks.papers.reaching import Group, Reached, Truth, accesses_until, widened
 from maxmargin import RegularizedSVM, SlackSVM, solve
@@ -372,8 +372,7 @@ class RegimeMap(Experiment):
                     panel.annotate(mark, (x, value), textcoords="offset points", xytext=(6, 6))
         panel.axhline(1, color="grey", lw=0.8)
         panel.set(xscale="log", yscale="log", xlabel=factor, title="row readers / SIMBA", ylim=(0.01, 100))
-        panel.set_xticks(at, [f"{x:g}" for x in at])
-        panel.set_xticks([], minor=True)
+        ticks_at(panel, at)
         panel.grid(alpha=0.3)
 
 

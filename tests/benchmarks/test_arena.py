@@ -387,4 +387,5 @@ def test_the_published_pages_say_what_their_file_says():
     text = document.as_markdown(pages.TITLE, [*blocks, *pages.links("arena.csv")])
     assert (PUBLISHED / "index.md").read_text() == text
     assert (PUBLISHED / "arena.html").read_text() == document.as_html(pages.TITLE, blocks, PUBLISHED)
+    assert {row[results.TASK] for row in measured.rows} == {each.name for each in sets.sets_of(measured.mode)}
     assert PICTURE.exists()

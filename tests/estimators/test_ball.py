@@ -180,3 +180,9 @@ def test_bad_parameters():
     for kernel in (None, "rbf"):
         with pytest.raises(ValueError, match="NaN at row 0, column 1"):
             EnclosingBall(kernel=kernel).fit(np.array([[0.0, np.nan], [1.0, 2.0]]))
+
+
+def test_an_error_about_text_names_the_column():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"X holds text in the columns 'city' .*'Rome'.*OneHotEncoder"):
+        EnclosingBall().fit(pd.DataFrame({"age": [1.0, 2.0], "city": ["Rome", "Oslo"]}))

@@ -6,6 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from maxmargin.problems import LOSSES, RegularizedSVM
 from maxmargin.solvers import Sdca, solve
+from maxmargin.svm._proof import bound_on_responses
 
 # No bias, a free one, and two penalised ones, as what RegularizedSVM takes and as what the exact solver takes.
 BIASES = {
@@ -125,9 +126,10 @@ def test_a_bound_on_the_responses_of_the_best_direction(blobs, loss, share):
         w = share * best.w + (1 - share) * rng.normal(size=X.shape[1])
         p = share * best.p + (1 - share) * rng.uniform(0, 2.0, y.size)
         value, v = problem.evaluate(w).value, X.T @ (p * y)
-        bound = problem._largest_response(value, value - problem._bound(p, v), np.linalg.norm(v), abs(p @ y))
+        gap, largest_sq_norm = value - problem._bound(p, v), (X**2).sum(axis=1).max()
+        bound = bound_on_responses(value, gap, np.linalg.norm(v), abs(p @ y), largest_sq_norm)
         assert largest <= bound * (1 + 1e-6)
-        assert bound <= np.sqrt(2 * value * (X**2).sum(axis=1).max()) * (1 + 1e-12)
+        assert bound <= np.sqrt(2 * value * largest_sq_norm) * (1 + 1e-12)
 
 
 @settings(max_examples=100, deadline=None)

@@ -15,7 +15,7 @@ from dask.base import is_dask_collection
 from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import _check_y, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import estimators as local
 from maxmargin.core.optional import import_optional
@@ -27,7 +27,7 @@ from maxmargin.dask.training_rows import ClusterFeatureRows
 from maxmargin.estimators.base import MarginClassifier
 from maxmargin.estimators.linear import weak_reference
 from maxmargin.estimators.training_rows import TrainingRows
-from maxmargin.estimators.validation import RowsToPredict, keep_feature_names, training_data
+from maxmargin.estimators.validation import RowsToPredict, keep_feature_names, training_data, validated_labels
 
 EstimatorT = TypeVar("EstimatorT", bound="type[OnCluster]")
 
@@ -104,7 +104,7 @@ class OnCluster(BaseEstimator):  # type: ignore[misc]
                 None if values is None else gathered(client, values, rows.partition_rows, name, paired=parts.paired)
                 for values, name in ((parts.y, "y"), (parts.weights, "sample_weight"))
             )
-            labels = _check_y(labels, estimator=self)
+            labels = validated_labels(self, labels)
             if parts.checked:  # the pieces no longer have names
                 rows.feature_names = getattr(self, "feature_names_in_", None)
         self.n_features_in_ = rows.shape[1]

@@ -150,13 +150,11 @@ def _check_cells(
             hint = " Leave out rows or columns with missing values, or fill them in, for example with SimpleImputer of"
             hint += " scikit-learn in Python."
         elif not is_number(cell):
-            where = names[column] if names is not None else "first" if column == 0 else column
             if not labels_given:
+                where = names[column] if names is not None else "first" if column == 0 else column
                 hint = f" If the labels are in this column, say label_column={where!r} (--label-column {where})."
-            hint += (
-                " Leave out columns that are not features, such as the number of a customer, and encode other text as"
-            )
-            hint += " numbers first, for example with OneHotEncoder of scikit-learn in Python."
+            hint += " Leave out columns that are not features, such as the number of a customer, and encode other"
+            hint += " text as numbers first, for example with OneHotEncoder of scikit-learn in Python."
         if line == 1:
             hint += " If the first line holds names, say header=True (--header)."
         raise FileFormatError(

@@ -16,7 +16,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.matrix import rows_at_hand
 from maxmargin.core.threads import limit_blas, thread_count
@@ -30,7 +30,7 @@ from maxmargin.estimators.kernel import SVC
 from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.packed_vectors import PackedVectors, by_chunks
 from maxmargin.estimators.recipe import solver_named
-from maxmargin.estimators.validation import blocks_to_predict, lies_elsewhere, rows_elsewhere
+from maxmargin.estimators.validation import blocks_to_predict, lies_elsewhere, rows_elsewhere, validated
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.functions import KERNELS
 from maxmargin.kernels.packed_rows import MOST_IN_MEMORY
@@ -260,7 +260,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
             return np.concatenate([self._scores(rows if kept is None else rows.astype(kept)) for rows in blocks])
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
         kind = self.support_vectors_.dtype if self.kernel is not None else MarginClassifier._readable["dtype"]
-        return self._scores(validate_data(self, X, accept_sparse=sparse, dtype=kind, reset=False))
+        return self._scores(validated(self, X, accept_sparse=sparse, dtype=kind, reset=False))
 
     def _scores(self, X: Any) -> Vector:
         """Compute minus the distances of validated rows."""
@@ -305,7 +305,7 @@ class EnclosingBall(OutlierMixin, CallbackSupportMixin, BaseEstimator):  # type:
             matrix = rows_elsewhere(self, X)
             return matrix if self.kernel is None else rows_at_hand(matrix, MOST_IN_MEMORY)
         sparse = "csr" if self.kernel is not None else MarginClassifier._readable["accept_sparse"]
-        return validate_data(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
+        return validated(self, X, **{**MarginClassifier._readable, "accept_sparse": sparse})
 
     def _matrix(self, X: Any, threads: int) -> Rows:
         self.gamma_ = np.nan

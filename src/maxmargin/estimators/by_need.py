@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.rounding import SUM_ROUNDINGS, relative_error
 from maxmargin.core.types import Indices, Mask, Vector
 from maxmargin.data.entries import EntrySource, FeatureRanges, feature_costs, sample_blocks
-from maxmargin.estimators.validation import lies_elsewhere
+from maxmargin.estimators.validation import lies_elsewhere, validated
 
 BATCH_SHARE = 1 / 16
 """The maximum cost of a batch of features that are read together, as a share of the cost so far. This bounds how much
@@ -182,7 +182,7 @@ def decide_by_need(model: Any, X: Any, ranges: Any, budget: float, cost: Any) ->
 def _samples(model: Any, X: Any) -> Any:
     """Validate the samples, except for what is checked when entries are read."""
     if not lies_elsewhere(X):
-        return validate_data(model, X, accept_sparse="csr", dtype="numeric", reset=False, ensure_all_finite=False)
+        return validated(model, X, accept_sparse="csr", dtype="numeric", reset=False, ensure_all_finite=False)
     if X.shape[1] != model.n_features_in_:
         raise ValueError(f"X has {X.shape[1]} features, but the model was fitted with {model.n_features_in_}")
     return X

@@ -19,7 +19,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_is_fitted, indexable
+from sklearn.utils.validation import check_is_fitted, indexable
 
 from maxmargin.core.threads import thread_count
 from maxmargin.core.types import Vector
@@ -32,7 +32,7 @@ from maxmargin.estimators.limits import Deadline
 from maxmargin.estimators.linear import LinearSVC
 from maxmargin.estimators.search import Grid, Search, in_words
 from maxmargin.estimators.search_samples import SearchSamples
-from maxmargin.estimators.validation import distinct_numbers, keep_feature_names, lies_elsewhere
+from maxmargin.estimators.validation import distinct_numbers, keep_feature_names, lies_elsewhere, validated_labels
 from maxmargin.estimators.warm_fits import WarmFits
 from maxmargin.kernels.functions import KERNELS, make_kernel
 from maxmargin.problems import LOSSES
@@ -108,7 +108,7 @@ class CrossValidatedClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstima
             matrix = as_matrix(X, thread_count(self.n_jobs)).fork()
             names, X = matrix.feature_names, SearchSamples.read(matrix, blocks=self._reads_blocks)
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
-        y = _check_y(y, estimator=self)
+        y = validated_labels(self, y)
         check_classification_targets(y)
         estimator = self._estimator()
         grid = Grid(*self._values(), self._gammas(X))

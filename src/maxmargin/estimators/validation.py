@@ -50,17 +50,28 @@ def training_data(estimator: Any, X: Any, y: Any, *, reset: bool = True, **reada
         return X, y
     if lies_elsewhere(X):
         X = rows_elsewhere(estimator, X, reset=reset)
-        y = _check_y(y, estimator=estimator)
+        y = validated_labels(estimator, y)
         if X.shape[0] != y.size:
             raise ValueError(f"X has {X.shape[0]:,} rows, but y has {y.size:,} labels; give one label for each row")
         return X, y
-    with _explained_errors(X):
-        X, y = validate_data(estimator, X, y, reset=reset, **readable)
+    X, y = validated(estimator, X, y, reset=reset, **readable)
     return X, y
 
 
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Validate X, or X and y, by `validate_data` of scikit-learn with these options."""
+    with _explained_errors(X):
+        return validate_data(estimator, X, *y, **options)
+
+
+def validated_labels(estimator: Any, y: Any) -> NDArray[Any]:
+    """Validate the labels alone."""
+    with _explained_errors():
+        return np.asarray(_check_y(y, estimator=estimator))
+
+
 @contextmanager
-def _explained_errors(X: Any) -> Iterator[None]:
+def _explained_errors(X: Any = None) -> Iterator[None]:
     """Say which columns of X hold text, or that a label is missing, where scikit-learn does not."""
     try:
         yield
@@ -111,8 +122,7 @@ def rows_to_predict(estimator: Any, X: Any, dtype: Any = "numeric") -> Any:
     plain = known and (dtype == "numeric" or X.dtype == dtype)
     if plain and (_assumed_finite() or _finite_sum(X.data if issparse(X) else X)):
         return X
-    with _explained_errors(X):
-        return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=False)
+    return validated(estimator, X, accept_sparse="csr", dtype=dtype, reset=False)
 
 
 def lies_elsewhere(X: Any) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 from libc.math cimport fabs
 from libc.stdint cimport int64_t
 
+from maxmargin.svm cimport many_problems
+
 
 cdef double UNIT = 2.0**-53  # the unit roundoff of float64
 
@@ -157,3 +159,8 @@ def class_sums(
             curvature += q[i] * a * a
             length += a * norms[i]
     return total + lost, curvature, length, changed
+
+
+def bound_on_responses(double value, double gap, double norm, double imbalance, double largest_sq_norm):
+    """A bound on the responses of the best w: see `many_problems.pxd`."""
+    return many_problems.bound_on_responses(value, gap, norm, imbalance, largest_sq_norm)

@@ -36,10 +36,15 @@ cdef inline double level_over(
             return before
 
 
-cdef inline double largest_response(
+cdef inline double bound_on_responses(
     double value, double gap, double norm, double imbalance, double largest_sq_norm
 ) noexcept nogil:
-    """A bound on the responses of the best w, as `RegularizedSVM._largest_response`."""
+    """A bound on the responses of the best w, from a value and a dual point with |v| = `norm`.
+
+    With R the largest norm of a row, the best w has 1/2 |w|^2 <= value, and 1/2 |w - v|^2 <= gap + imbalance |b| with
+    |b| <= 1 + R |w|, where the gap is that of an exactly balanced dual point.
+    """
+    # A squared norm below 0 comes from a function that is not a kernel, for which there is no certificate.
     cdef double R = sqrt(max(0.0, largest_sq_norm)), off = imbalance * R, distance
     distance = off + sqrt(max(0.0, off * off + 2.0 * (gap + imbalance * (1.0 + R * norm))))
     return R * min(sqrt(max(0.0, 2.0 * value)), norm + distance)

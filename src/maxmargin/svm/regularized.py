@@ -39,6 +39,7 @@ from maxmargin.engine.problem import Dual, Solution, Trait
 from maxmargin.kernels.expansion import Expansion
 from maxmargin.kernels.rows import is_kernel
 from maxmargin.svm import best_bias
+from maxmargin.svm._proof import bound_on_responses
 from maxmargin.svm.losses import Loss, loss_of
 from maxmargin.svm.margin import BALANCED, LossSums, MarginEvaluation, MarginProblem
 from maxmargin.svm.measured_rounding import measure_rounding
@@ -353,7 +354,7 @@ class RegularizedSVM(MarginProblem):
 
     def rounding(self, at: MarginEvaluation, dual: Dual) -> tuple[float, float]:
         p, v = dual
-        n, sums = self.y.size, self._sums_of(p)
+        n, sums, gap = self.y.size, self._sums_of(p), at.value - self._bound(p, v)
         if is_kernel(self.X):
             off = measure_rounding(
                 self.X,
@@ -363,7 +364,7 @@ class RegularizedSVM(MarginProblem):
                 weights=self.u,
                 loss=self.loss.value,
                 margin=1.0,
-                gap=at.value - self._bound(p, v),
+                gap=gap,
             )
             value, bound = 0.5 * off.square + off.losses, 0.5 * off.dual_square
         else:
@@ -379,20 +380,9 @@ class RegularizedSVM(MarginProblem):
             roundings = 4 + (n // PART_ROWS).bit_length()
             imbalance = abs(sums.imbalance) + roundings * rounding.UNIT * sums.total
             norm = math.sqrt(max(0.0, float(v @ v) + 2 * bound))
-            gap = at.value + value - self._bound(p, v) + bound
-            bound += imbalance * (1 + self._largest_response(at.value, gap, norm, imbalance))
+            largest = float(self.sq_norms().max())
+            bound += imbalance * (1 + bound_on_responses(at.value, gap + value + bound, norm, imbalance, largest))
         return float(value), float(bound)
-
-    def _largest_response(self, value: float, gap: float, norm: float, imbalance: float) -> float:
-        """A bound on the responses of the best w, from a value and a dual point with |v| = `norm`.
-
-        With R the largest norm of a row, the best w has 1/2 |w|^2 <= value, and 1/2 |w - v|^2 <= gap + imbalance |b|
-        with |b| <= 1 + R |w|, where the gap is that of an exactly balanced dual point.
-        """
-        R = math.sqrt(max(0.0, float(self.sq_norms().max())))  # below 0: not a kernel, and no certificate
-        off = imbalance * R
-        distance = off + math.sqrt(max(0.0, off * off + 2 * (gap + imbalance * (1 + R * norm))))
-        return R * min(math.sqrt(max(0.0, 2 * value)), norm + distance)
 
 
 def _positive(name: str, value: float) -> float:

@@ -20,7 +20,7 @@ from libc.stdint cimport int64_t
 from maxmargin.kernels._row_sources cimport RowSource
 from maxmargin.kernels.box cimport after_step, at_least, clip, room
 from maxmargin.svm.kernel._free_step cimport FreeStep
-from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED, Direction, largest_response, record_margin
+from maxmargin.svm.many_problems cimport EXHAUSTED, MAX_ITER, TOL, UNFINISHED, Direction, bound_on_responses, record_margin
 
 cdef extern from "pairs.hpp" namespace "maxmargin" nogil:
     int64_t update_and_find_largest(
@@ -481,7 +481,7 @@ cdef class SmoRun:
         # response, and a margin more.
         norm = sqrt(max(0.0, square + 2.0 * looser))
         off = value + worse - (total - 0.5 * square) + looser
-        looser += at.imbalance * (1.0 + largest_response(value, off, norm, at.imbalance, biggest))
+        looser += at.imbalance * (1.0 + bound_on_responses(value, off, norm, at.imbalance, biggest))
         self.table[p, 0] = b
         self.table[p, 1] = value
         self.table[p, 2] = total - 0.5 * square

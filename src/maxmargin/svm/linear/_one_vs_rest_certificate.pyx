@@ -9,7 +9,7 @@ from libc.math cimport fabs, isnan, sqrt
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from maxmargin.svm.many_problems cimport Direction, largest_response, record_margin
+from maxmargin.svm.many_problems cimport Direction, bound_on_responses, record_margin
 
 cdef extern from "newton_loops.hpp" namespace "maxmargin" nogil:
     void sum_of_rows(const double* columns, int64_t size, int64_t d, const double* r, double* v)
@@ -95,7 +95,7 @@ cdef class LinearCertificate:
             off = fabs(self.sums.balance) + UNIT * self.sums.total
             gap = self.value + self.value_rounding - self.bound + self.bound_rounding
             size = sqrt(size * size + 2.0 * self.bound_rounding)
-            self.bound_rounding += off * (1.0 + largest_response(self.value, gap, size, off, self.largest_sq_norm))
+            self.bound_rounding += off * (1.0 + bound_on_responses(self.value, gap, size, off, self.largest_sq_norm))
         return operations
 
     cdef void scale_weights(self, const double* weights, double up, double down) noexcept nogil:
